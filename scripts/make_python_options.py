@@ -10,16 +10,18 @@ from pathlib import Path
 from stoker import _native
 
 TABLES = {"loader": "LoaderOptions"}
+TRANSFORMS = "str | Transform | Sequence[str | Transform]"
 
 
 def text() -> str:
     lines = ["# SPDX-License-Identifier: Apache-2.0",
              '"""Keywords and their types: written by scripts/make_python_options.py from the option tables."""',
-             "from typing import TypedDict", ""]
+             "from collections.abc import Sequence", "from typing import TypedDict", "",
+             "from stoker._transform import Transform", ""]
     for table, name in TABLES.items():
         lines += ["", f"class {name}(TypedDict, total=False):"]
         for option, kind, _, _, _ in _native.options(table):
-            lines.append(f"    {option}: {kind} | None")
+            lines.append(f"    {option}: {TRANSFORMS if option.endswith('transforms') else kind} | None")
     return "\n".join(lines) + "\n"
 
 

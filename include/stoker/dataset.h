@@ -207,8 +207,12 @@ STK_API void stk_dataset_get_info(const stk_dataset *dataset, stk_dataset_info *
  */
 STK_API STK_NODISCARD stk_status stk_dataset_open(stk_context *context, const char *spec,
                                                   stk_dataset **out, stk_error *err);
-/** Close and set *dataset to NULL. Accepts NULL. No loader may still use it. */
+/** Close and set *dataset to NULL. Accepts NULL. No loader may still use it, unless
+ * there is another share. */
 STK_API void stk_dataset_close(stk_dataset **dataset);
+/** Another share of a dataset, as for several views of one: it ends with the last that is closed.
+ * Any thread. */
+STK_API stk_dataset *stk_dataset_ref(stk_dataset *dataset);
 
 /** The samples `first` <= index < `end`; the new dataset takes over `*dataset` on success. */
 STK_API STK_NODISCARD stk_status stk_dataset_range(stk_dataset **dataset, uint64_t first,

@@ -1,95 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stk_loader of Python: the interpreter is free while it waits, and Ctrl-C is heard. */
-#include <pthread.h>
-#include <stdio.h>
+#include "dataset.h"
 
-#include "native.h"
-
-enum { LOOK_MS = 50, MESSAGES = 64, MESSAGE = 512 };
-
-/* What the library says, from any thread, until the consumer hands it to `logging`. */
-typedef struct messages {
-    pthread_mutex_t lock;
-    unsigned count;
-    struct {
-        stk_message_level level;
-        char text[MESSAGE];
-    } all[MESSAGES];
-} messages;
+enum { LOOK_MS = 50 };
 
 typedef struct loader {
     PyObject_HEAD
-    stk_context *context;
-    stk_dataset *dataset;
-    stk_loader *loader; /* NULL: closed */
+    stk_py_dataset *source;
+    stk_dataset *dataset; /* a share of the source's, or a view of it */
+    stk_loader *loader;   /* NULL: closed */
     stk_loader_options options;
     PyObject *texts; /* that the options point into */
     stk_py_meter meter;
     stk_py_held_list held;
+    bool own;          /* the source is of no use to others */
     bool busy, warned; /* busy: a thread is in a call without the GIL */
-    messages *messages;
 } loader;
 
 stk_py_held_list *stk_py_held_of(PyObject *owner)
 {
     return &((loader *)owner)->held;
-}
-
-/* ---- Messages ---- */
-
-static void take_message(void *user, stk_message_level level, const char *text)
-{
-    messages *m = user;
-
-    if (level < STK_MESSAGE_INFO)
-        return;
-    pthread_mutex_lock(&m->lock);
-    if (m->count < MESSAGES) {
-        m->all[m->count].level = level;
-        snprintf(m->all[m->count++].text, MESSAGE, "%s", text);
-    }
-    pthread_mutex_unlock(&m->lock);
-}
-
-/* Hand one to logging.getLogger("stoker"); its failure is not the caller's. */
-static void log_one(stk_message_level level, const char *text)
-{
-    static const char *const names[] = {"debug", "info", "warning", "error"};
-    PyObject *type, *value, *trace;
-
-    PyErr_Fetch(&type, &value, &trace);
-    PyObject *logging = PyImport_ImportModule("logging");
-    PyObject *logger = logging ? PyObject_CallMethod(logging, "getLogger", "s", "stoker") : NULL;
-    PyObject *words = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
-    PyObject *done =
-        logger && words ? PyObject_CallMethod(logger, names[level], "sO", "%s", words) : NULL;
-    if (!done)
-        PyErr_WriteUnraisable(NULL);
-    Py_XDECREF(done);
-    Py_XDECREF(words);
-    Py_XDECREF(logger);
-    Py_XDECREF(logging);
-    PyErr_Restore(type, value, trace);
-}
-
-static void hand_over_messages(loader *self)
-{
-    messages *m = self->messages;
-
-    for (unsigned i = 0; m; i++) {
-        char text[MESSAGE];
-        pthread_mutex_lock(&m->lock);
-        const bool more = i < m->count;
-        const stk_message_level level = more ? m->all[i].level : STK_MESSAGE_DEBUG;
-        if (more)
-            memcpy(text, m->all[i].text, MESSAGE);
-        else
-            m->count = 0;
-        pthread_mutex_unlock(&m->lock);
-        if (!more)
-            return;
-        log_one(level, text);
-    }
 }
 
 /* ---- Making and ending ---- */
@@ -123,69 +53,98 @@ static bool usable(const loader *self)
     return false;
 }
 
-static stk_status open_all(loader *self, const char *dataset, stk_error *err)
+/* The samples of `order`, uint64 indices; NULL: all. Then go to batch `step`. */
+static stk_status begin(loader *self, const Py_buffer *order, unsigned long long step,
+                        stk_error *err)
 {
-    stk_context_options about;
+    stk_status status = STK_OK;
+    stk_loader_state state;
 
-    stk_context_options_init(&about);
-    about.on_message = take_message;
-    about.on_message_user = self->messages;
-    stk_status status = stk_context_create(&about, &self->context, err);
-    if (status == STK_OK)
-        status = stk_dataset_open(self->context, dataset, &self->dataset, err);
+    self->dataset = stk_dataset_ref(self->source->dataset);
+    if (order->buf)
+        status = stk_dataset_subset(&self->dataset, order->buf,
+                                    (uint64_t)order->len / sizeof(uint64_t), err);
     if (status == STK_OK)
         status = stk_loader_create(self->dataset, &self->options, &self->loader, err);
+    if (status == STK_OK && step) {
+        stk_loader_get_state(self->loader, &state);
+        state.step = step;
+        status = stk_loader_restore(self->loader, &state, err);
+    }
     return status;
+}
+
+/* The dataset that was given, or that of a spec. */
+static int take_source(loader *self, PyObject *given)
+{
+    const char *spec;
+
+    if (PyObject_TypeCheck(given, stk_py.dataset)) {
+        Py_INCREF(given);
+        self->source = (stk_py_dataset *)given;
+        return 0;
+    }
+    if (!PyUnicode_Check(given)) {
+        PyErr_SetString(PyExc_TypeError, "a dataset is its spec, or arrays");
+        return -1;
+    }
+    spec = PyUnicode_AsUTF8AndSize(given, NULL);
+    self->own = true;
+    self->source = spec ? (stk_py_dataset *)stk_py_dataset_open(stk_py.dataset, spec) : NULL;
+    return self->source ? 0 : -1;
+}
+
+static int fill(loader *self, PyObject *given, PyObject *texts, const Py_buffer *order,
+                unsigned long long step)
+{
+    stk_status status;
+    stk_error err;
+
+    Py_INCREF(texts);
+    self->texts = texts;
+    stk_error_init(&err);
+    stk_loader_options_init(&self->options);
+    if (set_options(&self->options, texts, &err) || take_source(self, given))
+        return -1;
+    Py_BEGIN_ALLOW_THREADS
+    status = begin(self, order, step, &err);
+    Py_END_ALLOW_THREADS
+    stk_py_hand_over_messages(self->source);
+    if (status != STK_OK)
+        stk_py_raise(&err);
+    return status == STK_OK ? 0 : -1;
 }
 
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"dataset", "options", NULL};
-    stk_loader_options options;
-    const char *dataset;
-    PyObject *texts;
-    stk_error err;
+    static char *names[] = {"dataset", "options", "order", "step", NULL};
+    PyObject *given, *texts;
+    unsigned long long step = 0;
+    Py_buffer order = {0};
 
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO!", names, &dataset, &PyDict_Type, &texts))
-        return NULL;
-    stk_error_init(&err);
-    stk_loader_options_init(&options);
-    if (set_options(&options, texts, &err))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO!|z*K", names, &given, &PyDict_Type, &texts,
+                                     &order, &step))
         return NULL;
     loader *self = (loader *)PyType_GenericAlloc(type, 0);
-    if (!self)
-        return NULL;
-    self->options = options;
-    self->texts = (Py_INCREF(texts), texts);
-    self->messages = PyMem_Calloc(1, sizeof *self->messages);
-    if (!self->messages) {
-        Py_DECREF(self);
-        return PyErr_NoMemory();
-    }
-    pthread_mutex_init(&self->messages->lock, NULL);
-    stk_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = open_all(self, dataset, &err);
-    Py_END_ALLOW_THREADS
-    hand_over_messages(self);
-    if (status != STK_OK) {
-        Py_DECREF(self);
-        return stk_py_raise(&err);
-    }
+    if (self && fill(self, given, texts, &order, step))
+        Py_CLEAR(self);
+    PyBuffer_Release(&order);
     return (PyObject *)self;
 }
 
 /* Batches that are looked at outlive it: they hold the memory of the ring, and the ring the
- * context. */
+ * context, whose messages the source holds. */
 static void end(loader *self)
 {
     stk_py_meter_stop(&self->meter);
     Py_BEGIN_ALLOW_THREADS
     stk_loader_destroy(&self->loader);
     stk_dataset_close(&self->dataset);
-    stk_context_destroy(&self->context);
     Py_END_ALLOW_THREADS
-    hand_over_messages(self);
+    if (self->own)
+        stk_py_dataset_end(self->source);
+    else
+        stk_py_hand_over_messages(self->source);
 }
 
 static void loader_dealloc(PyObject *object)
@@ -193,10 +152,9 @@ static void loader_dealloc(PyObject *object)
     loader *self = (loader *)object;
     PyTypeObject *type = Py_TYPE(object);
 
-    if (self->messages) {
+    if (self->source) {
         end(self);
-        pthread_mutex_destroy(&self->messages->lock);
-        PyMem_Free(self->messages);
+        Py_DECREF(self->source);
     }
     Py_XDECREF(self->texts);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
@@ -253,7 +211,7 @@ static stk_status wait_for_batch(loader *self, stk_batch **batch, stk_error *err
     status = stk_loader_next(self->loader, LOOK_MS, batch, err);
     Py_END_ALLOW_THREADS
     self->busy = false;
-    hand_over_messages(self);
+    stk_py_hand_over_messages(self->source);
     return status;
 }
 
@@ -360,7 +318,7 @@ static PyObject *loader_restore(PyObject *object, PyObject *argument)
         status = stk_loader_restore(self->loader, &state, &err);
         Py_END_ALLOW_THREADS
     }
-    hand_over_messages(self);
+    stk_py_hand_over_messages(self->source);
     if (status != STK_OK)
         return stk_py_raise(&err);
     Py_RETURN_NONE;
@@ -429,7 +387,7 @@ static PyObject *loader_start_meter(PyObject *object, PyObject *unused)
 
     if (!usable(self))
         return NULL;
-    if (stk_py_meter_start(&self->meter, self->context, self->loader, &self->options, &err))
+    if (stk_py_meter_start(&self->meter, self->source->context, self->loader, &self->options, &err))
         return stk_py_raise(&err);
     Py_RETURN_NONE;
 }
@@ -472,7 +430,8 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Loader(dataset, options)\n--\n\nSamples to batches; options are texts."},
+    {Py_tp_doc, "Loader(dataset, options, order=None, step=0)\n--\n\nSamples to batches; options "
+                "are texts. `order` are uint64 indices of the samples to take, in place of all."},
     {Py_tp_new, loader_new},
     {Py_tp_dealloc, loader_dealloc},
     {Py_tp_getset, getters},

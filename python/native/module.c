@@ -2,6 +2,8 @@
 /* stoker._native: what the Python of the package is written on. */
 #include "native.h"
 
+#include <stoker/plugin.h>
+
 stk_py_module stk_py;
 
 /* The options of a table as --help shows them. */
@@ -49,6 +51,22 @@ static const char *type_of(const stk_option *option)
     }
 }
 
+/* (name, type, default, choices, doc) of each option; none of no table. */
+static PyObject *rows_of(const stk_option_table *table)
+{
+    PyObject *all = PyList_New(0);
+
+    for (size_t i = 0; all && table && i < table->count; i++) {
+        const stk_option *o = &table->options[i];
+        PyObject *one =
+            Py_BuildValue("(sszzs)", o->name, type_of(o), o->initial, o->choices, o->doc);
+        if (!one || PyList_Append(all, one))
+            Py_CLEAR(all);
+        Py_XDECREF(one);
+    }
+    return all;
+}
+
 static PyObject *options_of(PyObject *module, PyObject *name)
 {
     const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
@@ -56,13 +74,16 @@ static PyObject *options_of(PyObject *module, PyObject *name)
 
     if (!text)
         return NULL;
-    if (!table)
-        return PyErr_Format(PyExc_KeyError, "no table of options '%s'", text);
+    return table ? rows_of(table) : PyErr_Format(PyExc_KeyError, "no table of options '%s'", text);
+}
+
+static PyObject *transforms(PyObject *module, PyObject *unused)
+{
     PyObject *all = PyList_New(0);
-    for (size_t i = 0; all && i < table->count; i++) {
-        const stk_option *o = &table->options[i];
-        PyObject *one =
-            Py_BuildValue("(sszzs)", o->name, type_of(o), o->initial, o->choices, o->doc);
+    const stk_driver_head *head;
+
+    for (size_t i = 0; all && (head = stk_driver_at(NULL, STK_DRIVER_TRANSFORM, i)); i++) {
+        PyObject *one = Py_BuildValue("(szN)", head->name, head->doc, rows_of(head->options));
         if (!one || PyList_Append(all, one))
             Py_CLEAR(all);
         Py_XDECREF(one);
@@ -76,6 +97,9 @@ static PyMethodDef functions[] = {
      "table."},
     {"options_help", options_help, METH_O,
      "options_help($module, table, /)\n--\n\nThe options of a table, as --help has them."},
+    {"transforms", transforms, METH_NOARGS,
+     "transforms($module, /)\n--\n\n(name, doc, arguments as options() has them) of each "
+     "transform."},
     {NULL, NULL, 0, NULL}};
 
 static int fill(PyObject *module)
@@ -85,7 +109,8 @@ static int fill(PyObject *module)
                         "stoker works in the main interpreter alone, not in a subinterpreter");
         return -1;
     }
-    return stk_py_add_errors(module) || stk_py_add_tensor(module) || stk_py_add_loader(module) ||
+    return stk_py_add_errors(module) || stk_py_add_tensor(module) || stk_py_add_dataset(module) ||
+                   stk_py_add_loader(module) ||
                    PyModule_AddStringConstant(module, "__version__", stk_version())
                ? -1
                : 0;

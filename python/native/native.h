@@ -17,13 +17,14 @@
 typedef struct stk_py_module {
     PyObject *error;      /* stoker.Error */
     PyObject *errors[64]; /* its subclasses, by -status; NULL: stoker.Error itself */
-    PyTypeObject *loader, *tensor;
+    PyTypeObject *dataset, *loader, *tensor;
 } stk_py_module;
 
 extern stk_py_module stk_py;
 
 int stk_py_add_errors(PyObject *module);
 int stk_py_add_tensor(PyObject *module);
+int stk_py_add_dataset(PyObject *module);
 int stk_py_add_loader(PyObject *module);
 
 /* Raise what a call of the library says. Always NULL. */

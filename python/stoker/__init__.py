@@ -19,6 +19,7 @@ from stoker._native import (
     TimedOutError,
     __version__,
 )
+from stoker import transforms
 from stoker._loader import Loader, Ragged
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "StorageError",
     "TimedOutError",
     "__version__",
+    "transforms",
 ]

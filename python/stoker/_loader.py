@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Unpack
 
 import numpy
 
-from stoker import _native
+from stoker import _memory, _native
+from stoker._transform import Transform
 
 if TYPE_CHECKING:
     from stoker._functions_view import LoopVerdict, Stats
@@ -57,7 +58,7 @@ def _text(name: str, value: object) -> str:
     """The text of an option, as a command line has it."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (str, int, float)):
+    if isinstance(value, (str, int, float, Transform)):
         return str(value)
     if isinstance(value, (list, tuple)):
         return ", ".join(_text(name, item) for item in value)
@@ -65,16 +66,18 @@ def _text(name: str, value: object) -> str:
         return str(value.__index__())
     if hasattr(value, "__float__"):
         return repr(float(value))
-    raise TypeError(f"{name} is a {type(value).__name__}: give text, a number, a switch or a list of them")
+    raise TypeError(f"{name} is a {type(value).__name__}: give text, a number, a switch, a transform or a list of them")
 
 
 class Loader:
     """Batches of a dataset, in an order that depends on nothing but its options.
 
-    `dataset` is the spec of one, as the command takes it ("mnist:DIR", "images:DIR", "array:URL?..."); the other keywords
-    are the options below. A loop over the loader is one epoch; the next loop is the next epoch. A batch is a dict from a
-    field's name to its array, [rows, ...], or with `as_tuple` a tuple in the order of `fields`. `output` is "numpy",
-    "torch", "jax", or "dlpack" (objects for any from_dlpack()).
+    `dataset` is the spec of one, as the command takes it ("mnist:DIR", "images:DIR", "array:URL?..."), or what lies in
+    memory: an array, or a tuple or dict of them, of which the first dimension counts the samples; nothing is copied. The
+    other keywords are the options below; transforms may be objects of stoker.transforms. A loop over the loader is one
+    epoch; the next loop is the next epoch. A batch is a dict from a field's name to its array, [rows, ...], or with
+    `as_tuple` a tuple in the order of `fields`. `output` is "numpy", "torch", "jax", or "dlpack" (objects for any
+    from_dlpack()).
 
     Arrays lie in the loader's memory, without a copy, and may be written. The memory goes back when the last view of a
     batch is gone; who keeps every batch gets memory beyond `memory_budget`, after one warning. bfloat16 is seen as uint16
@@ -83,12 +86,12 @@ class Loader:
     One thread at a time. Waiting lets other threads of Python run, and Ctrl-C ends it.
     """
 
-    def __init__(self, dataset: str, *, output: str = "numpy", as_tuple: bool = False,
+    def __init__(self, dataset: _memory.Given, *, output: str = "numpy", as_tuple: bool = False,
                  **options: Unpack[LoaderOptions]) -> None:
         if output not in _OUTPUTS:
             raise _native.InvalidError(f"output is {output!r}: give one of {', '.join(_OUTPUTS)}")
         texts = {name: _text(name, value) for name, value in options.items() if value is not None}
-        self._native = _native.Loader(dataset, texts)
+        self._native = _native.Loader(_memory.dataset(dataset), texts)
         self._convert = _OUTPUTS[output]
         self._as_tuple = as_tuple
         self._fields = self._native.fields

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keywords and their types: written by scripts/make_python_options.py from the option tables."""
+from collections.abc import Sequence
 from typing import TypedDict
+
+from stoker._transform import Transform
 
 
 class LoaderOptions(TypedDict, total=False):
@@ -29,5 +32,5 @@ class LoaderOptions(TypedDict, total=False):
     retries: int | None
     quarantine: str | None
     on_state_mismatch: str | None
-    transforms: str | None
-    batch_transforms: str | None
+    transforms: str | Transform | Sequence[str | Transform] | None
+    batch_transforms: str | Transform | Sequence[str | Transform] | None

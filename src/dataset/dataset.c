@@ -184,11 +184,21 @@ stk_status stk__dataset_said(stk_status status, stk_error *err)
     return reason ? stk__fail(err, STK_EINVAL, STK_STAGE_DATASET, "%s", reason) : status;
 }
 
+stk_dataset *stk_dataset_ref(stk_dataset *dataset)
+{
+    atomic_fetch_add(&dataset->shares, 1);
+    return dataset;
+}
+
 void stk_dataset_close(stk_dataset **dataset)
 {
     if (!dataset || !*dataset)
         return;
     if (stk__context_forked((*dataset)->context)) {
+        *dataset = NULL;
+        return;
+    }
+    if (atomic_fetch_sub(&(*dataset)->shares, 1) > 0) {
         *dataset = NULL;
         return;
     }

@@ -29,6 +29,7 @@ struct stk_dataset {
     const char *const *classes;
     uint32_t num_classes;
     uint64_t held_bytes;
+    atomic_uint shares; /* beyond the first */
     bool holds_context; /* it has a share of its context */
     bool created;       /* by stk_dataset_create(): freed behind close() */
     void *state;        /* of one that was created */

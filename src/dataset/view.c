@@ -175,6 +175,7 @@ stk_status stk__view_create(stk_dataset *dataset, uint64_t size, const char *wha
     view->base.size = size;
     view->base.block_size = 1;
     view->base.holds_context = view->base.created = false;
+    atomic_init(&view->base.shares, 0);
     view->base.fingerprint = stk__fingerprint(dataset->fingerprint, what, strlen(what));
     view->what = what;
     *out = view;

@@ -2,6 +2,7 @@
 """stoker.Loader: values, order, lifetimes of memory, interruption, errors. NumPy alone is needed."""
 import gc
 import gzip
+import importlib
 import os
 import subprocess
 import sys
@@ -394,12 +395,13 @@ class Package(unittest.TestCase):
         self.assertEqual((status, err), (0, ""))
         self.assertFalse({"torch", "jax", "lightning", "xarray", "dask", "IPython"} & set(eval(out)))
 
-    def test_types_of_options(self):
+    def test_what_is_written_from_the_tables(self):
         sys.path.insert(0, str(ROOT / "scripts"))
         self.addCleanup(sys.path.pop, 0)
-        import make_python_options
-        self.assertEqual(make_python_options.text(), (ROOT / "python/stoker/_options.py").read_text(),
-                         "run scripts/make_python_options.py")
+        for name in ("options", "transforms"):
+            made = importlib.import_module(f"make_python_{name}").text()
+            path = ROOT / "python/stoker" / ("_options.py" if name == "options" else "transforms.py")
+            self.assertEqual(made, path.read_text(), f"run scripts/make_python_{name}.py")
 
     def test_help_has_every_option(self):
         for name, _, _, _, doc in _native.options("loader"):

@@ -439,6 +439,30 @@ static void test_failures_pass(void **state)
     stk_dataset_close(&d);
 }
 
+/* Two views of one dataset, which ends with the last. */
+static void test_shares(void **state)
+{
+    bool closed;
+    stk_dataset *d = make(*state, 100, &tally_ops, &closed), *other = stk_dataset_ref(d);
+    uint64_t got[100];
+    stk_error err;
+
+    assert_ptr_equal(d, other);
+    assert_ok(stk_dataset_range(&d, 10, 20, &err), &err);
+    assert_ok(stk_dataset_range(&other, 90, 100, &err), &err);
+    stk_dataset *view = stk_dataset_ref(d);
+    stk_dataset_close(&d);
+    assert_null(d);
+    read_all(view, got);
+    assert_int_equal(got[9], 19);
+    stk_dataset_close(&view);
+    assert_false(closed);
+    read_all(other, got);
+    assert_int_equal(got[9], 99);
+    stk_dataset_close(&other);
+    assert_true(closed);
+}
+
 static void collect(void *user, const char *name, const char *value)
 {
     strcat(user, name);
@@ -475,7 +499,7 @@ int main(void)
         cmocka_unit_test(test_split_partial),  cmocka_unit_test(test_split_seed),
         cmocka_unit_test(test_split_refused),  cmocka_unit_test(test_fingerprints),
         cmocka_unit_test(test_nested),         cmocka_unit_test(test_failures_pass),
-        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_describe),       cmocka_unit_test(test_shares),
     };
 
     return cmocka_run_group_tests(tests, test_context_open, test_context_close);
