@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker.lightning: a run that goes on is the run that was not interrupted; loaders as the trainer wants them."""
+import hashlib
+import json
+import logging
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+
+import numpy
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer, seed_everything
+from torch.utils.data import DataLoader
+
+import stoker
+from stoker.lightning import BatchTransform, StokerDataModule
+
+warnings.filterwarnings("ignore", module="lightning")
+warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
+for name in ("lightning.pytorch", "lightning.fabric"):
+    logging.getLogger(name).setLevel(logging.ERROR)
+
+TRAIN = {"dataset": "digits:?size=200", "shuffle": True, "seed": 4}  # 13 batches of 16
+VAL = "digits:?size=40&split=test"
+
+
+class Model(LightningModule):
+    """Draws from all generators of the process in each step, and says which samples it saw."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 8), torch.nn.Dropout(0.3),
+                                       torch.nn.ReLU(), torch.nn.Linear(8, 10))
+        self.seen = []
+        self.validated = []
+
+    def loss(self, batch, noise):
+        images = batch["image"].float() / 255 + noise
+        return torch.nn.functional.cross_entropy(self.net(images), batch["label"].long())
+
+    def training_step(self, batch, batch_idx):
+        self.seen.append(batch["index"].tolist())
+        return self.loss(batch, 1e-2 * (random.random() + numpy.random.rand() + torch.rand(1)))
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        self.validated.append((dataloader_idx, batch["index"].tolist()))
+        self.log("val_loss", self.loss(batch, 0))
+
+    def predict_step(self, batch, batch_idx, dataloader_idx=0):
+        return batch["index"]
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), 1e-3)
+
+    def digest(self):
+        values = b"".join(value.numpy().tobytes() for value in self.state_dict().values())
+        return hashlib.sha256(values).hexdigest()
+
+
+class Save(Callback):
+    """Keeps the checkpoint of one moment."""
+
+    def __init__(self, path, hook, step):
+        self.path, self.step = path, step
+        self.seen = None  # batches that were trained on
+        setattr(self, hook, self.save)
+
+    def save(self, trainer, model, *_):
+        if trainer.global_step == self.step and self.seen is None:
+            trainer.save_checkpoint(self.path)
+            self.seen = len(model.seen)
+
+
+def train(data, folder, ckpt=None, callbacks=(), **options):
+    seed_everything(3, verbose=False)
+    model = Model()
+    options = {"max_epochs": 3, "num_sanity_val_steps": 0} | options
+    trainer = Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+                      enable_model_summary=False, default_root_dir=folder, callbacks=list(callbacks), **options)
+    trainer.fit(model, datamodule=data, ckpt_path=ckpt)
+    return model
+
+
+def digits():
+    with stoker.Loader("digits:?size=120", batch_size=120) as loader:
+        return next(iter(loader))
+
+
+class Places(torch.utils.data.Dataset):
+    def __init__(self):
+        self.all = digits()
+
+    def __len__(self):
+        return len(self.all["index"])
+
+    def __getitem__(self, place):
+        return {"image": self.all["image"][place].copy(), "label": self.all["label"][place].item(), "index": place,
+                "noise": torch.rand(1)}  # in this process: of the training's generator
+
+
+class Stateful:
+    """The least that has a state: an order of each epoch from a generator of its own."""
+
+    def __init__(self, length=True):
+        self.generator = torch.Generator().manual_seed(8)
+        self.before = self.generator.get_state()
+        self.places = Places()
+        self.step = 0
+        self.loaded = False
+        if not length:
+            self.__class__ = Endless
+
+    def __iter__(self):
+        if not self.loaded:
+            self.before, self.step = self.generator.get_state(), 0
+        self.generator.set_state(self.before)
+        self.loaded = False
+        order = torch.randperm(len(self.places), generator=self.generator).tolist()
+        while self.step < 8:
+            self.step += 1
+            yield torch.utils.data.default_collate([self.places[i] for i in order[15 * self.step - 15:15 * self.step]])
+
+    def state_dict(self):
+        return {"before": self.before, "step": self.step}
+
+    def load_state_dict(self, state):
+        self.before, self.step, self.loaded = state["before"], state["step"], state["step"] < 8
+        self.generator.set_state(self.before)
+        if not self.loaded:
+            torch.randperm(len(self.places), generator=self.generator)
+
+
+class Sized(Stateful):
+    def __len__(self):
+        return 8
+
+
+class Endless(Stateful):
+    pass
+
+
+def spec(**options):
+    return lambda: StokerDataModule(train=TRAIN | options, val=VAL, batch_size=16)
+
+
+# Name: the data, the data it goes on with, the hook and step that save, options of the trainer.
+RESUMES = {
+    "in the middle of an epoch": (spec(), spec(num_workers=0), "on_train_batch_end", 20, {}),
+    "before the first batch": (spec(), spec(), "on_train_start", 0, {}),
+    "behind the last batch": (spec(), spec(), "on_train_batch_end", 13, {}),
+    "behind an epoch": (spec(), spec(), "on_train_epoch_end", 26, {}),
+    "behind an epoch of max_steps": (spec(), spec(), "on_train_epoch_end", 13, {"max_epochs": -1, "max_steps": 30}),
+    "of max_steps": (spec(), spec(), "on_train_batch_end", 17, {"max_epochs": -1, "max_steps": 30}),
+    "behind a validation": (spec(), spec(), "on_validation_end", 18, {"val_check_interval": 5}),
+    "in epochs cut short": (spec(), spec(), "on_train_batch_end", 7, {"limit_train_batches": 5}),
+    "behind one cut short": (spec(), spec(), "on_train_batch_end", 5, {"limit_train_batches": 5}),
+    "behind one cut to a share": (spec(), spec(), "on_train_epoch_end", 6, {"limit_train_batches": 0.5}),
+    "of several batches a step": (spec(), spec(), "on_train_batch_end", 10, {"accumulate_grad_batches": 2}),
+    "of a loader": (lambda: StokerDataModule(train=stoker.Loader(TRAIN["dataset"], shuffle=True, batch_size=16)), ) * 2
+    + ("on_train_batch_end", 15, {}),
+    "of a stateful loader": (lambda: StokerDataModule(train=Sized()),) * 2 + ("on_train_batch_end", 11, {}),
+    "behind its epoch": (lambda: StokerDataModule(train=Sized()),) * 2 + ("on_train_epoch_end", 8, {}),
+    "behind its last batch": (lambda: StokerDataModule(train=Sized()),) * 2 + ("on_train_batch_end", 16, {}),
+    "behind its epoch cut short": (lambda: StokerDataModule(train=Sized()),) * 2
+    + ("on_train_epoch_end", 5, {"limit_train_batches": 5}),
+    "of one without a length": (lambda: StokerDataModule(train=Endless()),) * 2 + ("on_train_batch_end", 11, {}),
+    "of one of a function": (lambda: StokerDataModule(train=Sized),) * 2 + ("on_train_batch_end", 11, {}),
+}
+
+
+class Resume(unittest.TestCase):
+    def test_the_rest_of_a_run_in_another_process(self):
+        with tempfile.TemporaryDirectory() as folder:
+            whole = {}
+            for number, (name, (data, _, hook, step, options)) in enumerate(RESUMES.items()):
+                save = Save(f"{folder}/{number}.ckpt", hook, step)
+                model = train(data(), folder, callbacks=[save], **options)
+                whole[name] = [model.digest(), model.seen[save.seen:]]
+            done = subprocess.run([sys.executable, __file__, "resume", folder], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            rest = json.loads(done.stdout.splitlines()[-1])
+        for name, (digest, seen) in whole.items():
+            with self.subTest(name):
+                self.assertGreater(len(seen), 0)
+                self.assertEqual(rest[name][1], seen)
+                self.assertEqual(rest[name][0], digest)
+
+
+def ranks(folder):
+    """Which samples each of two processes is given, and what a checkpoint of them has."""
+    data = spec()()
+    save = Save(f"{folder}/ranks.ckpt", "on_train_batch_end", 3)
+    model = train(data, folder, callbacks=[save, Tell(folder)], strategy="ddp_fork", devices=2, max_epochs=1)
+    return model
+
+
+class Tell(Callback):
+    def __init__(self, folder):
+        self.folder = folder
+
+    def on_train_end(self, trainer, model):
+        Path(f"{self.folder}/{trainer.global_rank}.json").write_text(json.dumps([model.seen, model.validated]))
+
+
+class Loaders(unittest.TestCase):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+
+    def test_epochs_follow_the_order_of_the_loader(self):
+        model = train(spec()(), self.folder, max_epochs=2)
+        with stoker.Loader(batch_size=16, **TRAIN) as loader:
+            expected = [batch["index"].tolist() for _ in range(2) for batch in loader]
+        self.assertEqual(model.seen, expected)
+
+    def test_validation_is_the_same_each_time(self):
+        model = train(StokerDataModule(train=TRAIN, val=[VAL, {"dataset": VAL, "batch_size": 40}], batch_size=16),
+                      self.folder, max_epochs=2, num_sanity_val_steps=1)
+        whole = [(0, list(range(16))), (0, list(range(16, 32))), (0, list(range(32, 40))), (1, list(range(40)))]
+        self.assertEqual(model.validated, [whole[0], whole[3]] + 2 * whole)
+
+    def test_of_a_function_anew_when_lightning_asks(self):
+        made = []
+
+        def make():
+            made.append(stoker.Loader(batch_size=16, **TRAIN))
+            return made[-1]
+
+        model = train(StokerDataModule(train=make), self.folder, reload_dataloaders_every_n_epochs=1)
+        self.assertEqual(len(made), 3)
+        self.assertEqual(model.seen, train(spec()(), self.folder).seen)
+
+    def test_batches_learnt_by_heart(self):
+        for data in (spec()(), StokerDataModule(train=DataLoader(Places(), shuffle=True, batch_size=16))):
+            model = train(data, self.folder, overfit_batches=2)
+            self.assertEqual(model.seen, 3 * model.seen[:2])
+
+    def test_predictions(self):
+        model = Model()
+        trainer = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, default_root_dir=self.folder)
+        data = StokerDataModule(predict=["digits:?size=40", DataLoader(Places(), batch_size=16)], batch_size=16)
+        first, second = trainer.predict(model, datamodule=data)
+        self.assertEqual(torch.cat(first).tolist(), list(range(40)))
+        self.assertEqual(torch.cat(second).tolist(), list(range(120)))
+
+    def test_one_of_torch_is_left_to_lightning(self):
+        loader = DataLoader(Places(), batch_size=16)
+        model = train(StokerDataModule(train=loader), self.folder, max_epochs=1)
+        self.assertIs(model.trainer.train_dataloader, loader)
+
+    def test_several_at_once(self):
+        class Both(Model):
+            def training_step(self, batch, batch_idx):
+                self.seen.append([len(batch["a"]["label"]), len(batch["b"]["label"])])
+                return self.loss(batch["a"], 0)
+
+        seed_everything(3, verbose=False)
+        model = Both()
+        data = StokerDataModule(train={"a": TRAIN, "b": {"dataset": "digits:?size=21", "batch_size": 10}}, batch_size=16)
+        Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False, max_epochs=1,
+                enable_model_summary=False, default_root_dir=self.folder).fit(model, datamodule=data)
+        self.assertEqual(model.seen[:4], [[16, 10], [16, 10], [16, 1], [16, 10]])
+        self.assertEqual(len(model.seen), 13)
+
+    def test_ranks_share_the_samples(self):
+        done = subprocess.run([sys.executable, __file__, "ranks", self.folder], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        seen, validated = zip(*(json.loads(Path(f"{self.folder}/{rank}.json").read_text()) for rank in (0, 1)))
+        samples = [sample for rank in seen for batch in rank for sample in batch]
+        self.assertEqual(sorted(samples), list(range(200)))
+        self.assertEqual({len(rank) for rank in seen}, {7})
+        self.assertEqual(sorted(sample for rank in validated for _, batch in rank for sample in batch), list(range(40)))
+        states = torch.load(f"{self.folder}/ranks.ckpt", weights_only=True)["StokerDataModule"]["random"]
+        self.assertEqual(len(states), 2)
+
+    def test_ended_with_the_run(self):
+        data = spec()()
+        train(data, self.folder, max_epochs=1)
+        loader = data.trainer.train_dataloader.loader
+        with self.assertRaisesRegex(RuntimeError, "closed"):
+            loader.num_samples
+
+    def test_what_is_no_source(self):
+        with self.assertRaisesRegex(TypeError, "train is a int"):
+            train(StokerDataModule(train=3), self.folder)
+        with self.assertRaisesRegex(stoker.InvalidError, "shufle"):
+            train(StokerDataModule(train=TRAIN | {"shufle": True}), self.folder)
+
+    def test_printed(self):
+        self.assertEqual(str(StokerDataModule(val=VAL)), f"StokerDataModule(val={VAL!r})")
+
+
+class Transforms(unittest.TestCase):
+    def run_with(self, *transforms, **sources):
+        with tempfile.TemporaryDirectory() as folder:
+            sources = {"train": TRAIN, "val": VAL} | sources
+            return train(StokerDataModule(**sources, batch_size=16, batch_transform=transforms), folder, max_epochs=1)
+
+    def test_of_training_batches_alone(self):
+        def other(batch):
+            self.assertFalse(torch.is_grad_enabled())
+            return batch | {"index": batch["index"].long() + 1000}
+
+        model = self.run_with(BatchTransform(other))
+        self.assertGreaterEqual(min(min(batch) for batch in model.seen), 1000)
+        self.assertLess(max(max(batch) for _, batch in model.validated), 1000)
+
+    def test_of_fields_and_stages_in_order(self):
+        model = self.run_with(BatchTransform(lambda index: index.long() + 1000, fields="index", stages=("train", "val")),
+                              BatchTransform(lambda index: 2 * index, fields=["index"], stages="val"))
+        self.assertEqual(sorted(sum(model.seen, [])), list(range(1000, 1200)))
+        self.assertEqual(model.validated[-1][1], [2000 + 2 * i for i in range(32, 40)])
+
+    def test_of_a_tuple(self):
+        batch = (torch.ones(2), torch.zeros(2))
+        first, second = BatchTransform(lambda value: value + 1, fields=0)(batch)
+        self.assertEqual((first.tolist(), second.tolist()), ([2, 2], [0, 0]))
+
+    def test_behind_it_the_hook_of_the_model(self):
+        class Own(Model):
+            def on_after_batch_transfer(self, batch, dataloader_idx):
+                return batch | {"index": 2 * batch["index"]}
+
+        with tempfile.TemporaryDirectory() as folder:
+            data = StokerDataModule(train=TRAIN, batch_size=16, batch_transform=BatchTransform(
+                lambda index: index.long() + 1000, fields="index"))
+            model = Own()
+            Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False, max_epochs=1,
+                    enable_model_summary=False, default_root_dir=folder).fit(model, datamodule=data)
+        self.assertEqual(sorted(sum(model.seen, [])), list(range(2000, 2400, 2)))
+
+    def test_of_no_such_stage(self):
+        with self.assertRaisesRegex(ValueError, "validation"):
+            BatchTransform(abs, stages=("train", "validation"))
+
+
+def resume(folder):
+    found = {}
+    for number, (name, (_, data, _, _, options)) in enumerate(RESUMES.items()):
+        model = train(data(), folder, ckpt=f"{folder}/{number}.ckpt", **options)
+        found[name] = [model.digest(), model.seen]
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] in ("resume", "ranks"):
+        globals()[sys.argv[1]](sys.argv[2])
+    else:
+        unittest.main()
