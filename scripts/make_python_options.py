@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stoker import _native
 
-TABLES = {"loader": "LoaderOptions"}
+TABLES = {"loader": "LoaderOptions", "array": "ArrayOptions"}
 TRANSFORMS = "str | Transform | Sequence[str | Transform]"
 
 

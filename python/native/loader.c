@@ -24,26 +24,6 @@ stk_py_held_list *stk_py_held_of(PyObject *owner)
 
 /* ---- Making and ending ---- */
 
-/* Options from a dict of texts. The texts live as long as the dict. */
-static int set_options(stk_loader_options *options, PyObject *texts, stk_error *err)
-{
-    const stk_option_table *table = stk_option_table_find("loader");
-    PyObject *items = PyDict_Items(texts);
-    int failed = items ? 0 : -1;
-
-    for (Py_ssize_t i = 0; !failed && i < PyList_Size(items); i++) {
-        const char *name, *text;
-        if (!PyArg_ParseTuple(PyList_GetItem(items, i), "ss", &name, &text))
-            failed = -1;
-        else if (stk_options_set(table, options, name, text, err) != STK_OK) {
-            stk_py_raise(err);
-            failed = -1;
-        }
-    }
-    Py_XDECREF(items);
-    return failed;
-}
-
 static bool usable(const loader *self)
 {
     if (self->loader && !self->busy)
@@ -104,7 +84,7 @@ static int fill(loader *self, PyObject *given, PyObject *texts, const Py_buffer 
     self->texts = texts;
     stk_error_init(&err);
     stk_loader_options_init(&self->options);
-    if (set_options(&self->options, texts, &err) || take_source(self, given))
+    if (stk_py_set_options("loader", &self->options, texts) || take_source(self, given))
         return -1;
     Py_BEGIN_ALLOW_THREADS
     status = begin(self, order, step, &err);

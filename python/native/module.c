@@ -91,6 +91,26 @@ static PyObject *transforms(PyObject *module, PyObject *unused)
     return all;
 }
 
+int stk_py_set_options(const char *name, void *options, PyObject *texts)
+{
+    const stk_option_table *table = stk_option_table_find(name);
+    PyObject *items = PyDict_Items(texts);
+    int failed = items ? 0 : -1;
+    stk_error err;
+
+    for (Py_ssize_t i = 0; !failed && i < PyList_Size(items); i++) {
+        const char *option, *text;
+        if (!PyArg_ParseTuple(PyList_GetItem(items, i), "ss", &option, &text))
+            failed = -1;
+        else if (stk_options_set(table, options, option, text, &err) != STK_OK) {
+            stk_py_raise(&err);
+            failed = -1;
+        }
+    }
+    Py_XDECREF(items);
+    return failed;
+}
+
 static PyMethodDef functions[] = {
     {"options", options_of, METH_O,
      "options($module, table, /)\n--\n\n(name, type, default, choices, doc) of each option of a "
@@ -110,7 +130,7 @@ static int fill(PyObject *module)
         return -1;
     }
     return stk_py_add_errors(module) || stk_py_add_tensor(module) || stk_py_add_dataset(module) ||
-                   stk_py_add_loader(module) ||
+                   stk_py_add_loader(module) || stk_py_add_array(module) ||
                    PyModule_AddStringConstant(module, "__version__", stk_version())
                ? -1
                : 0;

@@ -26,9 +26,18 @@ int stk_py_add_errors(PyObject *module);
 int stk_py_add_tensor(PyObject *module);
 int stk_py_add_dataset(PyObject *module);
 int stk_py_add_loader(PyObject *module);
+int stk_py_add_array(PyObject *module);
 
 /* Raise what a call of the library says. Always NULL. */
 PyObject *stk_py_raise(const stk_error *err);
+
+/* Options of a table from a dict of texts, which live as long as the dict. -1: an exception. */
+int stk_py_set_options(const char *table, void *options, PyObject *texts);
+
+/* Do what takes long without the GIL. In the main thread it is done by a thread of its own, and
+ * signals are looked at meanwhile: one that raises calls `cancel` until the work has ended. False:
+ * an exception. */
+bool stk_py_run(void (*work)(void *user), void *user, void (*cancel)(void *user));
 
 /*
  * A batch that tensors of Python look at: the last of them gives it back. Guarded by the GIL. The

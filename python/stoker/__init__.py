@@ -20,10 +20,12 @@ from stoker._native import (
     __version__,
 )
 from stoker import transforms
+from stoker._array import Array
 from stoker._loader import Loader, Ragged
 
 __all__ = [
     "AccessError",
+    "Array",
     "DataError",
     "Error",
     "InvalidError",

@@ -34,3 +34,17 @@ class LoaderOptions(TypedDict, total=False):
     on_state_mismatch: str | None
     transforms: str | Transform | Sequence[str | Transform] | None
     batch_transforms: str | Transform | Sequence[str | Transform] | None
+
+class ArrayOptions(TypedDict, total=False):
+    format: str | None
+    missing: str | None
+    checksums: bool | None
+    num_threads: int | str | None
+    memory: int | str | None
+    index_cache: int | str | None
+    timeout: float | str | None
+    dtype: str | None
+    shape: str | None
+    offset: int | str | None
+    order: str | None
+    allow_trailing: bool | None
