@@ -27,6 +27,8 @@ int stk_py_add_tensor(PyObject *module);
 int stk_py_add_dataset(PyObject *module);
 int stk_py_add_loader(PyObject *module);
 int stk_py_add_array(PyObject *module);
+int stk_py_add_shared(PyObject *module);
+int stk_py_add_stack(PyObject *module);
 
 /* Raise what a call of the library says. Always NULL. */
 PyObject *stk_py_raise(const stk_error *err);

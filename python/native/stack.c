@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values of many samples -> one array of a batch, where they are alike. */
+#include "native.h"
+
+/* Where rows go: from `at` up to `end`. */
+typedef struct rows {
+    Py_buffer target;
+    char *at;
+} rows;
+
+static int rows_open(PyObject *target, Py_ssize_t offset, Py_ssize_t bytes, rows *out)
+{
+    if (PyObject_GetBuffer(target, &out->target, PyBUF_WRITABLE))
+        return -1;
+    if (offset < 0 || bytes < 0 || offset > out->target.len || bytes > out->target.len - offset) {
+        PyBuffer_Release(&out->target);
+        PyErr_SetString(PyExc_ValueError, "rows beyond their buffer");
+        return -1;
+    }
+    out->at = (char *)out->target.buf + offset;
+    return 0;
+}
+
+/* ---- Arrays ---- */
+
+static bool alike(const Py_buffer *a, const Py_buffer *first)
+{
+    if (a->itemsize != first->itemsize || a->ndim != first->ndim || a->len != first->len ||
+        strcmp(a->format, first->format) != 0)
+        return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->shape[i] != first->shape[i] || a->strides[i] < 0)
+            return false;
+    return true;
+}
+
+/* 1: its row is written; 0: it is not like the first; -1: an exception. */
+static int write_array(PyObject *item, const Py_buffer *first, char *to)
+{
+    Py_buffer a;
+
+    if (PyObject_GetBuffer(item, &a, PyBUF_STRIDED_RO | PyBUF_FORMAT)) {
+        PyErr_Clear();
+        return 0;
+    }
+    int done = alike(&a, first);
+    if (done && PyBuffer_IsContiguous(&a, 'C'))
+        memcpy(to, a.buf, (size_t)a.len);
+    else if (done && PyBuffer_ToContiguous(to, &a, a.len, 'C'))
+        done = -1;
+    PyBuffer_Release(&a);
+    return done;
+}
+
+static PyObject *stack_arrays(PyObject *module, PyObject *args)
+{
+    PyObject *items, *like, *target;
+    Py_ssize_t offset;
+    Py_buffer first;
+    rows out;
+
+    if (!PyArg_ParseTuple(args, "OOOn", &items, &like, &target, &offset))
+        return NULL;
+    const Py_ssize_t count = PySequence_Size(items);
+    if (count < 0 || PyObject_GetBuffer(like, &first, PyBUF_STRIDED_RO | PyBUF_FORMAT))
+        return NULL;
+    Py_ssize_t bytes;
+    int done = __builtin_mul_overflow(count, first.len, &bytes)
+                   ? -1
+                   : rows_open(target, offset, bytes, &out) + 1;
+    if (done == 1) {
+        for (Py_ssize_t i = 0; done == 1 && i < count; i++) {
+            PyObject *item = PySequence_GetItem(items, i);
+            done = item ? write_array(item, &first, out.at + i * first.len) : -1;
+            Py_XDECREF(item);
+        }
+        PyBuffer_Release(&out.target);
+    } else
+        done = -1;
+    PyBuffer_Release(&first);
+    if (done < 0)
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    return PyBool_FromLong(done);
+}
+
+/* ---- Numbers ---- */
+
+/* 1, 0, -1 as above; the kinds are those of struct: 'q' int, 'd' float, '?' bool. */
+static int write_number(PyObject *item, int kind, char *to)
+{
+    if (kind == 'q' && PyLong_CheckExact(item)) {
+        int overflow;
+        const int64_t value = PyLong_AsLongLongAndOverflow(item, &overflow);
+        memcpy(to, &value, sizeof value);
+        return !overflow;
+    }
+    if (kind == 'd' && PyFloat_CheckExact(item)) {
+        const double value = PyFloat_AsDouble(item);
+        memcpy(to, &value, sizeof value);
+        return 1;
+    }
+    if (kind == '?' && (item == Py_True || item == Py_False)) {
+        *to = item == Py_True;
+        return 1;
+    }
+    return 0;
+}
+
+static PyObject *stack_numbers(PyObject *module, PyObject *args)
+{
+    PyObject *items, *target;
+    Py_ssize_t offset;
+    int kind;
+    rows out;
+
+    if (!PyArg_ParseTuple(args, "OCOn", &items, &kind, &target, &offset))
+        return NULL;
+    const Py_ssize_t count = PySequence_Size(items), size = kind == '?' ? 1 : 8;
+    if (count < 0 || rows_open(target, offset, count * size, &out))
+        return NULL;
+    int done = 1;
+    for (Py_ssize_t i = 0; done == 1 && i < count; i++) {
+        PyObject *item = PySequence_GetItem(items, i);
+        done = item ? write_number(item, kind, out.at + i * size) : -1;
+        Py_XDECREF(item);
+    }
+    PyBuffer_Release(&out.target);
+    return done < 0 ? NULL : PyBool_FromLong(done);
+}
+
+static PyMethodDef functions[] = {
+    {"stack_arrays", stack_arrays, METH_VARARGS,
+     "stack_arrays($module, items, like, target, offset, /)\n--\n\n"
+     "Write the values of arrays one behind the other; False where one is not as `like` is."},
+    {"stack_numbers", stack_numbers, METH_VARARGS,
+     "stack_numbers($module, items, kind, target, offset, /)\n--\n\n"
+     "Write int ('q'), float ('d') or bool ('?'); False where one is something else."},
+    {NULL, NULL, 0, NULL}};
+
+int stk_py_add_stack(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's default_collate by construction: samples are written to their place in the batch.
+
+The first sample of a batch says what the batch is, as in default_collate: a column for each of its values. Samples are then
+given in groups, and arrays and tensors leave them at once for the slab. What is not among the common types goes through
+default_collate itself, and its tensors are copied.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy
+import torch
+from torch.utils.data import default_collate
+from torch.utils.data._utils import collate as _torch
+from torch.utils.data._utils import worker as _torch_worker
+
+from stoker import _native
+from stoker.torch._message import DTYPES, Placed, Writer, plain, tensor_at
+
+_GROUP = 1 << 18  # bytes of samples between two writes: they are still in the cache
+
+_STANDARD = dict(_torch.default_collate_fn_map)
+_OF_ARRAYS: dict[numpy.dtype[Any], torch.dtype] = {
+    numpy.dtype(code): torch.from_numpy(numpy.empty(0, code)).dtype
+    for code in ("?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16")
+}
+_OF_NUMBERS: dict[type, tuple[str, torch.dtype]] = {
+    int: ("q", torch.int64), float: ("d", torch.float64), bool: ("?", torch.bool),
+}
+
+
+def is_standard(function: object) -> bool:
+    """Whether this is default_collate, and what it does for a type has not been changed."""
+    return function is default_collate and _torch.default_collate_fn_map == _STANDARD
+
+
+@contextmanager
+def _no_worker() -> Iterator[None]:
+    """default_collate allocates in /dev/shm where it finds itself in a worker."""
+    info = _torch_worker._worker_info
+    _torch_worker._worker_info = None
+    try:
+        yield
+    finally:
+        _torch_worker._worker_info = info
+
+
+class _Column:
+    """What default_collate makes of values of any type, all at once."""
+
+    size = 0
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+    def add(self, values: Sequence[Any]) -> None:
+        self.values.extend(values)
+
+    def value(self, in_sequence: bool) -> Any:
+        with _no_worker():
+            return default_collate(tuple(self.values) if in_sequence else self.values)  # type: ignore[arg-type]
+
+
+class _Numbers(_Column):
+    def __init__(self, kind: str, dtype: torch.dtype, rows: int, writer: Writer) -> None:
+        super().__init__()
+        code, bits = DTYPES[dtype]
+        self.kind, self.writer, self.rows = kind, writer, rows
+        self.place = (writer.reserve(rows * bits // 8), code, bits)
+
+    def value(self, in_sequence: bool) -> Any:
+        count = len(self.values)
+        if count <= self.rows and _native.stack_numbers(self.values, self.kind, self.writer.open(), self.place[0]):
+            return Placed((*self.place, (count,)))
+        return super().value(in_sequence)
+
+
+class _Tensors:
+    """Rows of one shape and type, in the slab."""
+
+    def __init__(self, first: Any, dtype: torch.dtype, size: int, rows: int, writer: Writer) -> None:
+        self.size, self.dtype, self.shape = size, dtype, tuple(first.shape)
+        self.first, self.writer, self.rows = first, writer, rows
+        self.offset = writer.reserve(rows * size)
+        self.count = 0
+
+    def _out(self, rows: int) -> torch.Tensor:
+        return tensor_at(self.writer.open(), (self.offset + self.count * self.size, *DTYPES[self.dtype], (rows, *self.shape)))
+
+    def add(self, values: Sequence[Any]) -> None:
+        """As torch.stack says, which names what does not fit."""
+        for value in values:
+            if tuple(value.shape) != self.shape:
+                torch.stack([torch.empty(self.shape, dtype=self.dtype), value])
+        torch.stack(tuple(values), 0, out=self._out(len(values)))
+        self.count += len(values)
+
+    def value(self, in_sequence: bool) -> Any:
+        return Placed((self.offset, *DTYPES[self.dtype], (self.count, *self.shape)))
+
+
+class _Arrays(_Tensors):
+    def add(self, values: Sequence[Any]) -> None:
+        at = self.offset + self.count * self.size
+        if _native.stack_arrays(values, self.first, self.writer.open(), at):
+            self.count += len(values)
+        else:
+            super().add([torch.as_tensor(value) for value in values])
+
+
+class _Fields:
+    """The columns of a tuple, a named tuple or a list."""
+
+    def __init__(self, sample: Any, rows: int, writer: Writer) -> None:
+        self.kind = type(sample)
+        self.named = hasattr(sample, "_fields")
+        self.fields = [_column(value, rows, writer) for value in sample]
+        self.size = sum(field.size for field in self.fields)
+
+    def add(self, values: Sequence[Any]) -> None:
+        length = len(self.fields)
+        if not self.named and not all(len(value) == length for value in values):
+            raise RuntimeError("each element in list of batch should be of equal size")
+        for field, column in zip(self.fields, zip(*values)):
+            field.add(column)
+
+    def value(self, in_sequence: bool) -> Any:
+        values = [field.value(True) for field in self.fields]
+        return self.kind(*values) if self.named else values
+
+
+class _Keys:
+    def __init__(self, sample: Any, rows: int, writer: Writer) -> None:
+        self.fields = {key: _column(value, rows, writer) for key, value in sample.items()}
+        self.size = sum(field.size for field in self.fields.values())
+
+    def add(self, values: Sequence[Any]) -> None:
+        for key, field in self.fields.items():
+            field.add([value[key] for value in values])
+
+    def value(self, in_sequence: bool) -> Any:
+        return {key: field.value(False) for key, field in self.fields.items()}
+
+
+def _column(sample: Any, rows: int, writer: Writer) -> Any:
+    kind = type(sample)
+    if kind in _OF_NUMBERS:
+        return _Numbers(*_OF_NUMBERS[kind], rows, writer)
+    if (kind is numpy.ndarray or isinstance(sample, (numpy.number, numpy.bool_))) and sample.dtype in _OF_ARRAYS:
+        return _Arrays(sample, _OF_ARRAYS[sample.dtype], sample.nbytes, rows, writer)
+    if kind is torch.Tensor and sample.dtype in DTYPES and plain(sample):
+        return _Tensors(sample, sample.dtype, sample.numel() * sample.element_size(), rows, writer)
+    if kind is tuple or kind is list or (isinstance(sample, tuple) and hasattr(sample, "_fields")):
+        return _Fields(sample, rows, writer)
+    if kind is dict:
+        return _Keys(sample, rows, writer)
+    return _Column()
+
+
+def collate(samples: Iterator[Any], rows: int, writer: Writer) -> Any:
+    """The skeleton of the batch of all samples, `rows` at most; None: there is no sample."""
+    column: Any = None
+    group: list[Any] = []
+    limit = 1
+    for sample in samples:
+        if column is None:
+            column = _column(sample, rows, writer)
+            limit = max(1, _GROUP // max(column.size, 1))
+        group.append(sample)
+        if len(group) >= limit:
+            column.add(group)
+            group = []
+    if column is None:
+        return None
+    if group:
+        column.add(group)
+    return column.value(False)

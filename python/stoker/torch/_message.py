@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a consumer and a worker say to each other: small messages on a socket, values in slabs.
+
+A task is the index of a batch. An answer is a slab: the header, the random state behind the batch, the tensors of the batch,
+and its skeleton, which is the pickle of the batch with a place in the slab for each tensor. Each message is one packet, so a
+process that is killed leaves no half of one.
+"""
+from __future__ import annotations
+
+import array
+import io
+import os
+import pickle
+import socket
+import struct
+from typing import Any, NamedTuple
+
+import torch
+
+from stoker import _native
+
+HEADER = 64  # bytes of a slab that are the native module's
+INLINE = 4096  # bytes of a payload that travel in the message
+_PACKET = 2 * INLINE
+_DESCRIPTOR = socket.CMSG_SPACE(4)
+
+BATCH, ERROR, END = range(3)  # kinds of answers
+TASK, EPOCH = range(2)  # kinds of tasks
+
+_TASK = struct.Struct("=BIQQ")  # kind, epoch, number, bytes of the payload
+_ANSWER = struct.Struct("=BIQIIQQI")  # kind, epoch, number, slab, slab that is gone + 1, payload's place and size, buffers
+_BUFFER = struct.Struct("=QQ")
+
+# What DLPack calls the types: code, bits.
+DTYPES: dict[torch.dtype, tuple[int, int]] = {
+    torch.int8: (0, 8), torch.int16: (0, 16), torch.int32: (0, 32), torch.int64: (0, 64),
+    torch.uint8: (1, 8), torch.uint16: (1, 16), torch.uint32: (1, 32), torch.uint64: (1, 64),
+    torch.float16: (2, 16), torch.float32: (2, 32), torch.float64: (2, 64), torch.bfloat16: (4, 16),
+    torch.complex64: (5, 64), torch.complex128: (5, 128), torch.bool: (6, 8),
+}
+
+Place = tuple[Any, ...]  # [type, ]offset, code, bits, shape[, strides]
+
+
+def tensor_at(lease: _native.Lease, place: Place) -> torch.Tensor:
+    """The tensor that lies at a place of a slab; it holds the slab. A type that DLPack has not comes first in its place."""
+    if type(place[0]) is torch.dtype:
+        return tensor_at(lease, place[1:]).view(place[0])
+    made: torch.Tensor = torch._C._from_dlpack(lease.tensor(*place))
+    return made
+
+
+def _send(to: socket.socket, packet: bytes, fd: int | None, flags: int = 0) -> None:
+    if fd is None:
+        to.send(packet, flags)
+    else:
+        to.sendmsg([packet], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))], flags)
+
+
+def _receive(source: socket.socket, flags: int = 0) -> tuple[bytes, int | None]:
+    packet, extra, _, _ = source.recvmsg(_PACKET, _DESCRIPTOR, flags | socket.MSG_CMSG_CLOEXEC)
+    for _, _, data in extra:
+        return packet, struct.unpack("=i", data[:4])[0]
+    return packet, None
+
+
+# ---- Tasks ----
+
+
+class Task(NamedTuple):
+    kind: int
+    epoch: int
+    number: int
+    index: Any
+
+
+def send_task(to: socket.socket, task: Task) -> None:
+    """Without waiting: BlockingIOError where the socket is full."""
+    payload = pickle.dumps(task.index, 5)
+    head = _TASK.pack(task.kind, task.epoch, task.number, len(payload))
+    if len(payload) <= INLINE:
+        _send(to, head + payload, None, socket.MSG_DONTWAIT)
+        return
+    slab, fd = _native.slab_create(HEADER + len(payload))
+    try:
+        memoryview(slab.lease(False))[HEADER:] = payload
+        _send(to, head, fd, socket.MSG_DONTWAIT)
+    finally:
+        os.close(fd)
+
+
+def receive_task(source: socket.socket) -> Task | None:
+    """The next one; None: there will be none."""
+    packet, fd = _receive(source)
+    if not packet:
+        return None
+    kind, epoch, number, size = _TASK.unpack_from(packet)
+    if fd is None:
+        return Task(kind, epoch, number, pickle.loads(memoryview(packet)[_TASK.size:]))
+    try:
+        slab = _native.slab_attach(fd)
+    finally:
+        os.close(fd)
+    return Task(kind, epoch, number, pickle.loads(memoryview(slab.lease(False))[HEADER:HEADER + size]))
+
+
+# ---- Answers ----
+
+
+class Answer(NamedTuple):
+    kind: int
+    epoch: int
+    number: int
+    lease: _native.Lease
+    payload: bytes | memoryview
+    buffers: list[memoryview]
+    state: bytes
+
+
+class _Reader(pickle.Unpickler):
+    lease: _native.Lease
+    made: dict[Place, torch.Tensor]
+
+    def persistent_load(self, place: Place) -> torch.Tensor:
+        if place not in self.made:
+            self.made[place] = tensor_at(self.lease, place)
+        return self.made[place]
+
+
+def value_of(answer: Answer) -> Any:
+    """The batch or the error that an answer has."""
+    reader = _Reader(io.BytesIO(answer.payload), buffers=answer.buffers)
+    reader.lease, reader.made = answer.lease, {}
+    return reader.load()
+
+
+def receive_answer(source: socket.socket, slabs: dict[int, _native.Slab], state_size: int) -> Answer | None:
+    """Without waiting: BlockingIOError where there is none; None: there will be none."""
+    packet, fd = _receive(source, socket.MSG_DONTWAIT)
+    if not packet:
+        return None
+    kind, epoch, number, which, gone, place, size, count = _ANSWER.unpack_from(packet)
+    if gone:
+        slabs.pop(gone - 1, None)
+    if fd is not None:
+        try:
+            slabs[which] = _native.slab_attach(fd)
+        finally:
+            os.close(fd)
+    lease = slabs[which].lease(True)
+    memory = memoryview(lease)
+    payload: bytes | memoryview = memory[place:place + size] if place else packet[_ANSWER.size:]
+    buffers = []
+    if count:
+        table, payload = payload[:count * _BUFFER.size], payload[count * _BUFFER.size:]
+        buffers = [memory[at:at + n] for at, n in _BUFFER.iter_unpack(table)]
+    return Answer(kind, epoch, number, lease, payload, buffers, bytes(memory[HEADER:HEADER + state_size]))
+
+
+# ---- Writing answers ----
+
+
+class _Own(NamedTuple):
+    slab: _native.Slab
+    lease: _native.Lease
+    memory: memoryview
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 64) * 64
+
+
+class Writer:
+    """Answers of one worker, and the slabs that it has made."""
+
+    def __init__(self, to: socket.socket, state_size: int) -> None:
+        self._to = to
+        self._first = HEADER + _aligned(state_size)
+        self._state_size = state_size
+        self._slabs: dict[int, _Own] = {}
+        self._next = 0
+        self._hint = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._cursor = self._first
+        self._which: int | None = None
+        self._fd: int | None = None
+        self._gone: int | None = None
+
+    def reserve(self, size: int) -> int:
+        """Room for so many bytes of the answer that is being made: where it is."""
+        at = self._cursor
+        self._cursor = at + _aligned(size)
+        return at
+
+    def _create(self, size: int) -> _native.Lease:
+        """A new slab, in steps of an eighth, so that batches of about one size have slabs of one size."""
+        step = 1 << max(12, size.bit_length() - 4)
+        slab, self._fd = _native.slab_create(-(-size // step) * step)
+        lease = slab.lease(False)
+        self._which = self._next
+        self._next += 1
+        self._slabs[self._which] = _Own(slab, lease, memoryview(lease))
+        return lease
+
+    def _drop(self, which: int) -> None:
+        del self._slabs[which]
+        self._gone = which
+
+    def open(self) -> _native.Lease:
+        """The memory of this answer: all that is reserved lies in it. Reserve again, and it is another."""
+        need = max(self._cursor, self._hint)
+        if self._which is not None:
+            own = self._slabs[self._which]
+            if len(own.slab) >= self._cursor:
+                return own.lease
+            if self._fd is not None:  # the consumer has not seen it
+                os.close(self._fd)
+                del self._slabs[self._which]
+            lease = self._create(need)
+            memoryview(lease)[self._first:len(own.slab)] = own.memory[self._first:]
+            return lease
+        free = [which for which, own in self._slabs.items() if not own.slab.given]
+        fitting = [which for which in free if len(self._slabs[which].slab) >= need]
+        if len(free) > 4 or (free and not fitting):
+            self._drop(next((which for which in free if which not in fitting[:1]), free[0]))
+        if not fitting:
+            return self._create(need)
+        self._which = fitting[0]
+        return self._slabs[self._which].lease
+
+    def send(self, kind: int, task: Task, payload: bytes, buffers: list[pickle.PickleBuffer], state: bytes) -> None:
+        """Hand the answer over."""
+        table = b""
+        for buffer in buffers:
+            raw = buffer.raw()
+            at = self.reserve(raw.nbytes)
+            memoryview(self.open())[at:at + raw.nbytes] = raw
+            table += _BUFFER.pack(at, raw.nbytes)
+        payload = table + payload
+        place = self.reserve(len(payload)) if len(payload) > INLINE else 0
+        self.open()
+        assert self._which is not None
+        own = self._slabs[self._which]
+        if place:
+            own.memory[place:place + len(payload)] = payload
+        own.memory[HEADER:HEADER + self._state_size] = state
+        own.slab.give()
+        packet = _ANSWER.pack(kind, task.epoch, task.number, self._which, 0 if self._gone is None else self._gone + 1,
+                              place, len(payload), len(buffers))
+        try:
+            _send(self._to, packet if place else packet + payload, self._fd)
+        finally:
+            if self._fd is not None:
+                os.close(self._fd)
+            self._hint = max(self._cursor, self._hint - self._hint // 64)
+            self._begin()
+
+    def forget(self) -> None:
+        """Begin the answer anew, whatever was reserved."""
+        self._cursor = self._first
+
+
+class Skeleton(pickle.Pickler):
+    """Pickle a batch: its plain tensors are copied into the slab, or lie there already (`Placed`)."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._file = io.BytesIO()
+        self.buffers: list[pickle.PickleBuffer] = []
+        super().__init__(self._file, 5, buffer_callback=self.buffers.append)
+        self._writer = writer
+        self._copies: dict[int, tuple[torch.Tensor, Place]] = {}
+
+    def persistent_id(self, obj: Any) -> Place | None:
+        if type(obj) is Placed:
+            return obj.place
+        if type(obj) is not torch.Tensor or not plain(obj):
+            return None
+        if id(obj) not in self._copies:
+            strides = () if obj.is_contiguous() else (torch.empty_like(obj, device="meta").stride(),)
+            at = self._writer.reserve(obj.numel() * obj.element_size())
+            kind = (at, *DTYPES[obj.dtype]) if obj.dtype in DTYPES else (obj.dtype, at, 1, 8)
+            self._copies[id(obj)] = obj, (*kind, tuple(obj.shape), *strides)
+        return self._copies[id(obj)][1]
+
+    def write(self, batch: Any) -> bytes:
+        self.dump(batch)
+        if self._copies:
+            lease = self._writer.open()
+            for tensor, place in self._copies.values():
+                tensor_at(lease, place).copy_(tensor)
+        return self._file.getvalue()
+
+
+class Placed(NamedTuple):
+    """A tensor of a batch that lies in the slab."""
+
+    place: Place
+
+
+def plain(t: torch.Tensor) -> bool:
+    """Whether it is its bytes and strides, and nothing more."""
+    return (t.layout == torch.strided and t.device.type == "cpu" and not t.requires_grad and not t.is_conj() and not t.is_neg()
+            and (t.dtype in DTYPES or (t.dtype.itemsize == 1 and t.dtype.is_floating_point)))

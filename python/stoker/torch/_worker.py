@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker process: takes indices, makes batches."""
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._utils import ExceptionWrapper
+from torch._C import _set_worker_signal_handlers
+from torch.utils.data._utils import worker as _torch_worker
+
+from stoker import _native
+from stoker.torch import _collate, _random
+from stoker.torch._message import BATCH, END, EPOCH, ERROR, Skeleton, Task, Writer, receive_task
+
+
+def _caught(where: str) -> Any:
+    """The exception that is being handled, for the consumer."""
+    return ExceptionWrapper(where=where)  # type: ignore[no-untyped-call]
+
+
+class Descriptor:
+    """A descriptor that reaches a process of any start method."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __reduce__(self) -> Any:
+        from multiprocessing.reduction import DupFd
+
+        return _detached, (DupFd(self.fd),)
+
+
+def _detached(duplicate: Any) -> Descriptor:
+    return Descriptor(duplicate.detach())
+
+
+@dataclass
+class Plan:
+    """What every worker of a loader is told."""
+
+    dataset: Any
+    iterable: bool
+    auto_collation: bool
+    collate_fn: Callable[[Any], Any]
+    drop_last: bool
+    base_seed: int
+    init_fn: Callable[[int], None] | None
+    num_workers: int
+    shared_seed: int | None
+    positions: bool  # rng="stoker": random numbers depend on the place in the order alone
+
+
+class Fetcher:
+    """Samples of a dataset, as an index asks for them. `at` is the index of the sample that is being made."""
+
+    def __init__(self, plan: Plan, dataset: Any) -> None:
+        self.plan, self.dataset = plan, dataset
+        self.iterator = iter(dataset) if plan.iterable else None
+        self.ended = False
+        self.at: Any = None
+
+    def _chosen(self, index: Any) -> Iterator[Any]:
+        """A generator, so that a StopIteration of the dataset is an error."""
+        dataset = self.dataset
+        for self.at in index:
+            yield dataset[self.at]
+
+    def samples(self, index: Any) -> Iterator[Any]:
+        """Those of one batch."""
+        if self.iterator is not None:
+            return self._following(len(index))
+        many = getattr(self.dataset, "__getitems__", None)
+        if many:
+            self.at = index
+            return iter(many(index))
+        return self._chosen(index)
+
+    def _following(self, count: int) -> Iterator[Any]:
+        assert self.iterator is not None
+        for _ in range(0 if self.ended else count):
+            try:
+                yield next(self.iterator)
+            except StopIteration:
+                self.ended = True
+                return
+
+    def fetch(self, index: Any) -> Any:
+        """The batch. StopIteration: an iterable dataset has no more."""
+        if not self.plan.auto_collation:
+            self.at = index if self.iterator is None else None
+            return self.plan.collate_fn(self.dataset[index] if self.iterator is None else next(self.iterator))
+        samples = list(self.samples(index))
+        self.end_where_short(len(samples), len(index))
+        self.at = index
+        return self.plan.collate_fn(samples)
+
+    def end_where_short(self, count: int, wanted: int) -> None:
+        if self.iterator is not None and (count == 0 or (self.plan.drop_last and count < wanted)):
+            raise StopIteration
+
+    def place(self) -> str:
+        """Where an error came from, for its text."""
+        if self.at is None:
+            return ""
+        if isinstance(self.at, list) and len(self.at) > 8:
+            return f" (indices {str(self.at[:8])[:-1]}, ...])"
+        return f" (ind{'ices' if isinstance(self.at, list) else 'ex'} {self.at!r})"
+
+
+class _Counted:
+    """An iterator that counts."""
+
+    def __init__(self, samples: Iterator[Any]) -> None:
+        self.samples, self.count = samples, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for sample in self.samples:
+            self.count += 1
+            yield sample
+
+
+class Worker:
+    def __init__(self, plan: Plan, number: int, to: socket.socket) -> None:
+        self.plan, self.number, self.socket = plan, number, to
+        self.writer = Writer(to, _random.SIZE)
+        self.fetcher: Fetcher | None = None
+        self.dataset = plan.dataset
+        self.shared = torch.Generator()
+        self.failed: Any = None
+        self.direct = plan.auto_collation and _collate.is_standard(plan.collate_fn)
+        self.ended = False
+
+    def _where(self) -> str:
+        return f"in DataLoader worker process {self.number}{self.fetcher.place() if self.fetcher else ''}"
+
+    def prepare(self) -> None:
+        """What comes before the first task: an error is that of the first batch."""
+        from torch.utils.data import IterDataPipe
+        from torch.utils.data.graph_settings import apply_random_seed
+
+        seed = self.plan.base_seed + self.number
+        _random.seed_worker(self.plan.base_seed, self.number)
+        if isinstance(self.dataset, IterDataPipe):
+            self.shared.manual_seed(self.plan.shared_seed or 0)
+            self.dataset = apply_random_seed(self.dataset, self.shared)
+        _torch_worker._worker_info = _torch_worker.WorkerInfo(
+            id=self.number, num_workers=self.plan.num_workers, seed=seed, dataset=self.dataset)
+        try:
+            if self.plan.init_fn is not None:
+                self.plan.init_fn(self.number)
+            self.fetcher = Fetcher(self.plan, self.dataset)
+        except Exception:
+            self.failed = _caught(self._where())
+
+    def begin_epoch(self, shared_seed: int | None) -> None:
+        from torch.utils.data import IterDataPipe
+        from torch.utils.data.graph_settings import apply_random_seed
+
+        if isinstance(self.dataset, IterDataPipe):
+            self.shared.manual_seed(shared_seed or 0)
+            self.dataset = apply_random_seed(self.dataset, self.shared)
+        self.ended = False
+        try:
+            self.fetcher = Fetcher(self.plan, self.dataset)
+        except Exception:
+            self.failed = _caught(self._where())
+
+    def _batch(self, index: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
+        """The pickled skeleton of the batch, whose tensors are in the slab."""
+        assert self.fetcher is not None
+        if self.direct:
+            counted = _Counted(self.fetcher.samples(index))
+            batch = _collate.collate(iter(counted), len(index), self.writer)
+            self.fetcher.end_where_short(counted.count, len(index))
+        else:
+            batch = self.fetcher.fetch(index)
+        skeleton = Skeleton(self.writer)
+        return skeleton.write(batch), skeleton.buffers
+
+    def answer(self, task: Task) -> None:
+        kind = BATCH
+        buffers: list[pickle.PickleBuffer] = []
+        try:
+            if self.failed is not None:
+                error, self.failed = self.failed, None
+                kind, payload = ERROR, pickle.dumps(error)
+            else:
+                payload, buffers = self._batch(task.index)
+        except Exception as e:
+            self.writer.forget()
+            if isinstance(e, StopIteration) and self.plan.iterable:
+                self.ended, kind, payload = True, END, b""
+            else:
+                kind, payload = ERROR, self._pickled(_caught(self._where()))
+        self.writer.send(kind, task, payload, buffers, _random.save())
+
+    def _pickled(self, error: Any) -> bytes:
+        if issubclass(error.exc_type, StopIteration):  # which would end the consumer's loop
+            error.exc_type = RuntimeError
+        try:
+            return pickle.dumps(error)
+        except Exception:  # its class cannot be found by name: the text says it all
+            error.exc_type = RuntimeError
+            return pickle.dumps(error)
+
+    def run(self) -> None:
+        while (task := receive_task(self.socket)) is not None:
+            if task.kind == EPOCH:
+                self.begin_epoch(task.index)
+            elif not self.ended:
+                self.answer(task)
+
+
+def main(plan: Plan, number: int, to: socket.socket, consumer: Descriptor, stack: Descriptor, inherited: list[int],
+         state: bytes | None) -> None:
+    """The life of a worker process; `state` is the random state of the one that it replaces."""
+    for fd in inherited:
+        os.close(fd)
+    _native.end_with(consumer.fd)
+    faulthandler.register(signal.SIGUSR1, file=stack.fd, all_threads=True)
+    try:
+        _set_worker_signal_handlers()
+        torch.multiprocessing._set_thread_name("pt_data_worker")
+        torch.set_num_threads(1)
+        worker = Worker(plan, number, to)
+        worker.prepare()
+        if state is not None:
+            _random.load(state)
+        worker.run()
+    except (KeyboardInterrupt, BrokenPipeError, ConnectionResetError):
+        pass  # the consumer has been told too, or is gone
+    finally:
+        _torch_worker._worker_info = None

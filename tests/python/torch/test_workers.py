@@ -1,0 +1,453 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lies under stoker.torch.DataLoader: slabs and their lifetime, messages, collating, random states, redone batches."""
+import collections
+import gc
+import os
+import pickle
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy
+import torch
+import torch.utils.data
+
+from stoker import _native
+from stoker.torch import DataLoader, _collate, _message, _random
+
+
+def flat(value):
+    """Tensors and other leaves of a batch, in their order."""
+    if isinstance(value, dict):
+        return [leaf for key in value for leaf in flat(value[key])]
+    if isinstance(value, (list, tuple)):
+        return [leaf for item in value for leaf in flat(item)]
+    return [value]
+
+
+def shape_of(value):
+    """Containers and types of a batch."""
+    if isinstance(value, dict):
+        return type(value), {key: shape_of(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value), [shape_of(item) for item in value]
+    if isinstance(value, torch.Tensor):
+        return value.dtype, value.shape, value.stride()
+    return type(value)
+
+
+class Same(unittest.TestCase):
+    def assert_same(self, ours, theirs):
+        self.assertEqual(shape_of(ours), shape_of(theirs))
+        for a, b in zip(flat(ours), flat(theirs), strict=True):
+            if isinstance(b, torch.Tensor):
+                self.assertTrue(torch.equal(a, b), (a, b))
+            else:
+                self.assertEqual(a, b)
+
+
+class Samples(torch.utils.data.Dataset):
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, i):
+        return self.samples[i]
+
+
+class Squares(torch.utils.data.Dataset):
+    """Values that say where they come from."""
+
+    def __init__(self, size=40, width=6):
+        self.size, self.width = size, width
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, i):
+        return numpy.full(self.width, i * i, numpy.float32), i
+
+
+class Noisy(torch.utils.data.Dataset):
+    """All three generators; the first time that `deadly` is asked for, the worker dies."""
+
+    def __init__(self, deadly=None, flag=None):
+        self.deadly, self.flag = deadly, flag
+
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, i):
+        if i == self.deadly and not os.path.exists(self.flag):
+            Path(self.flag).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return random.gauss(0, 1), numpy.random.standard_normal(), torch.rand(2), numpy.random.rand(3), random.random()
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+class Slabs(unittest.TestCase):
+    def make(self, size=4096):
+        slab, fd = _native.slab_create(size)
+        self.addCleanup(os.close, fd)
+        return slab, fd
+
+    def test_two_mappings_are_one_memory(self):
+        slab, fd = self.make()
+        other = _native.slab_attach(fd)
+        memoryview(slab.lease(False))[64:68] = b"abcd"
+        self.assertEqual(bytes(memoryview(other.lease(False))[64:68]), b"abcd")
+        self.assertEqual(len(other), 4096)
+
+    def test_sealed(self):
+        _, fd = self.make()
+        for size in (0, 64, 1 << 20):
+            with self.assertRaises(PermissionError):
+                os.ftruncate(fd, size)
+
+    def test_the_last_view_gives_back(self):
+        slab, fd = self.make()
+        consumer = _native.slab_attach(fd)
+        slab.give()
+        lease = consumer.lease(True)
+        tensor = _message.tensor_at(lease, (64, 2, 32, (3, 2)))
+        array = numpy.frombuffer(memoryview(lease)[64:72], "u1")
+        part = tensor[1:].numpy()
+        del lease
+        self.assertTrue(slab.given)
+        del tensor
+        self.assertTrue(slab.given)
+        del array
+        self.assertTrue(slab.given)
+        del part
+        self.assertFalse(slab.given)
+
+    def test_a_worker_looking_gives_nothing_back(self):
+        slab, _ = self.make()
+        slab.give()
+        del [slab.lease(False)][0]
+        self.assertTrue(slab.given)
+
+    def test_a_forked_child_gives_nothing_back(self):
+        slab, _ = self.make()
+        slab.give()
+        lease = slab.lease(True)
+        child = os.fork()
+        if child == 0:
+            del lease
+            os._exit(0)
+        os.waitpid(child, 0)
+        self.assertTrue(slab.given)
+        del lease
+        self.assertFalse(slab.given)
+
+    def test_views_outlive_the_slab(self):
+        slab, fd = self.make()
+        memoryview(slab.lease(False))[64:72] = bytes(range(8))
+        tensor = _message.tensor_at(slab.lease(True), (64, 1, 8, (8,)))
+        del slab
+        gc.collect()
+        self.assertEqual(tensor.tolist(), list(range(8)))
+
+    def test_strides_and_bounds(self):
+        slab, _ = self.make(64 + 24 * 4)
+        lease = slab.lease(False)
+        tensor = _message.tensor_at(lease, (64, 0, 32, (4, 6), (1, 4)))
+        self.assertEqual((tensor.shape, tensor.stride()), ((4, 6), (1, 4)))
+        for place in ((63, 1, 8, (1,)), (64, 0, 32, (25,)), (68, 0, 32, (24,)), (64, 0, 32, (4, 6), (1, 5)),
+                      (64, 0, 32, (-1,)), (64, 0, 32, (2, 2), (1 << 62, 1 << 62)), (1 << 40, 0, 8, (1,)),
+                      (64, 0, 32, (2,), (1, 1))):
+            with self.assertRaises((ValueError, OverflowError), msg=place):
+                lease.tensor(*place)
+        self.assertEqual(_message.tensor_at(lease, (64, 0, 32, (0, 3))).shape, (0, 3))
+
+    def test_descriptors_of_something_else(self):
+        with tempfile.TemporaryFile() as file:
+            file.truncate(4096)
+            with self.assertRaises(ValueError):
+                _native.slab_attach(file.fileno())
+        with self.assertRaises(OSError):
+            _native.slab_attach(1 << 20)
+        with self.assertRaises(ValueError):
+            _native.slab_create(8)
+
+
+class Stacks(unittest.TestCase):
+    def setUp(self):
+        self.slab, fd = _native.slab_create(4096)
+        os.close(fd)
+        self.lease = self.slab.lease(False)
+
+    def test_arrays(self):
+        for code in ("?", "u1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16"):
+            rows = [(numpy.arange(6).reshape(2, 3) + i).astype(code) for i in range(5)]
+            rows[2] = numpy.asfortranarray(rows[2])
+            rows[3].flags.writeable = False
+            self.assertTrue(_native.stack_arrays(rows, rows[0], self.lease, 128))
+            got = numpy.frombuffer(memoryview(self.lease)[128:128 + 5 * rows[0].nbytes], code).reshape(5, 2, 3)
+            numpy.testing.assert_array_equal(got, numpy.stack(rows))
+
+    def test_what_is_not_alike(self):
+        first = numpy.zeros((2, 3), "f4")
+        for other in (numpy.zeros((3, 2), "f4"), numpy.zeros((2, 3), "i4"), numpy.zeros((2, 3), "f8"), numpy.zeros(6, "f4"),
+                      numpy.zeros((2, 3), ">f4"), first[::-1], 3, None, "x"):
+            self.assertFalse(_native.stack_arrays([first, other], first, self.lease, 64), other)
+        with self.assertRaises(ValueError):
+            _native.stack_arrays([first] * 200, first, self.lease, 64)
+        with self.assertRaises(ValueError):
+            _native.stack_arrays([first], first, self.lease, -8)
+
+    def test_numbers(self):
+        for kind, code, values in (("q", "i8", [1, -2, 1 << 62]), ("d", "f8", [0.5, float("inf")]), ("?", "?", [True, False])):
+            self.assertTrue(_native.stack_numbers(values, kind, self.lease, 64))
+            size = numpy.dtype(code).itemsize * len(values)
+            self.assertEqual(numpy.frombuffer(memoryview(self.lease)[64:64 + size], code).tolist(), values)
+        for kind, values in (("q", [1, 2.0]), ("q", [1, True]), ("q", [1 << 63]), ("d", [0.5, 1]), ("?", [True, 1]), ("d", ["x"])):
+            self.assertFalse(_native.stack_numbers(values, kind, self.lease, 64), values)
+        with self.assertRaises(ValueError):
+            _native.stack_numbers([1] * 1000, "q", self.lease, 64)
+
+
+class Collates(Same):
+    """Batches of a worker and what default_collate makes of the same samples."""
+
+    def check(self, samples, rows=None):
+        expected = torch.utils.data.default_collate(samples)
+        loader = DataLoader(Samples(samples), batch_size=rows or len(samples), num_workers=1)
+        self.assert_same(list(loader)[0], expected)
+
+    def test_common_types(self):
+        for make in (lambda i: i, lambda i: i + 0.5, lambda i: i % 2 == 0, lambda i: numpy.float32(i), lambda i: numpy.int16(i),
+                     lambda i: numpy.full((2, 3), i), lambda i: torch.full((2,), i), lambda i: str(i), lambda i: bytes([i]),
+                     lambda i: numpy.array(i), lambda i: torch.tensor(i + 0.25), lambda i: numpy.bool_(i % 2)):
+            with self.subTest(make(3)):
+                self.check([make(i) for i in range(5)])
+
+    def test_containers(self):
+        for make in (lambda i: (i, float(i)), lambda i: [i, str(i)], lambda i: {"a": i, "b": {"c": numpy.ones(3) * i}},
+                     lambda i: Point(i, numpy.ones(2)), lambda i: (Point((i,), [str(i)]), {}), lambda i: (),
+                     lambda i: collections.OrderedDict(a=i), lambda i: collections.defaultdict(int, a=numpy.ones(2))):
+            with self.subTest(make(3)):
+                self.check([make(i) for i in range(5)])
+
+    def test_the_first_decides(self):
+        self.check([1, 2.5])
+        self.check([True, 2])
+        self.check([0.5, 1])
+        self.check([{"a": 1}, {"a": 2, "b": 3}])
+
+    def test_every_type_of_arrays_and_tensors(self):
+        for code in ("?", "u1", "i1", "u2", "i2", "u4", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"):
+            with self.subTest(code):
+                self.check([numpy.ones((2, 2), code) * i for i in range(3)] if code != "?" else [numpy.ones(2, "?")] * 3)
+        for dtype in (*_message.DTYPES, torch.float8_e4m3fn):
+            with self.subTest(dtype):
+                values = [torch.arange(4).to(dtype) for i in range(3)]
+                [batch] = DataLoader(Samples(values), batch_size=3, num_workers=1)
+                self.assertEqual((batch.dtype, batch.shape), (dtype, (3, 4)))
+                self.assertEqual(batch.view(torch.uint8).tolist(), torch.stack(values).view(torch.uint8).tolist())
+
+    def test_memory_of_any_layout(self):
+        x = numpy.arange(24.0).reshape(2, 3, 4)
+        self.check([x.T, numpy.ascontiguousarray(x.T)])
+        self.check([x[:, ::2], x[:, 1:]])
+        self.check([torch.from_numpy(x).permute(2, 0, 1)] * 2)
+
+    def test_large_samples_in_groups(self):
+        samples = [(numpy.full((100, 1000), i, "f4"), i, torch.full((7,), i), str(i)) for i in range(9)]
+        self.check(samples)
+        self.check([torch.full((300, 1000), i) for i in range(4)])
+
+    def test_what_does_not_fit(self):
+        large = numpy.zeros((300, 1000), "f4")
+        for samples in ([numpy.zeros(3), numpy.zeros(4)], [torch.zeros(3), torch.zeros(4)], [(1, 2), (1, 2, 3)], [large, large[1:]],
+                        [large, numpy.zeros(3, "f4")], [[1], [1, 2]]):
+            with self.assertRaisesRegex(RuntimeError, "equal size"):
+                list(DataLoader(Samples(samples), batch_size=2, num_workers=1))
+        for samples in ([None, None], [{1}, {2}], [numpy.array("x")] * 2):
+            with self.assertRaisesRegex(TypeError, "default_collate"):
+                list(DataLoader(Samples(samples), batch_size=2, num_workers=1))
+        with self.assertRaises(ValueError):
+            list(DataLoader(Samples([numpy.zeros(3)[::-1]] * 2), batch_size=2, num_workers=1))
+        with self.assertRaises(KeyError):
+            list(DataLoader(Samples([{"a": 1}, {"b": 1}]), batch_size=2, num_workers=1))
+
+    def test_a_changed_default_collate(self):
+        class Own:
+            pass
+
+        table = torch.utils.data._utils.collate.default_collate_fn_map
+        table[Own] = lambda batch, *, collate_fn_map: len(batch)
+        try:
+            self.assertFalse(_collate.is_standard(torch.utils.data.default_collate))
+            self.assertEqual(list(DataLoader(Samples([Own()] * 5), batch_size=3, num_workers=1)), [3, 2])
+        finally:
+            del table[Own]
+        self.assertTrue(_collate.is_standard(torch.utils.data.default_collate))
+
+    def test_own_collate(self):
+        shared = torch.arange(6.0)
+        for batch in (torch.arange(12).view(3, 4).t(), torch.zeros(2, 3, 4, 5).to(memory_format=torch.channels_last),
+                      [shared, shared], {"x": [numpy.arange(3), "text", None, 3]}, torch.zeros(0, 3), Point(1, torch.ones(1)),
+                      numpy.arange(100000), ["x" * 9000], torch.ones(3).to_sparse().to_dense()):
+            [got] = DataLoader(Samples([0]), num_workers=1, collate_fn=lambda _, batch=batch: batch)
+            if isinstance(batch, (numpy.ndarray, dict)):
+                self.assertEqual(pickle.dumps(got), pickle.dumps(batch))
+            else:
+                self.assert_same(got, batch)
+        [got] = DataLoader(Samples([0]), num_workers=1, collate_fn=lambda _: [shared, shared])
+        self.assertIs(got[0], got[1])
+        [got] = DataLoader(Samples([0]), num_workers=1, collate_fn=lambda _: torch.eye(3).to_sparse())
+        self.assertTrue(torch.equal(got.to_dense(), torch.eye(3)))
+
+    def test_long_indices_and_skeletons(self):
+        [batch] = DataLoader(Samples([str(i) for i in range(50000)]), batch_size=50000, num_workers=1)
+        self.assertEqual(batch, [str(i) for i in range(50000)])
+
+
+class Lifetimes(unittest.TestCase):
+    def test_batches_that_are_kept_are_not_overwritten(self):
+        kept = list(DataLoader(Squares(2000), batch_size=1, num_workers=2))
+        for i, (x, y) in enumerate(kept):
+            self.assertEqual((x.tolist(), y.tolist()), ([[i * i] * 6], [i]))
+
+    def test_parts_of_batches_are_not_overwritten(self):
+        parts = [x[0].numpy()[1:3] for x, _ in DataLoader(Squares(300), batch_size=3, num_workers=2)]
+        self.assertEqual([p.tolist() for p in parts], [[i * i * 1.0] * 2 for i in range(0, 300, 3)])
+
+    def test_slabs_are_used_again(self):
+        loader = DataLoader(Squares(2000), batch_size=2, num_workers=1)
+        iterator = iter(loader)
+        for _ in iterator:
+            process = (*iterator._processes, None)[0]
+            if process:
+                self.assertLessEqual(len(process.slabs), 8)
+
+    def test_batches_of_growing_size(self):
+        samples = [torch.full((1 << i,), i) for i in range(16)] * 3
+        loader = DataLoader(Samples(samples), batch_size=None, num_workers=1)
+        for got, expected in zip(loader, samples, strict=True):
+            self.assertTrue(torch.equal(got, expected))
+
+    def test_batches_are_written_to(self):
+        for x, y in DataLoader(Squares(), batch_size=4, num_workers=2):
+            expected = [[i * i * 1.0] * 6 for i in y.tolist()]
+            self.assertEqual(x.tolist(), expected)
+            x.fill_(-1)
+
+    def test_descriptors(self):
+        before = sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if fd != "3")
+        count = len(os.listdir("/proc/self/fd"))
+        kept = list(DataLoader(Squares(), batch_size=4, num_workers=2))
+        for _ in DataLoader(Squares(), batch_size=4, num_workers=2):
+            break
+        gc.collect()
+        self.assertEqual(len(os.listdir("/proc/self/fd")), count, before)
+        self.assertEqual(len(kept), 10)
+
+    def test_dev_shm_is_not_used(self):
+        before = set(os.listdir("/dev/shm"))
+        seen = set()
+        for _ in DataLoader(Samples([{"a": torch.ones(3), "b": collections.OrderedDict(c=torch.ones(2))}] * 8), num_workers=1):
+            seen |= set(os.listdir("/dev/shm")) - before
+        self.assertFalse([name for name in seen if name.startswith(("torch", "sem", "psm"))])
+
+
+class Randoms(unittest.TestCase):
+    def draws(self):
+        return random.random(), random.gauss(0, 1), numpy.random.rand(), numpy.random.standard_normal(), torch.rand(1).item()
+
+    def test_saved_and_loaded(self):
+        for odd in range(4):
+            torch.manual_seed(odd)
+            random.seed(odd)
+            numpy.random.seed(odd)
+            for _ in range(odd):
+                self.draws()
+            if odd & 1:
+                numpy.random.standard_normal()
+                random.gauss(0, 1)
+            state = _random.save()
+            self.assertEqual(len(state), _random.SIZE)
+            first = [self.draws() for _ in range(400)]
+            _random.load(state)
+            self.assertEqual([self.draws() for _ in range(400)], first)
+
+    def test_read_from_memory_as_through_functions(self):
+        self.assertIsNotNone(_random._SPARE)
+        self.assertIsNotNone(_random._PYTHON)
+        for _ in range(3):
+            self.draws()
+            fast = _random.save()
+            spare, python = _random._SPARE, _random._PYTHON
+            _random._SPARE = _random._PYTHON = None
+            try:
+                self.assertEqual(_random.save(), fast)
+            finally:
+                _random._SPARE, _random._PYTHON = spare, python
+
+    def test_another_size(self):
+        with self.assertRaises(ValueError):
+            _random.load(b"x")
+
+
+class Deaths(Same):
+    def test_redone_to_the_bit(self):
+        torch.manual_seed(5)
+        expected = list(torch.utils.data.DataLoader(Noisy(), batch_size=4, num_workers=2, shuffle=True))
+        with tempfile.TemporaryDirectory() as folder:
+            for deadly in (0, 17, 59):
+                torch.manual_seed(5)
+                loader = DataLoader(Noisy(deadly, f"{folder}/{deadly}"), batch_size=4, num_workers=2, shuffle=True)
+                with self.assertLogs("stoker", "WARNING") as log:
+                    got = list(loader)
+                self.assertIn("SIGKILL", log.output[0])
+                self.assert_same(got, expected)
+
+    def test_killed_while_it_waits(self):
+        iterator = iter(DataLoader(Squares(), batch_size=4, num_workers=2))
+        got = [next(iterator)]
+        for process in iterator._processes:
+            os.kill(process.process.pid, signal.SIGKILL)
+        with self.assertLogs("stoker", "WARNING"):
+            got += list(iterator)
+        self.assertEqual([i for _, y in got for i in y.tolist()], list(range(40)))
+
+
+class Messages(unittest.TestCase):
+    def test_a_worker_that_cannot_send_has_ended(self):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        _message.send_task(ours, _message.Task(_message.TASK, 1, 2, list(range(100000))))
+        self.assertEqual(_message.receive_task(theirs), (_message.TASK, 1, 2, list(range(100000))))
+        ours.close()
+        self.assertIsNone(_message.receive_task(theirs))
+        theirs.close()
+
+
+class Interpreters(unittest.TestCase):
+    def test_end_with_live_workers(self):
+        for persistent in (True, False):
+            code = f"""
+import torch, torch.utils.data
+from stoker.torch import DataLoader
+class D(torch.utils.data.Dataset):
+    def __len__(self): return 100
+    def __getitem__(self, i): return i
+loader = DataLoader(D(), num_workers=2, persistent_workers={persistent})
+it = iter(loader)
+print(next(it))
+"""
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "tensor([0])\n", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
