@@ -274,7 +274,7 @@ void cli_warning(const char *format, ...) STK_PRINTF(1, 2);
 /* Whether a failure says that the command was used wrongly: an argument or option is at fault. */
 bool cli_is_usage(stk_status status, const stk_error *err);
 /* Print the failure of a library call and return the exit code for it: usage, failed, or
- * interrupted. */
+ * interrupted. With --format json one that failed is the result, too, for programs. */
 int cli_fail(struct cli *cli, stk_status status, const stk_error *err);
 /* The text of a progress bar `width` columns wide; pure. `rate` in items a second, 0: unknown. */
 void cli_progress_line(char *text, size_t size, int width, const char *what, uint64_t done,

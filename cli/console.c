@@ -216,8 +216,20 @@ int cli_fail(struct cli *cli, stk_status status, const stk_error *err)
 {
     if (status == STK_ECANCELED && cli_interrupted())
         return cli_interrupted();
-    cli_error("%s", err->status == status && *err->text ? err->text : stk_status_text(status));
-    return cli_is_usage(status, err) ? CLI_USAGE : CLI_FAILED;
+    const bool own = err->status == status;
+    const char *text = own && *err->text ? err->text : stk_status_text(status);
+    cli_error("%s", text);
+    if (cli_is_usage(status, err))
+        return CLI_USAGE;
+    if (cli->format == CLI_JSON && cli->out) {
+        fprintf(cli->out, "{\"error\": {\"status\": \"%s\"", stk_status_name(status));
+        cli_json_member_text(cli->out, "text", text);
+        cli_json_member_text(cli->out, "key", own ? err->key : "");
+        if (own && err->sample != STK_NO_SAMPLE)
+            fprintf(cli->out, ", \"sample\": %" PRIu64, err->sample);
+        fputs("}}\n", cli->out);
+    }
+    return CLI_FAILED;
 }
 
 /* ---- Progress -------------------------------------------------------------------------------- */

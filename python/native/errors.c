@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Statuses of the library as exceptions: stoker.Error, and below it those that are Python's, too.
  */
+#include <stdio.h>
+
 #include "native.h"
 
 /* X(name, base, doc): the classes besides Error. */
@@ -78,7 +80,8 @@ static int put(PyObject *to, const char *name, PyObject *value)
     return failed;
 }
 
-PyObject *stk_py_raise(const stk_error *err)
+/* The exception of a failure. New reference. */
+static PyObject *exception_of(const stk_error *err)
 {
     const char *text = err->text[0] ? err->text : stk_status_text(err->status);
     int number = -(int)err->status;
@@ -89,14 +92,53 @@ PyObject *stk_py_raise(const stk_error *err)
     type = type ? type : stk_py.error;
     if (message)
         made = PyObject_CallFunctionObjArgs(type, message, NULL);
-    if (made && !put(made, "status", PyUnicode_FromString(stk_status_name(err->status))) &&
-        !put(made, "key",
-             PyUnicode_DecodeUTF8(err->key, (Py_ssize_t)strlen(err->key), "replace")) &&
-        !put(made, "sample",
-             err->sample == STK_NO_SAMPLE ? (Py_INCREF(Py_None), Py_None)
-                                          : PyLong_FromUnsignedLongLong(err->sample)))
-        PyErr_SetObject(type, made);
     Py_XDECREF(message);
+    if (made && (put(made, "status", PyUnicode_FromString(stk_status_name(err->status))) ||
+                 put(made, "key",
+                     PyUnicode_DecodeUTF8(err->key, (Py_ssize_t)strlen(err->key), "replace")) ||
+                 put(made, "sample",
+                     err->sample == STK_NO_SAMPLE ? (Py_INCREF(Py_None), Py_None)
+                                                  : PyLong_FromUnsignedLongLong(err->sample))))
+        Py_CLEAR(made);
+    return made;
+}
+
+PyObject *stk_py_raise(const stk_error *err)
+{
+    PyObject *made = exception_of(err);
+
+    if (made)
+        PyErr_SetObject((PyObject *)Py_TYPE(made), made);
     Py_XDECREF(made);
     return NULL;
+}
+
+static stk_status status_of_name(const char *name)
+{
+    static const stk_status all[] = {
+#define VALUE(name, value, fault, text) name,
+        STK_STATUS_LIST(VALUE)
+#undef VALUE
+    };
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(stk_status_name(all[i]), name) == 0)
+            return all[i];
+    return STK_EINTERNAL;
+}
+
+PyObject *stk_py_make_error(PyObject *module, PyObject *args)
+{
+    const char *name, *text, *key = "";
+    unsigned long long sample = STK_NO_SAMPLE;
+    stk_error err;
+
+    if (!PyArg_ParseTuple(args, "ss|sK", &name, &text, &key, &sample))
+        return NULL;
+    stk_error_init(&err);
+    err.status = status_of_name(name);
+    err.sample = sample;
+    snprintf(err.text, sizeof err.text, "%s", text);
+    snprintf(err.key, sizeof err.key, "%s", key);
+    return exception_of(&err);
 }

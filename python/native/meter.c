@@ -37,7 +37,6 @@ PyObject *stk_py_meter_judge(const stk_py_meter *meter)
     return Py_BuildValue("{sssdsdsssssdsssKsdsdsdsd}", "limit", stk_limit_name(v.limit),
                          "lost_share", v.lost_share, "limit_share", v.limit_share, "knob", v.knob,
                          "value", v.value, "gain", v.gain, "text", v.text, "steps",
-                         (unsigned long long)f.steps, "samples_per_s", f.samples_per_s,
-                         "wait_mean", f.wait.mean, "step_time", f.step_time, "step_share",
-                         f.step_share);
+                         (unsigned long long)f.steps, "samples_per_s", f.samples_per_s, "wait_mean",
+                         f.wait.mean, "step_time", f.step_time, "step_share", f.step_share);
 }

@@ -112,6 +112,9 @@ int stk_py_set_options(const char *name, void *options, PyObject *texts)
 }
 
 static PyMethodDef functions[] = {
+    {"error", stk_py_make_error, METH_VARARGS,
+     "error($module, status, text, key='', sample=..., /)\n--\n\nThe exception of a failure that "
+     "somebody else tells; `status` is the name of one."},
     {"options", options_of, METH_O,
      "options($module, table, /)\n--\n\n(name, type, default, choices, doc) of each option of a "
      "table."},

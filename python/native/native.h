@@ -32,6 +32,8 @@ int stk_py_add_stack(PyObject *module);
 
 /* Raise what a call of the library says. Always NULL. */
 PyObject *stk_py_raise(const stk_error *err);
+/* Of Python: the exception of (the name of a status, text, key, sample). */
+PyObject *stk_py_make_error(PyObject *module, PyObject *args);
 
 /* Options of a table from a dict of texts, which live as long as the dict. -1: an exception. */
 int stk_py_set_options(const char *table, void *options, PyObject *texts);

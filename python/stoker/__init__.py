@@ -21,6 +21,7 @@ from stoker._native import (
 )
 from stoker import transforms
 from stoker._array import Array
+from stoker._functions import bench, chunks, convert, info, report
 from stoker._loader import Loader, Ragged
 
 __all__ = [
@@ -37,4 +38,9 @@ __all__ = [
     "TimedOutError",
     "__version__",
     "transforms",
+    "bench",
+    "chunks",
+    "convert",
+    "info",
+    "report",
 ]

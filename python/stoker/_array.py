@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 import numpy
 
 from stoker import _native
-from stoker._loader import _text
+from stoker._loader import option_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,7 +59,7 @@ class Array:
 
     def __init__(self, url: str | os.PathLike[str], **options: Unpack[ArrayOptions]) -> None:
         self._url = os.fspath(url)
-        self._options = {name: _text(name, value) for name, value in options.items() if value is not None}
+        self._options = {name: option_text(name, value) for name, value in options.items() if value is not None}
         self._native = _native.Array(self._url, self._options)
         self._process = os.getpid()
         self._describe(self._native.info())

@@ -8,25 +8,26 @@ from typing import Any, NamedTuple, Union
 
 
 class Grid(NamedTuple):
-    """A table of texts: the first column is names, the others are figures."""
+    """A table of texts: the first column is names, the others are figures, or (`words`) words."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
+    words: bool = False
 
     def text(self) -> str:
         lines = [self.heads, *self.rows] if any(self.heads) else list(self.rows)
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self.heads))]
-        return "\n".join(
-            "  ".join([line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:]))])
-            .rstrip()
-            for line in lines
-        )
+        widths = [max((len(line[i]) for line in lines), default=0) for i in range(len(self.heads))]
+
+        def cell(i: int, text: str) -> str:
+            return text.ljust(widths[i]) if self.words or i == 0 else text.rjust(widths[i])
+
+        return "\n".join("  ".join(cell(i, text) for i, text in enumerate(line)).rstrip() for line in lines)
 
     def html(self) -> str:
         def row(tag: str, line: Sequence[str]) -> str:
+            sides = ("left" if self.words or i == 0 else "right" for i in range(len(line)))
             cells = (
-                f'<{tag} style="text-align:{"right" if i else "left"}">{html.escape(cell)}</{tag}>'
-                for i, cell in enumerate(line)
+                f'<{tag} style="text-align:{side}">{html.escape(text)}</{tag}>' for side, text in zip(sides, line)
             )
             return f"<tr>{''.join(cells)}</tr>"
 

@@ -54,14 +54,14 @@ _OUTPUTS: dict[str, Callable[[_native.Tensor], Any]] = {
 }
 
 
-def _text(name: str, value: object) -> str:
+def option_text(name: str, value: object) -> str:
     """The text of an option, as a command line has it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, float, Transform)):
         return str(value)
     if isinstance(value, (list, tuple)):
-        return ", ".join(_text(name, item) for item in value)
+        return ", ".join(option_text(name, item) for item in value)
     if hasattr(value, "__index__"):
         return str(value.__index__())
     if hasattr(value, "__float__"):
@@ -90,7 +90,7 @@ class Loader:
                  **options: Unpack[LoaderOptions]) -> None:
         if output not in _OUTPUTS:
             raise _native.InvalidError(f"output is {output!r}: give one of {', '.join(_OUTPUTS)}")
-        texts = {name: _text(name, value) for name, value in options.items() if value is not None}
+        texts = {name: option_text(name, value) for name, value in options.items() if value is not None}
         self._native = _native.Loader(_memory.dataset(dataset), texts)
         self._convert = _OUTPUTS[output]
         self._as_tuple = as_tuple

@@ -35,6 +35,7 @@ class LoaderOptions(TypedDict, total=False):
     transforms: str | Transform | Sequence[str | Transform] | None
     batch_transforms: str | Transform | Sequence[str | Transform] | None
 
+
 class ArrayOptions(TypedDict, total=False):
     format: str | None
     missing: str | None
@@ -48,3 +49,109 @@ class ArrayOptions(TypedDict, total=False):
     offset: int | str | None
     order: str | None
     allow_trailing: bool | None
+
+
+class ContextOptions(TypedDict, total=False):
+    compute_threads: int | None
+    memory_limit: int | str | None
+    io_engine: str | None
+    instructions: str | None
+    stores: str | None
+
+
+class InfoOptions(ContextOptions, total=False):
+    stats: str | None
+    sample: int | None
+    max_pixels: int | None
+    max_blocks: int | None
+    store: bool | None
+
+
+class ChunksOptions(ContextOptions, total=False):
+    chunks: str | Sequence[int | None] | Sequence[Sequence[int]] | None
+    extent: str | Sequence[int | None] | None
+    stride: str | Sequence[int | None] | None
+    itemsize: int | None
+    dtype: str | None
+    ratio: float | None
+    access: str | None
+    shuffle_buffer: int | None
+    memory_budget: int | str | None
+    store: str | None
+    latency: float | str | None
+    bandwidth: float | str | None
+    io_depth: int | None
+    request_cost: float | None
+    decode_rate: float | str | None
+    top: int | None
+    measure: bool | None
+    sample: int | str | None
+
+
+class ConvertOptions(ContextOptions, total=False):
+    overwrite: bool | None
+    num_workers: int | str | None
+    memory_budget: int | str | None
+    verify: str | None
+    on_error: str | None
+    max_errors: str | None
+    checkpoint: int | None
+    max_pixels: int | None
+    max_blocks: int | None
+    max_side: int | None
+    quality: int | None
+    subsampling: str | None
+    restart_interval: int | None
+    dct_scaling: str | None
+    upright: bool | None
+    keep_png: bool | None
+    layers: str | None
+    input_shape: str | None
+
+
+class BenchOptions(ContextOptions, total=False):
+    batch_size: int | Sequence[int] | None
+    global_batch_size: int | Sequence[int] | None
+    shuffle: bool | str | Sequence[bool | str] | None
+    drop_last: bool | Sequence[bool] | None
+    seed: int | Sequence[int] | None
+    block_size: int | Sequence[int] | None
+    shuffle_buffer: int | Sequence[int] | None
+    streams: int | Sequence[int] | None
+    rank: int | Sequence[int] | None
+    world_size: int | Sequence[int] | None
+    epochs: int | Sequence[int] | None
+    num_workers: int | str | Sequence[int | str] | None
+    prefetch_factor: int | Sequence[int] | None
+    persistent_workers: bool | Sequence[bool] | None
+    pin_memory: bool | Sequence[bool] | None
+    io_depth: int | str | Sequence[int | str] | None
+    memory_budget: int | str | Sequence[int | str] | None
+    cache: str | Sequence[str] | None
+    timeout: float | str | Sequence[float | str] | None
+    watchdog: float | str | Sequence[float | str] | None
+    on_error: str | Sequence[str] | None
+    max_errors: str | Sequence[str] | None
+    retries: int | Sequence[int] | None
+    quarantine: str | Sequence[str] | None
+    on_state_mismatch: str | Sequence[str] | None
+    transforms: str | Transform | Sequence[str | Transform] | Sequence[str | Transform | Sequence[str | Transform]] | None
+    batch_transforms: str | Transform | Sequence[str | Transform] | Sequence[str | Transform | Sequence[str | Transform]] | None
+    step: str | Sequence[str] | None
+    train_step_time: float | str | Sequence[float | str] | None
+    spin: bool | Sequence[bool] | None
+    min_seconds: float | str | Sequence[float | str] | None
+    min_batches: int | Sequence[int] | None
+    max_seconds: float | str | Sequence[float | str] | None
+    num_epochs: int | Sequence[int] | None
+    num_batches: int | Sequence[int] | None
+    warmup: int | Sequence[int] | None
+    repeat: int | Sequence[int] | None
+    ranks: int | Sequence[int] | None
+    ceiling: bool | Sequence[bool] | None
+    published: bool | Sequence[bool] | None
+    ladder: bool | Sequence[bool] | None
+    trace: str | Sequence[str] | None
+    trace_every: int | Sequence[int] | None
+    drop_cache: bool | Sequence[bool] | None
+    hash: str | Sequence[str] | None

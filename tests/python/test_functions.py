@@ -1,9 +1,87 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a loader says of itself, and the functions of the command. NumPy alone is needed."""
+import doctest
+import json
+import logging
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
 import time
 import unittest
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy
 
 import stoker
+import stoker._functions
+from stoker import _native
+from stoker.__main__ import command
+from stoker.transforms import Normalize
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def png(width, height):
+    """A grey picture."""
+    import zlib
+
+    def chunk(kind, data):
+        return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+    header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes([8, 0, 0, 0, 0])
+    rows = zlib.compress((b"\x00" + bytes(width)) * height)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def children():
+    """The processes that this one has started."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == os.getpid():
+                yield int(stat.parent.name)
+        except FileNotFoundError:  # it has ended
+            pass
+
+
+class InFolder(unittest.TestCase):
+    """Each test in an empty folder."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(folder.name)
+
+    def command(self, *arguments):
+        """What the command itself says."""
+        done = subprocess.run([command(), *arguments, "--format", "json"], capture_output=True, check=True)
+        return json.loads(done.stdout)
+
+
+class Tags(HTMLParser):
+    """What is in a page: texts by tag; every tag is closed."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.texts, self.attributes = [], {}, {}
+        self.feed(page)
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.open.append(tag)
+        self.attributes[tag] = dict(attributes)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+    def handle_data(self, text):
+        self.texts.setdefault(self.open[-1] if self.open else "", []).append(text)
 
 
 class AtWork(unittest.TestCase):
@@ -16,11 +94,11 @@ class AtWork(unittest.TestCase):
                 time.sleep(seconds)
 
     def test_a_slow_step_is_the_limit(self):
-        with stoker.Loader("digits:?size=640", batch_size=16, num_workers=1) as loader:
-            self.loop(loader, 0.005)
+        with stoker.Loader("digits:?size=320", batch_size=16, num_workers=1) as loader:
+            self.loop(loader, 0.01)
             verdict = loader.verdict()
-        self.assertEqual((verdict.limit, verdict.steps, verdict.knob), ("step", 40, None))
-        self.assertGreaterEqual(verdict.step_time, 0.005)
+        self.assertEqual((verdict.limit, verdict.steps, verdict.knob), ("step", 20, None))
+        self.assertGreaterEqual(verdict.step_time, 0.01)
         self.assertGreater(verdict.step_share, 0.5)
         self.assertIn("The step is the limit", str(verdict))
         self.assertEqual(repr(verdict), verdict.text)
@@ -70,6 +148,295 @@ class AtWork(unittest.TestCase):
         self.assertEqual(repr(stats).splitlines()[0].split(), ["batches", "8"])
         self.assertRegex(stats._repr_html_(), "<table>.*<td[^>]*>batches</td><td[^>]*>8</td>.*</table>")
         self.assertEqual(stats, type(stats)(vars(stats)))
+
+
+class Infos(InFolder):
+    def test_a_dataset(self):
+        found = stoker.info("digits:?size=64&split=test")
+        self.assertEqual((type(found).__name__, found.size, found.spec), ("DatasetInfo", 64, "digits:?size=64&split=test"))
+        self.assertEqual([(f.name, f.dtype, f.shape, f.picture) for f in found.fields],
+                         [("image", "uint8", (28, 28, 1), True), ("label", "int64", (), False)])
+        self.assertEqual(found.classes, [str(i) for i in range(10)])
+        self.assertEqual((found.description["split"], found.survey), ("test", None))
+        self.assertIn("split             test", repr(found).splitlines())
+
+    def test_pictures(self):
+        for i in range(5):
+            Path("train", "a<b" if i % 2 else "&amp;").mkdir(parents=True, exist_ok=True)
+            Path("train", "a<b" if i % 2 else "&amp;", f"{i}.png").write_bytes(png(10 + i, 20))
+        found = stoker.info(Path("train"), stats="all")
+        self.assertEqual((found.survey.pictures, found.survey.png, found.survey.max_width), (5, 5, 14))
+        self.assertEqual(found.survey.class_counts, [3, 2])
+        self.assertIn("a<b", Tags(found._repr_html_()).texts["td"][1::2][list(found.description).index("class")])
+
+    def test_an_array(self):
+        values = numpy.arange(60, dtype="f4").reshape(3, 4, 5)
+        numpy.save("a.npy", values)
+        found = stoker.info("array:a.npy", stats="all")
+        self.assertEqual((found.dtype, found.shape, found.bytes), ("float32", (3, 4, 5), 240))
+        self.assertEqual((found.stats.mean, found.stats.max, found.stats.values), (29.5, 59, 60))
+        self.assertIn("shape       3×4×5", repr(found).splitlines())
+
+    def test_a_group(self):
+        for name, sides in (("t", [4, 6]), ("p", [9])):
+            Path("g", name, "c").mkdir(parents=True)
+            array = {"zarr_format": 3, "node_type": "array", "shape": sides, "data_type": "int16", "fill_value": 0,
+                     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2] * len(sides)}},
+                     "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}
+            Path("g", name, "zarr.json").write_text(json.dumps(array))
+        Path("g", "zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "attributes": {"title": "made"}}')
+        found = stoker.info("g")
+        self.assertEqual(found.attributes, {"title": "made"})
+        rows = dict(zip(found.columns["path"], found.columns["shape"]))
+        self.assertEqual((rows["t"], rows["p"]), ([4, 6], [9]))
+        self.assertEqual({len(column) for column in found.columns.values()}, {len(found.nodes)})
+        self.assertIn("4×6", Tags(found._repr_html_()).texts["td"])
+
+    def test_a_store_and_all_there_is(self):
+        Path("file").write_bytes(bytes(100000))
+        self.assertIn("io_depth", stoker.info(".", store=True).description)
+        everything = stoker.info()
+        self.assertIn("digits", [one["name"] for one in everything.datasets])
+        self.assertEqual(dict(zip(everything.columns["name"], everything.columns["kind"]))["resize"], "transforms")
+
+
+class ChunkShapes(InFolder):
+    def test_as_the_command_says(self):
+        found = stoker.chunks(window=(4, 64, 64), dtype="float32", extent=(8760, None, 1440), store="s3", ratio=2.5, top=3)
+        said = self.command("chunks", "--window", "4x64x64", "--dtype", "float32", "--extent", "8760x*x1440", "--store", "s3",
+                            "--ratio", "2.5", "--top", "3")
+        self.assertEqual((found.extent, found.itemsize, found.ratio), ((8760, 0, 1440), 4, 2.5))
+        self.assertEqual(found.best, tuple(said["recommended"][0]["chunk"]))
+        self.assertEqual((found.why, len(found.recommended)), (said["why"], 3))
+        self.assertEqual([cost.expected_bytes for cost in found.chunks], [row["expected_bytes"] for row in said["chunks"]])
+        best = found.columns["rank"].index(1)
+        self.assertEqual(found.columns["chunk"][best], found.best)
+        self.assertEqual(found.columns["seconds"][best], said["recommended"][0]["seconds"])
+        self.assertEqual(len(set(found.columns["chunk"])), len(found.columns["chunk"]))
+
+    def test_shapes_as_they_are_given(self):
+        for shapes in ("8x8,16x16", [(8, 8), (16, 16)], ((8, 8), (16, 16))):
+            found = stoker.chunks(window="64x64", chunks=shapes)
+            self.assertEqual([cost.chunk for cost in found.chunks], [(8, 8), (16, 16)])
+            self.assertEqual((found.best, found.why, found.recommended), (None, None, []))
+        self.assertEqual(stoker.chunks(window=[64], chunks=(8,)).chunks[0].min_chunks, 8)
+
+    def test_measured(self):
+        numpy.save("a.npy", numpy.zeros((64, 32, 32), "f4"))
+        found = stoker.chunks("a.npy", window=(1, 16, 16), measure=True, sample="64KiB", top=1)
+        self.assertEqual(found.extent, (64, 32, 32))
+        self.assertIn(found.best, found.measured.columns["chunk"])
+        self.assertTrue(all(found.measured.columns["seconds"]))
+        self.assertIn("measured", repr(found))
+
+    def test_the_page(self):
+        found = stoker.chunks(window=(64, 64))
+        self.assertIn("<!doctype html>", found.page.html[:100].lower())
+        frame = Tags(found.page._repr_html_()).attributes["iframe"]
+        self.assertEqual(frame["srcdoc"], found.page.html)
+        self.assertNotIn("allow-same-origin", frame["sandbox"])
+        found.page.save("page.html")
+        self.assertEqual(Path("page.html").read_text(), found.page.html)
+
+
+class Conversions(InFolder):
+    def test_one_that_is_resumed(self):
+        for i in range(3):
+            Path("in", str(i)).mkdir(parents=True)
+            Path("in", str(i), "x.png").write_bytes(png(40 + i, 30))
+        found = stoker.convert(Path("in"), Path("out"), max_side=16, on_error="skip")
+        self.assertEqual((found.total, found.encoded, found.resumed, found.tensors), (3, 3, 0, None))
+        self.assertGreater(found.mean_psnr, 30)
+        self.assertEqual(stoker.convert("images:in", "out", max_side=16, on_error="skip").resumed, 3)
+        self.assertEqual(stoker.info("out").survey.max_width, 16)
+        self.assertIn("encoded", repr(found))
+
+    def test_refused(self):
+        with self.assertRaisesRegex(stoker.InvalidError, "max_side does nothing"):
+            stoker.convert("digits:?size=10", "out", max_side=16)
+
+
+class Benches(InFolder):
+    FAST = dict(min_seconds=0.05, max_seconds=0.3, min_batches=5, warmup=1, num_batches=20, train_step_time=0.001)
+
+    def test_a_sweep_and_its_report(self):
+        found = stoker.bench("digits:?size=640", num_workers=[0, 1], batch_size=32, log="x.log", **self.FAST)
+        self.assertEqual([one.label for one in found.settings], ["num_workers=0", "num_workers=1"])
+        self.assertEqual(found.columns["num_workers"], [0, 1])
+        self.assertEqual(found.columns["samples_per_s"], [one.samples_per_s for one in found.settings])
+        self.assertTrue(all(rate > 0 for rate in found.columns["samples_per_s"]))
+        self.assertEqual(found.settings[0].options["batch_size"], 32)
+        self.assertEqual((found.baseline, found.log), (found.settings[0], "x.log"))
+        self.assertIs(found.verdict, found.best.verdict)
+        self.assertIn(found.best.label, repr(found))
+        self.assertIn("num_workers=1", Tags(found._repr_html_()).texts["td"])
+
+        report = stoker.report("x.log")
+        self.assertEqual([run.name for run in report.runs], ["num_workers=0", "num_workers=1"])
+        self.assertEqual(report.runs[1].settings["batch_size"], "32")
+        self.assertEqual(report.columns["limit"], [run.verdict.limit for run in report.runs])
+        for run, setting in zip(report.runs, found.settings):
+            self.assertAlmostEqual(run.wait_mean, setting.wait_mean, delta=0.2 * setting.wait_mean + 1e-5)
+            self.assertIn(f"{run.name}: {run.verdict.text}", report.verdict)
+        self.assertEqual(report.comparisons[0]["b"], "num_workers=1")
+        self.assertIn(report.comparisons[0]["text"], repr(report))
+        self.assertEqual(Tags(report._repr_html_()).attributes["iframe"]["srcdoc"], report.html)
+        report.save("page.html")
+        self.assertIn("</html>", Path("page.html").read_text()[-20:])
+        self.assertEqual(sorted(os.listdir()), ["page.html", "x.log"])
+
+    def test_lists_of_texts_with_commas(self):
+        both = ["to_float", ["to_float", Normalize("mnist")]]
+        found = stoker.bench("digits:?size=640", transforms=both, shuffle=[False, True], num_workers=1, **self.FAST)
+        self.assertEqual({one.status for one in found.settings}, {"STK_OK"})
+        self.assertEqual({(o["transforms"], o["shuffle"]) for o in (one.options for one in found.settings)},
+                         {(text, shuffle) for text in ("to_float", "to_float, normalize(mean=mnist)") for shuffle in ("false", "true")})
+        self.assertEqual(os.listdir(), [])  # no log
+
+    def test_settings_that_fail(self):
+        damaged = Path("damaged")
+        damaged.mkdir()
+        damaged.joinpath("0.png").write_bytes(b"no picture")
+        with self.assertRaises(stoker.Error):
+            stoker.bench(f"images:{damaged}", transforms="decode, resize(8), center_crop(8)", **self.FAST)
+        with self.assertLogs("stoker", "ERROR") as logs:
+            found = stoker.bench("digits:?size=640", memory_budget=["1KiB", "64MiB"], num_workers=1, **self.FAST)
+        self.assertEqual([one.status for one in found.settings], ["STK_EBUDGET", "STK_OK"])
+        self.assertIn(found.settings[0].error, logs.output[0])
+        self.assertEqual(found.columns["samples_per_s"][0], None)
+        self.assertIn(found.settings[0].error, repr(found))
+
+
+class Failures(InFolder):
+    def test_classes_and_messages(self):
+        Path("no.log").write_text("nothing")
+        Path("bad.npy").write_bytes(b"\x93NUMPY\x01\x00\xff")
+        for fails, kind, text in (
+            (lambda: stoker.info("nowhere"), stoker.NotFoundError, "'nowhere' does not exist"),
+            (lambda: stoker.info("array:bad.npy"), stoker.StorageError, "bad.npy ends"),
+            (lambda: stoker.info("digits:?splt=test"), stoker.InvalidError, "splt"),
+            (lambda: stoker.report("no.log"), stoker.DataError, "no event"),
+            (lambda: stoker.report("none.log"), stoker.NotFoundError, "none.log"),
+            (lambda: stoker.chunks(window=(0, 4)), stoker.InvalidError, "side of 0"),
+            (lambda: stoker.convert("digits:", "out.tar"), stoker.Error, "out.tar"),
+            (lambda: stoker.bench("digits:", batch_size=0), stoker.InvalidError, "batch_size: .0. is out of range"),
+            (lambda: stoker.bench("digits:", batch_sise=2), stoker.InvalidError, "did you mean '--batch-size'[?]$"),
+            (lambda: stoker.bench("digits:", step=object()), TypeError, "step is a object"),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(kind, text) as raised:
+                fails()
+            if kind is stoker.NotFoundError:
+                self.assertEqual((raised.exception.status, raised.exception.sample), ("STK_ENOENT", None))
+                self.assertTrue(raised.exception.key)
+        self.assertEqual(sorted(os.listdir()), ["bad.npy", "no.log"])
+
+    def test_errors_by_name(self):
+        error = _native.error("STK_EIO", "it broke", "a/b", 7)
+        self.assertIsInstance(error, OSError)
+        self.assertEqual((type(error), str(error), error.status, error.key, error.sample),
+                         (stoker.StorageError, "it broke", "STK_EIO", "a/b", 7))
+        self.assertEqual(type(_native.error("STK_NONE", "?")), stoker.Error)
+
+    def test_a_command_that_is_killed(self):
+        thread = threading.Timer(0.3, lambda: [os.kill(child, signal.SIGKILL) for child in children()])
+        thread.start()
+        with self.assertRaisesRegex(stoker.Error, "ended by SIGKILL"):
+            stoker.bench("digits:", num_workers=1, min_seconds=20, train_step_time=0.01)
+        thread.join()
+
+
+LONG = "stoker.bench('digits:', num_workers=1, min_seconds=30, train_step_time=0.01)"
+
+
+class Waiting(InFolder):
+    def test_other_threads_run(self):
+        turns = []
+        thread = threading.Thread(target=lambda: stoker.bench("digits:", num_workers=1, max_seconds=0.5, min_seconds=0.5))
+        thread.start()
+        while thread.is_alive():
+            time.sleep(0.01)
+            turns.append(time.monotonic())
+        self.assertLess(max(b - a for a, b in zip(turns, turns[1:])), 0.2)
+
+    def test_interrupted(self):
+        code = f"""
+import os, signal, threading, time, stoker
+threading.Timer(1, lambda: (times.append(time.monotonic()), os.kill(os.getpid(), signal.SIGINT))).start()
+times = []
+try:
+    {LONG}
+except KeyboardInterrupt:
+    print(time.monotonic() - times[0])
+try:
+    os.waitpid(-1, 0)
+except ChildProcessError:
+    print("no child")
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        late, rest = done.stdout.split("\n", 1)
+        self.assertLess(float(late), 0.5)  # 0.1 s and a slow machine
+        self.assertEqual((rest, done.stderr), ("no child\n", ""))
+
+    def terminal(self, code):
+        """What a program writes on a terminal."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.environ["TERM"] = "xterm"
+            os.execv(sys.executable, [sys.executable, "-c", code])
+        said = b""
+        try:
+            while select.select([terminal], [], [], 60)[0] and (part := os.read(terminal, 65536)):
+                said += part
+        except OSError:  # EIO: it has ended
+            pass
+        os.close(terminal)
+        return os.waitpid(pid, 0)[1], said.decode()
+
+    def test_progress_on_a_terminal(self):
+        code = """
+import stoker
+stoker.bench('digits:', num_workers=1, max_seconds=1.5, min_seconds=1.5, train_step_time=0.01)
+try:
+    stoker.info('nowhere')
+except stoker.NotFoundError as error:
+    print('caught:', error)
+"""
+        status, said = self.terminal(code)
+        self.assertEqual(status, 0, said)
+        self.assertRegex(said, r"\r[^\n]*%")  # the bar
+        self.assertEqual(said.count("nowhere"), 1, said)  # in the exception alone
+        self.assertNotIn("error:", said)
+
+    def test_remarks_elsewhere(self):
+        numpy.save("a.npy", numpy.zeros((4, 4)))
+        with self.assertLogs("stoker", "INFO") as logs:
+            stoker.bench("digits:?size=64", num_workers=4, batch_size=8, io_depth=3, max_seconds=0.3, min_seconds=0.1, log="x.log")
+            logging.getLogger("stoker").info("the last")
+        with self.assertNoLogs("stoker", "INFO"):  # no word of the page
+            stoker.report("x.log")
+        self.assertEqual(logs.records[-1].getMessage(), "the last")
+
+
+class Texts(InFolder):
+    def test_examples_of_the_docstrings(self):
+        finder = doctest.DocTestFinder(recurse=False)
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+        for name in ("info", "chunks", "convert", "bench"):
+            for test in finder.find(getattr(stoker, name), name, globs={"stoker": stoker}):
+                self.assertTrue(test.examples, name)
+                runner.run(test)
+        self.assertEqual(runner.summarize(verbose=False).failed, 0)
+
+    def test_keywords_are_those_of_the_tables(self):
+        made = subprocess.run([sys.executable, ROOT / "scripts/make_python_options.py", "options.py"], check=True)
+        self.assertEqual(made.returncode, 0)
+        self.assertEqual(Path("options.py").read_text(), (ROOT / "python/stoker/_options.py").read_text())
+
+    def test_import_stays_light(self):
+        code = "import sys, numpy; before = set(sys.modules); import stoker; print(*set(sys.modules) - before)"
+        loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+        self.assertEqual({name.split(".")[0] for name in loaded} - sys.stdlib_module_names, {"stoker"})
+        self.assertNotIn("stoker._functions_command", loaded)
 
 
 if __name__ == "__main__":
