@@ -22,6 +22,11 @@ stk_py_held_list *stk_py_held_of(PyObject *owner)
     return &((loader *)owner)->held;
 }
 
+const stk_py_meter *stk_py_meter_of(PyObject *owner)
+{
+    return &((loader *)owner)->meter;
+}
+
 /* ---- Making and ending ---- */
 
 static bool usable(const loader *self)

@@ -80,6 +80,10 @@ typedef struct stk_py_meter {
 stk_status stk_py_meter_start(stk_py_meter *meter, stk_context *context, const stk_loader *loader,
                               const stk_loader_options *options, stk_error *err);
 void stk_py_meter_stop(stk_py_meter *meter);
+/* Of the loader that `owner` is. */
+const stk_py_meter *stk_py_meter_of(PyObject *owner);
+/* The function `judge` of the module. */
+PyObject *stk_py_judge(PyObject *module, PyObject *args);
 /* The verdict as a dict. New reference. */
 PyObject *stk_py_meter_judge(const stk_py_meter *meter);
 

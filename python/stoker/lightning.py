@@ -10,5 +10,6 @@
 from __future__ import annotations
 
 from stoker._lightning_data import BatchTransform, StokerDataModule
+from stoker._lightning_stall import StallMonitor
 
-__all__ = ["BatchTransform", "StokerDataModule"]
+__all__ = ["BatchTransform", "StallMonitor", "StokerDataModule"]

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verdict on figures of others: of a trainer that has its own ledger. */
+#include "native.h"
+
+enum kind { REAL, COUNT, NUMBER, CORES };
+
+static const struct figure {
+    const char *name;
+    size_t offset;
+    enum kind kind;
+} figures[] = {
+    {"samples_per_s", offsetof(stk_figures, samples_per_s), REAL},
+    {"wait_mean", offsetof(stk_figures, wait.mean), REAL},
+    {"wait_p50", offsetof(stk_figures, wait.p50), REAL},
+    {"wait_p95", offsetof(stk_figures, wait.p95), REAL},
+    {"step_share", offsetof(stk_figures, step_share), REAL},
+    {"step_time", offsetof(stk_figures, step_time), REAL},
+    {"wall", offsetof(stk_figures, wall), REAL},
+    {"transfer_s", offsetof(stk_figures, transfer_s), REAL},
+    {"validation_s", offsetof(stk_figures, validation_s), REAL},
+    {"callbacks_s", offsetof(stk_figures, callbacks_s), REAL},
+    {"checkpoint_s", offsetof(stk_figures, checkpoint_s), REAL},
+    {"samples", offsetof(stk_figures, samples), COUNT},
+    {"steps", offsetof(stk_figures, steps), COUNT},
+    {"batch_size", offsetof(stk_figures, batch_size), COUNT},
+    {"num_workers", offsetof(stk_figures, num_workers), NUMBER},
+    {"usable_cores", offsetof(stk_figures, usable_cores), CORES},
+    {"ranks", offsetof(stk_figures, ranks), CORES},
+};
+
+static int set_figure(stk_figures *f, const char *name, double value)
+{
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        void *at = (char *)f + figures[i].offset;
+        if (strcmp(figures[i].name, name) != 0)
+            continue;
+        if (figures[i].kind == REAL)
+            *(double *)at = value;
+        else if (figures[i].kind == COUNT)
+            *(uint64_t *)at = (uint64_t)value;
+        else if (figures[i].kind == NUMBER)
+            *(int64_t *)at = (int64_t)value;
+        else
+            *(uint32_t *)at = (uint32_t)value;
+        return 0;
+    }
+    PyErr_Format(PyExc_KeyError, "no figure '%s'", name);
+    return -1;
+}
+
+/* Of the loop that runs, or ran last. */
+static stk_figures figures_of(const stk_py_meter *meter)
+{
+    stk_figures f = meter->figures;
+
+    f.struct_size = sizeof f;
+    if (meter->open)
+        stk_meter_get(meter->open, &f);
+    return f;
+}
+
+PyObject *stk_py_judge(PyObject *module, PyObject *args)
+{
+    stk_py_meter judged = {.figures = {.struct_size = sizeof judged.figures}};
+    PyObject *given, *loader, *name, *value;
+    Py_ssize_t at = 0;
+
+    if (!PyArg_ParseTuple(args, "O!O", &PyDict_Type, &given, &loader))
+        return NULL;
+    if (loader != Py_None && !PyObject_TypeCheck(loader, stk_py.loader))
+        return PyErr_Format(PyExc_TypeError, "the second argument is a loader or None");
+    if (loader != Py_None)
+        judged.figures = figures_of(stk_py_meter_of(loader));
+    while (PyDict_Next(given, &at, &name, &value)) {
+        const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+        const double number = text ? PyFloat_AsDouble(value) : 0;
+        if (PyErr_Occurred() || set_figure(&judged.figures, text, number))
+            return NULL;
+    }
+    return stk_py_meter_judge(&judged);
+}

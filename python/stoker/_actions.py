@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Lightning's trainer does, as it begins and ends: the actions that its profilers are told."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from lightning.pytorch.profilers import Profiler
+
+
+class Listening(Profiler):
+    """The trainer's profiler, with someone who is told as well."""
+
+    def __init__(self, inner: Any, begin: Callable[[str], None], end: Callable[[str], None]) -> None:
+        super().__init__()
+        self.inner = inner
+        self._begin = begin
+        self._end = end
+
+    def start(self, action_name: str) -> None:
+        self.inner.start(action_name)
+        self._begin(action_name)
+
+    def stop(self, action_name: str) -> None:
+        self._end(action_name)
+        self.inner.stop(action_name)
+
+    def summary(self) -> str:
+        return str(self.inner.summary())
+
+    def describe(self) -> None:
+        self.inner.describe()
+
+    def setup(self, stage: str, local_rank: int | None = None, log_dir: str | None = None) -> None:
+        self.inner.setup(stage, local_rank, log_dir)
+
+    def teardown(self, stage: str | None) -> None:
+        self.inner.teardown(stage)
+
+
+def is_fetch(action: str) -> bool:
+    """Whether it waits for a batch of the training loader."""
+    return action.endswith(".train_dataloader_next")
+
+
+def rows_of(batch: Any) -> int:
+    """Samples of a batch: rows of the first tensor in it."""
+    if isinstance(batch, torch.Tensor):
+        return batch.shape[0] if batch.ndim else 1
+    values = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (list, tuple)) else ()
+    return next((rows for rows in map(rows_of, values) if rows), 0)
