@@ -128,6 +128,23 @@ static PyObject *stack_numbers(PyObject *module, PyObject *args)
     return done < 0 ? NULL : PyBool_FromLong(done);
 }
 
+/* ---- Memory ---- */
+
+static PyObject *copy_memory(PyObject *module, PyObject *args)
+{
+    PyObject *target;
+    Py_ssize_t offset, size;
+    unsigned long long from;
+    rows out;
+
+    if (!PyArg_ParseTuple(args, "OnKn", &target, &offset, &from, &size) ||
+        rows_open(target, offset, size, &out))
+        return NULL;
+    memcpy(out.at, (const void *)(uintptr_t)from, (size_t)size);
+    PyBuffer_Release(&out.target);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"stack_arrays", stack_arrays, METH_VARARGS,
      "stack_arrays($module, items, like, target, offset, /)\n--\n\n"
@@ -135,6 +152,8 @@ static PyMethodDef functions[] = {
     {"stack_numbers", stack_numbers, METH_VARARGS,
      "stack_numbers($module, items, kind, target, offset, /)\n--\n\n"
      "Write int ('q'), float ('d') or bool ('?'); False where one is something else."},
+    {"copy_memory", copy_memory, METH_VARARGS,
+     "copy_memory($module, target, offset, address, size, /)\n--\n\nCopy from an address."},
     {NULL, NULL, 0, NULL}};
 
 int stk_py_add_stack(PyObject *module)

@@ -7,7 +7,7 @@ default_collate itself, and its tensors are copied.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -122,7 +122,7 @@ class _Fields:
 
     def add(self, values: Sequence[Any]) -> None:
         length = len(self.fields)
-        if not self.named and not all(len(value) == length for value in values):
+        if not self.named and set(map(len, values)) != {length}:
             raise RuntimeError("each element in list of batch should be of equal size")
         for field, column in zip(self.fields, zip(*values)):
             field.add(column)
@@ -160,21 +160,15 @@ def _column(sample: Any, rows: int, writer: Writer) -> Any:
     return _Column()
 
 
-def collate(samples: Iterator[Any], rows: int, writer: Writer) -> Any:
-    """The skeleton of the batch of all samples, `rows` at most; None: there is no sample."""
-    column: Any = None
-    group: list[Any] = []
-    limit = 1
-    for sample in samples:
-        if column is None:
-            column = _column(sample, rows, writer)
-            limit = max(1, _GROUP // max(column.size, 1))
-        group.append(sample)
-        if len(group) >= limit:
-            column.add(group)
-            group = []
-    if column is None:
+def collate(take: Callable[[int], list[Any]], rows: int, writer: Writer) -> Any:
+    """The skeleton of the batch of all samples that `take` gives, `rows` at most; None: there is none."""
+    group = take(1)
+    if not group:
         return None
-    if group:
+    column = _column(group[0], rows, writer)
+    limit = max(1, _GROUP // max(column.size, 1))
+    group += take(limit - 1)
+    while group:
         column.add(group)
+        group = take(limit)
     return column.value(False)

@@ -19,10 +19,9 @@ from typing import Any
 
 import torch
 from torch.utils.data import IterDataPipe, MapDataPipe, _DatasetKind, _utils
-from torch.utils.data.dataloader import _BaseDataLoaderIter, _sharding_worker_init_fn
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _sharding_worker_init_fn
 
 from stoker import _native
-from stoker.torch import _random
 from stoker.torch._message import END, EPOCH, ERROR, TASK, Answer, Task, receive_answer, send_task, value_of
 from stoker.torch._worker import Descriptor, Fetcher, Plan, main
 
@@ -138,7 +137,7 @@ class _Process:
     def receive(self) -> bool:
         """Take one answer from the socket. False: there is none. EOFError: there will be none."""
         try:
-            answer = receive_answer(self.socket, self.slabs, _random.SIZE)
+            answer = receive_answer(self.socket, self.slabs)
         except BlockingIOError:
             return False
         except ConnectionResetError:
@@ -199,13 +198,13 @@ def _preload(context: Any) -> None:
         context.set_forkserver_preload([*known, *(m for m in ("torch", "stoker.torch") if m not in known)])
 
 
-class Workers(_Base):
+class Workers(_Base, _MultiProcessingDataLoaderIter):
     """Batches made by worker processes, in the order and by the workers that PyTorch's loader has."""
 
     def __init__(self, loader: Any) -> None:
         self._processes: list[_Process] = []
         self._pid = os.getpid()
-        super().__init__(loader)
+        _BaseDataLoaderIter.__init__(self, loader)
         if loader.prefetch_factor <= 0:
             raise AssertionError("prefetch_factor must be greater than 0 with workers")
         self._prefetch: int = loader.prefetch_factor
@@ -220,6 +219,10 @@ class Workers(_Base):
         self._start_epoch()
 
     # ---- Processes ----
+
+    @property
+    def _workers(self) -> list[Any]:  # type: ignore[override]
+        return [process.process for process in self._processes]
 
     def _start(self, process: _Process) -> None:
         inherited = [p.socket.fileno() for p in self._processes if p is not process]
@@ -290,7 +293,7 @@ class Workers(_Base):
     # ---- Tasks ----
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        super()._reset(loader, first_iter)
+        _BaseDataLoaderIter._reset(self, loader, first_iter)
         self._start_epoch()
 
     def _start_epoch(self) -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 from stoker import _native
+from stoker.torch import _random
 
 HEADER = 64  # bytes of a slab that are the native module's
 INLINE = 4096  # bytes of a payload that travel in the message
@@ -40,6 +41,11 @@ DTYPES: dict[torch.dtype, tuple[int, int]] = {
 }
 
 Place = tuple[Any, ...]  # [type, ]offset, code, bits, shape[, strides]
+
+
+def memory_of(lease: Any) -> memoryview:
+    """All bytes of a slab; it holds the slab."""
+    return memoryview(lease)
 
 
 def tensor_at(lease: _native.Lease, place: Place) -> torch.Tensor:
@@ -83,7 +89,7 @@ def send_task(to: socket.socket, task: Task) -> None:
         return
     slab, fd = _native.slab_create(HEADER + len(payload))
     try:
-        memoryview(slab.lease(False))[HEADER:] = payload
+        memory_of(slab.lease(False))[HEADER:] = payload
         _send(to, head, fd, socket.MSG_DONTWAIT)
     finally:
         os.close(fd)
@@ -101,7 +107,7 @@ def receive_task(source: socket.socket) -> Task | None:
         slab = _native.slab_attach(fd)
     finally:
         os.close(fd)
-    return Task(kind, epoch, number, pickle.loads(memoryview(slab.lease(False))[HEADER:HEADER + size]))
+    return Task(kind, epoch, number, pickle.loads(memory_of(slab.lease(False))[HEADER:HEADER + size]))
 
 
 # ---- Answers ----
@@ -134,7 +140,7 @@ def value_of(answer: Answer) -> Any:
     return reader.load()
 
 
-def receive_answer(source: socket.socket, slabs: dict[int, _native.Slab], state_size: int) -> Answer | None:
+def receive_answer(source: socket.socket, slabs: dict[int, _native.Slab]) -> Answer | None:
     """Without waiting: BlockingIOError where there is none; None: there will be none."""
     packet, fd = _receive(source, socket.MSG_DONTWAIT)
     if not packet:
@@ -148,13 +154,13 @@ def receive_answer(source: socket.socket, slabs: dict[int, _native.Slab], state_
         finally:
             os.close(fd)
     lease = slabs[which].lease(True)
-    memory = memoryview(lease)
+    memory = memory_of(lease)
     payload: bytes | memoryview = memory[place:place + size] if place else packet[_ANSWER.size:]
     buffers = []
     if count:
         table, payload = payload[:count * _BUFFER.size], payload[count * _BUFFER.size:]
         buffers = [memory[at:at + n] for at, n in _BUFFER.iter_unpack(table)]
-    return Answer(kind, epoch, number, lease, payload, buffers, bytes(memory[HEADER:HEADER + state_size]))
+    return Answer(kind, epoch, number, lease, payload, buffers, bytes(memory[HEADER:HEADER + _random.SIZE]))
 
 
 # ---- Writing answers ----
@@ -173,10 +179,9 @@ def _aligned(size: int) -> int:
 class Writer:
     """Answers of one worker, and the slabs that it has made."""
 
-    def __init__(self, to: socket.socket, state_size: int) -> None:
+    def __init__(self, to: socket.socket) -> None:
         self._to = to
-        self._first = HEADER + _aligned(state_size)
-        self._state_size = state_size
+        self._first = HEADER + _aligned(_random.SIZE)
         self._slabs: dict[int, _Own] = {}
         self._next = 0
         self._hint = 0
@@ -201,7 +206,7 @@ class Writer:
         lease = slab.lease(False)
         self._which = self._next
         self._next += 1
-        self._slabs[self._which] = _Own(slab, lease, memoryview(lease))
+        self._slabs[self._which] = _Own(slab, lease, memory_of(lease))
         return lease
 
     def _drop(self, which: int) -> None:
@@ -219,7 +224,7 @@ class Writer:
                 os.close(self._fd)
                 del self._slabs[self._which]
             lease = self._create(need)
-            memoryview(lease)[self._first:len(own.slab)] = own.memory[self._first:]
+            memory_of(lease)[self._first:len(own.slab)] = own.memory[self._first:]
             return lease
         free = [which for which, own in self._slabs.items() if not own.slab.given]
         fitting = [which for which in free if len(self._slabs[which].slab) >= need]
@@ -230,13 +235,13 @@ class Writer:
         self._which = fitting[0]
         return self._slabs[self._which].lease
 
-    def send(self, kind: int, task: Task, payload: bytes, buffers: list[pickle.PickleBuffer], state: bytes) -> None:
+    def send(self, kind: int, task: Task, payload: bytes, buffers: list[pickle.PickleBuffer]) -> None:
         """Hand the answer over."""
         table = b""
         for buffer in buffers:
             raw = buffer.raw()
             at = self.reserve(raw.nbytes)
-            memoryview(self.open())[at:at + raw.nbytes] = raw
+            memory_of(self.open())[at:at + raw.nbytes] = raw
             table += _BUFFER.pack(at, raw.nbytes)
         payload = table + payload
         place = self.reserve(len(payload)) if len(payload) > INLINE else 0
@@ -245,7 +250,7 @@ class Writer:
         own = self._slabs[self._which]
         if place:
             own.memory[place:place + len(payload)] = payload
-        own.memory[HEADER:HEADER + self._state_size] = state
+        _random.save(own.lease, HEADER)
         own.slab.give()
         packet = _ANSWER.pack(kind, task.epoch, task.number, self._which, 0 if self._gone is None else self._gone + 1,
                               place, len(payload), len(buffers))

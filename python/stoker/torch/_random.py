@@ -13,16 +13,20 @@ import array
 import ctypes
 import random
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
 import torch
 
+from stoker import _native
+
 _WORDS = 624
 _TORCH = torch.Generator().get_state().numel()
-_MT = struct.Struct(f"={_WORDS}I")
-_TAIL = struct.Struct("=iid")  # position, whether there is a spare number, the number
-SIZE = _TORCH + 2 * (_MT.size + _TAIL.size)
+_MT = struct.Struct(f"={_WORDS}Ii")  # words, position
+_SPARE_NUMBER = struct.Struct("=id")  # whether there is one, and it
+_ONE = _MT.size + _SPARE_NUMBER.size
+SIZE = _TORCH + 2 * _ONE
 
 
 def _numpy_spare() -> int | None:
@@ -50,38 +54,48 @@ def _python_words() -> int | None:
 _SPARE, _PYTHON = _numpy_spare(), _python_words()
 
 
-def _save_numpy() -> bytes:
+def _save_numpy(target: Any, at: int) -> None:
     used: Any = numpy.random.mtrand._rand
     source = used._bit_generator
     if _SPARE is None or type(source) is not numpy.random.MT19937:
         state = used.get_state(legacy=False)
-        if state["bit_generator"] != "MT19937":
-            return bytes(_MT.size + _TAIL.size)
-        mt = state["state"]
-        return bytes(_MT.pack(*mt["key"]) + _TAIL.pack(mt["pos"], state["has_gauss"], state["gauss"]))
-    return (ctypes.string_at(source.ctypes.state_address, _MT.size + 4)
-            + ctypes.string_at(id(used) + _SPARE, 4) + ctypes.string_at(id(used) + _SPARE + 8, 8))
+        known = state["bit_generator"] == "MT19937"
+        words = (*state["state"]["key"], state["state"]["pos"]) if known else (0,) * (_WORDS + 1)
+        spare = (state["has_gauss"], state["gauss"]) if known else (0, 0.0)
+        _pack(target, at, words, *spare)
+        return
+    _native.copy_memory(target, at, source.ctypes.state_address, _MT.size)
+    _native.copy_memory(target, at + _MT.size, id(used) + _SPARE, 4)
+    _native.copy_memory(target, at + _MT.size + 4, id(used) + _SPARE + 8, 8)
 
 
-def _save_python() -> bytes:
+def _save_python(target: Any, at: int) -> None:
     used: Any = random._inst
     spare = used.gauss_next
-    tail = (spare is not None, spare or 0.0)
     if _PYTHON is None:
-        *words, position = used.getstate()[1]
-        return _MT.pack(*words) + _TAIL.pack(position, *tail)
-    memory = ctypes.string_at(id(used) + _PYTHON, 4 + _MT.size)
-    return memory[4:] + memory[:4] + struct.pack("=id", *tail)
+        _pack(target, at, used.getstate()[1], spare is not None, spare or 0.0)
+        return
+    _native.copy_memory(target, at, id(used) + _PYTHON + 4, _MT.size - 4)
+    _native.copy_memory(target, at + _MT.size - 4, id(used) + _PYTHON, 4)
+    _SPARE_NUMBER.pack_into(memoryview(target), at + _MT.size, spare is not None, spare or 0.0)
 
 
-def save() -> bytes:
-    """The state of this process now: SIZE bytes."""
+def _pack(target: Any, at: int, words: Sequence[int], flag: bool, spare: float) -> None:
+    _MT.pack_into(memoryview(target), at, *words)
+    _SPARE_NUMBER.pack_into(memoryview(target), at + _MT.size, flag, spare)
+
+
+def save(target: Any, at: int) -> None:
+    """Write the state of this process now, SIZE bytes, to a place of a slab or a bytearray."""
     of_torch = torch.default_generator.get_state()
-    return ctypes.string_at(of_torch.data_ptr(), _TORCH) + _save_numpy() + _save_python()
+    _native.copy_memory(target, at, of_torch.data_ptr(), _TORCH)
+    _save_numpy(target, at + _TORCH)
+    _save_python(target, at + _TORCH + _ONE)
 
 
-def _parts(state: bytes, at: int) -> tuple[tuple[int, ...], int, int, float]:
-    return (_MT.unpack_from(state, at), *_TAIL.unpack_from(state, at + _MT.size))
+def _parts(state: bytes, at: int) -> tuple[tuple[int, ...], int, bool, float]:
+    *words, position = _MT.unpack_from(state, at)
+    return (tuple(words), position, *_SPARE_NUMBER.unpack_from(state, at + _MT.size))
 
 
 def load(state: bytes) -> None:
@@ -92,7 +106,7 @@ def load(state: bytes) -> None:
     words, position, flag, spare = _parts(state, _TORCH)
     if any(words):  # else NumPy's global generator was another one
         numpy.random.set_state(("MT19937", numpy.array(words, numpy.uint32), position, flag, spare))
-    words, position, flag, spare = _parts(state, _TORCH + _MT.size + _TAIL.size)
+    words, position, flag, spare = _parts(state, _TORCH + _ONE)
     random.setstate((3, (*words, position), spare if flag else None))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import itertools
 import os
 import pickle
 import signal
@@ -64,42 +65,50 @@ class Fetcher:
     def __init__(self, plan: Plan, dataset: Any) -> None:
         self.plan, self.dataset = plan, dataset
         self.iterator = iter(dataset) if plan.iterable else None
-        self.ended = False
         self.at: Any = None
+        self.taken = 0
+        self.ended = False
+        self.indices: Iterator[Any] = iter(())
+        self.ready: Iterator[Any] | None = None
 
-    def _chosen(self, index: Any) -> Iterator[Any]:
-        """A generator, so that a StopIteration of the dataset is an error."""
-        dataset = self.dataset
-        for self.at in index:
-            yield dataset[self.at]
-
-    def samples(self, index: Any) -> Iterator[Any]:
-        """Those of one batch."""
-        if self.iterator is not None:
-            return self._following(len(index))
-        many = getattr(self.dataset, "__getitems__", None)
-        if many:
+    def begin(self, index: Any) -> int:
+        """take() gives the samples of this batch from now on: how many there may be."""
+        if not hasattr(index, "__len__"):
+            index = list(index)
+        self.taken = 0
+        self.indices, self.ready = iter(index), None
+        if self.iterator is None and getattr(self.dataset, "__getitems__", None):
             self.at = index
-            return iter(many(index))
-        return self._chosen(index)
+            samples = self.dataset.__getitems__(index)
+            self.ready = iter(samples)
+            return len(samples)
+        return len(index)
 
-    def _following(self, count: int) -> Iterator[Any]:
-        assert self.iterator is not None
-        for _ in range(0 if self.ended else count):
-            try:
-                yield next(self.iterator)
-            except StopIteration:
-                self.ended = True
-                return
+    def take(self, count: int) -> list[Any]:
+        """The next samples of the batch; fewer: there are no more."""
+        samples: list[Any] = []
+        if self.ready is not None:
+            samples.extend(itertools.islice(self.ready, count))
+        elif self.iterator is not None:
+            wanted = 0 if self.ended else len(list(itertools.islice(self.indices, count)))
+            samples.extend(itertools.islice(self.iterator, wanted))
+            self.ended = self.ended or len(samples) < wanted
+        else:
+            append, dataset = samples.append, self.dataset
+            for self.at in itertools.islice(self.indices, count):
+                append(dataset[self.at])
+        self.taken += len(samples)
+        return samples
 
     def fetch(self, index: Any) -> Any:
         """The batch. StopIteration: an iterable dataset has no more."""
         if not self.plan.auto_collation:
             self.at = index if self.iterator is None else None
             return self.plan.collate_fn(self.dataset[index] if self.iterator is None else next(self.iterator))
-        samples = list(self.samples(index))
-        self.end_where_short(len(samples), len(index))
-        self.at = index
+        wanted = self.begin(index)
+        samples = self.take(wanted)
+        self.end_where_short(len(samples), wanted)
+        self.at = index if self.iterator is None else None
         return self.plan.collate_fn(samples)
 
     def end_where_short(self, count: int, wanted: int) -> None:
@@ -115,22 +124,10 @@ class Fetcher:
         return f" (ind{'ices' if isinstance(self.at, list) else 'ex'} {self.at!r})"
 
 
-class _Counted:
-    """An iterator that counts."""
-
-    def __init__(self, samples: Iterator[Any]) -> None:
-        self.samples, self.count = samples, 0
-
-    def __iter__(self) -> Iterator[Any]:
-        for sample in self.samples:
-            self.count += 1
-            yield sample
-
-
 class Worker:
     def __init__(self, plan: Plan, number: int, to: socket.socket) -> None:
         self.plan, self.number, self.socket = plan, number, to
-        self.writer = Writer(to, _random.SIZE)
+        self.writer = Writer(to)
         self.fetcher: Fetcher | None = None
         self.dataset = plan.dataset
         self.shared = torch.Generator()
@@ -177,9 +174,10 @@ class Worker:
         """The pickled skeleton of the batch, whose tensors are in the slab."""
         assert self.fetcher is not None
         if self.direct:
-            counted = _Counted(self.fetcher.samples(index))
-            batch = _collate.collate(iter(counted), len(index), self.writer)
-            self.fetcher.end_where_short(counted.count, len(index))
+            fetcher = self.fetcher
+            wanted = fetcher.begin(index)
+            batch = _collate.collate(fetcher.take, wanted, self.writer)
+            fetcher.end_where_short(fetcher.taken, wanted)
         else:
             batch = self.fetcher.fetch(index)
         skeleton = Skeleton(self.writer)
@@ -200,7 +198,7 @@ class Worker:
                 self.ended, kind, payload = True, END, b""
             else:
                 kind, payload = ERROR, self._pickled(_caught(self._where()))
-        self.writer.send(kind, task, payload, buffers, _random.save())
+        self.writer.send(kind, task, payload, buffers)
 
     def _pickled(self, error: Any) -> bytes:
         if issubclass(error.exc_type, StopIteration):  # which would end the consumer's loop
