@@ -19,7 +19,7 @@ stk_status stk__recipe_add_lr_find(const stk_recipe *r, stk_error *err)
 {
     const stk_driver_head *driver;
 
-    if (!stk__recipe_lr_is_auto(&r->settings) || !(r->options.tasks & STK_RECIPE_FIT) ||
+    if (!stk__recipe_lr_is_auto(&r->settings) ||
         stk_recipe_has_item(r->config, "callbacks", FINDER))
         return STK_OK;
     STK_TRY(stk_driver_find(r->context, STK_DRIVER_CALLBACK, FINDER, &driver, err));

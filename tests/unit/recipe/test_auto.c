@@ -207,8 +207,9 @@ static void test_copies(void **state)
     } rows[] = {
         {"model_summary", "{}"},
         {"model_summary", "trainer: {nan_policy: rewind}"},
-        {"model_summary", "trainer: {accumulate_grad_batches: 2}"},
-        {"GradientAccumulationScheduler(scheduling='0:2')", "{}"},
+        {"model_summary", "trainer: {accumulate_grad_batches: 2, val_check_interval: 3}"},
+        /* Saved between two steps, with what is added up of gradients. */
+        {"GradientAccumulationScheduler(scheduling='0:2')", "trainer: {val_check_interval: 3}"},
         {"ema(0.9)", "{}"},
         {"WeightAveraging", "trainer: {enable_checkpointing: false}"},
         {"lr_find(num_training=20)", "trainer: {enable_checkpointing: false}"},

@@ -333,6 +333,25 @@ static void test_betas_by_parts(void **state)
     }
 }
 
+/* LinearLR is 5 steps long where nothing else is given, before its name or behind it. */
+static void test_length_of_class(void **state)
+{
+    static const char *const cases[][2] = {
+        {"{class_path: torch.optim.lr_scheduler.LinearLR}", "5"},
+        {"{class_path: LinearLR, init_args: {total_iters: 7}}", "7"},
+        {"{init_args: {total_iters: 7}, class_path: LinearLR}", "7"},
+    };
+    char text[128];
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        made m;
+        snprintf(text, sizeof text, "lr_scheduler: %s\n", cases[i][0]);
+        made_load(&m, *state, text);
+        assert_string_equal(stk_config_get(m.config, "lr_scheduler.total_iters", 0), cases[i][1]);
+        made_release(&m);
+    }
+}
+
 static void assert_loggers(stk_context *ctx, const char *const texts[3], const char *flag,
                            const char *logger, const char *loggers)
 {
@@ -413,6 +432,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_foreign, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_profilers, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_betas_by_parts, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_length_of_class, test_context_open,
+                                        test_context_close),
         cmocka_unit_test_setup_teardown(test_loggers_set_again, test_context_open,
                                         test_context_close),
         cmocka_unit_test_setup_teardown(test_lists_as_flags, test_context_open, test_context_close),

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program trains from a text: whole, with parts of its own, for each task. */
+#include <unistd.h>
+
+#include "base/base.h"
 #include "dataset/dataset.h"
 #include "unit/recipe/recipes.h"
 
@@ -283,6 +286,7 @@ static void test_own_module(void **state)
 typedef struct counting {
     stk_callback base;
     uint64_t batches;
+    char machine_dir[64];
 } counting;
 
 static counting last;
@@ -290,6 +294,7 @@ static counting last;
 typedef struct counting_options {
     uint32_t struct_size;
     uint64_t from;
+    const char *machine_dir;
 } counting_options;
 
 static stk_status counting_create(stk_context *ctx, const void *options, stk_callback **out,
@@ -304,11 +309,13 @@ static stk_status counting_batch(stk_callback *self, stk_trainer *t, const stk_m
     return STK_OK;
 }
 
-static const stk_option counting_rows[] = {{"from", STK_OPTION_UINT,
-                                            offsetof(counting_options, from), "0", 0, 0, NULL, NULL,
-                                            "Where the count begins."}};
+static const stk_option counting_rows[] = {
+    {"from", STK_OPTION_UINT, offsetof(counting_options, from), "0", 0, 0, NULL, NULL,
+     "Where the count begins."},
+    {"machine_dir", STK_OPTION_STRING, offsetof(counting_options, machine_dir), NULL, 0, 0, NULL,
+     NULL, "What is measured of the machine."}};
 static const stk_option_table counting_table = {"counting", "doc", sizeof(counting_options),
-                                                counting_rows, 1};
+                                                counting_rows, 2};
 static const stk_callback_ops counting_ops = {.struct_size = sizeof counting_ops,
                                               .name = "counting",
                                               .doc = "counts batches",
@@ -320,9 +327,12 @@ static const stk_callback_ops counting_ops = {.struct_size = sizeof counting_ops
 static stk_status counting_create(stk_context *ctx, const void *options, stk_callback **out,
                                   stk_error *err)
 {
+    const counting_options *o = options;
+
     (void)err;
-    last = (counting){.base = {&counting_ops, ctx},
-                      .batches = ((const counting_options *)options)->from};
+    last = (counting){.base = {&counting_ops, ctx}, .batches = o->from};
+    snprintf(last.machine_dir, sizeof last.machine_dir, "%s",
+             o->machine_dir ? o->machine_dir : "none");
     *out = &last.base;
     return STK_OK;
 }
@@ -343,6 +353,88 @@ static void test_own_callback(void **state)
     fit(&m);
     assert_int_equal(last.batches, 108);
     made_release(&m);
+}
+
+/* Where a callback does not say where the machine's figures are, the recipe does. */
+static void test_machine_dir(void **state)
+{
+    static const struct {
+        const char *item, *all, *found;
+    } cases[] = {{"counting", NULL, "none"},
+                 {"counting", "/all", "/all"},
+                 {"counting(machine_dir=/own)", "/all", "/own"}};
+    made m;
+
+    assert_ok(stk_driver_add(*state, STK_DRIVER_CALLBACK, &counting_ops, &m.err), &m.err);
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        const stk_recipe_options options = {.struct_size = sizeof options,
+                                            .machine_dir = cases[i].all};
+        made_load(&m, *state, DIGITS);
+        made_set(&m, "callbacks", cases[i].item);
+        assert_ok(made_create(&m, &options), &m.err);
+        assert_string_equal(last.machine_dir, cases[i].found);
+        made_release(&m);
+    }
+}
+
+/* ---- The second of two ranks ----------------------------------------------------------------- */
+
+static stk_status as_alone(void *user, void *buffer, uint64_t count, stk_dtype dtype,
+                           stk_combine op, stk_stream *stream, stk_error *err)
+{
+    (void)user, (void)buffer, (void)count, (void)dtype, (void)op, (void)stream, (void)err;
+    return STK_OK;
+}
+
+/* The first says its folder; its weights are those here. */
+static stk_status tell_folder(void *user, void *buffer, uint64_t bytes, stk_stream *stream,
+                              stk_error *err)
+{
+    (void)stream, (void)err;
+    if (bytes == STK_MAX_OBJECT_KEY)
+        snprintf(buffer, bytes, "%s/theirs", (const char *)user);
+    return STK_OK;
+}
+
+static stk_status wait_for_none(void *user, stk_error *err)
+{
+    (void)user, (void)err;
+    return STK_OK;
+}
+
+static stk_status be_second(void *user, stk_trainer *trainer, stk_error *err)
+{
+    const stk_strategy strategy = {.struct_size = sizeof strategy,
+                                   .name = "second",
+                                   .rank = 1,
+                                   .world_size = 2,
+                                   .state = user,
+                                   .reduce = as_alone,
+                                   .broadcast = tell_folder,
+                                   .barrier = wait_for_none};
+
+    return stk_trainer_set_strategy(trainer, &strategy, err);
+}
+
+/* It knows the folder of the run, and writes nothing there. */
+static void test_second_rank(void **state)
+{
+    char folder[256], theirs[300];
+    stk_recipe_options options = {
+        .struct_size = sizeof options, .prepare = be_second, .user = folder};
+    made m;
+
+    test_folder(folder);
+    made_load(&m, *state, DIGITS);
+    made_set(&m, "trainer.logger", "csv");
+    made_set(&m, "trainer.default_root_dir", folder);
+    assert_ok(made_create(&m, &options), &m.err);
+    fit(&m);
+    snprintf(theirs, sizeof theirs, "%s/theirs", folder);
+    assert_string_equal(stk_trainer_log_dir(m.parts.trainer), theirs);
+    assert_int_not_equal(access(theirs, F_OK), 0);
+    made_release(&m);
+    test_folder_remove(folder);
 }
 
 /* The home folder takes the place of the '~' of a file's specs, which stay those of a file. */
@@ -411,6 +503,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_own_data, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_own_module, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_own_callback, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_machine_dir, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_second_rank, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_home, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_otherwise, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_split_of_test, test_context_open, test_context_close),

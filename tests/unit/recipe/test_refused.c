@@ -20,6 +20,8 @@ static const struct refused {
     {NONE, "bench: {spin: true}\n", STK_EINVAL, "more.yaml:1:9: "},
     {NONE, "optimizer:\n  lr: [0.1, 0.2]\n", STK_EINVAL,
      "more.yaml:2:3: optimizer.lr: a list of 2 values; a training takes one"},
+    {NONE, "module: {monitor: val_acc}\nlr_scheduler: {name: step, step_size: 1}\n", STK_EINVAL,
+     "module.monitor: it has no effect without the schedule reduce_on_plateau"},
     {NONE, "model: {precision: 64-true}\n", STK_EINVAL, "precision"},
     {NONE, "loader: {rank: 1}\n", STK_EINVAL, "rank"},
     /* The trainer's, before any data is looked at. */
