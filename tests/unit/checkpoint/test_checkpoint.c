@@ -182,12 +182,19 @@ static void test_other_files(void **state)
     test_write(folder, "b.ckpt", y, lb);
     assert_fails(stk__checkpoint_open(ctx, b, &c, &err), STK_ECHECKSUM, &err, "damaged");
     size_t json = strlen(other + 8) - 2;
-    char small[128];
+    char small[128] = {0};
     memcpy(small, other, 8 + json + 2);
     small[0] = (char)json;
     test_write(folder, "b.ckpt", small, 8 + json + 2);
     assert_fails(stk__checkpoint_open(ctx, b, &c, &err), STK_EFORMAT, &err,
                  "no checkpoint of Stoker");
+    /* An ONNX model with the name of its writer, and one that begins with its graph. */
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(small, i ? "\x08\x09\x3a\x54graph" : "\x08\x09\x12\x06stoker", 10);
+        test_write(folder, "b.ckpt", small, sizeof small);
+        assert_fails(stk__checkpoint_open(ctx, b, &c, &err), STK_EKIND, &err,
+                     "it is an ONNX model");
+    }
     free(x);
     free(y);
     test_folder_remove(folder);
@@ -370,6 +377,44 @@ static void test_newest_of_own(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* A run of two folders, one of which has nothing good: all runs count, each by its version. */
+static void test_newest_of_two(void **state)
+{
+    static const struct {
+        const char *name;
+        int step;
+        time_t time;
+    } files[] = {{"version_5/a/x.ckpt", 5, 1000},
+                 {"version_4/a/x.ckpt", 9, 2000},
+                 {"version_4/b/x.ckpt", 10, 3000}};
+    messages said = {0};
+    stk_context *ctx = context_with(&said);
+    stk__checkpoint_writer *writer = quick_writer(ctx);
+    char folder[256], path[400], own[2][300], found[400];
+    stk_error err;
+
+    test_folder(folder);
+    for (size_t i = 0; i < STK_COUNT(files); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        save(writer, path, files[i].step, NULL, 0);
+        assert_ok(stk__checkpoint_flush(writer, &err), &err);
+        set_time(path, files[i].time);
+    }
+    test_write(folder, files[2].name, "damaged", 7);
+    for (int version = 4; version <= 5; version++) {
+        const stk__newest_where where = {
+            .own = (const char *const[]){own[0], own[1]}, .num_own = 2, .runs = folder};
+        snprintf(own[0], sizeof own[0], "%s/version_%d/a", folder, version);
+        snprintf(own[1], sizeof own[1], "%s/version_%d/b", folder, version);
+        assert_ok(stk__checkpoint_newest(ctx, &where, found, sizeof found, &err), &err);
+        check(ctx, found, 5);
+    }
+    assert_int_equal(said.count, 2);
+    stk__checkpoint_writer_destroy(&writer);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 /* Runs that share a folder: a long one, then a short one, whose two saves of one step are as old as
  * the system's clock can tell. */
 static void test_newest_of_shared(void **state)
@@ -516,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_newest_of_own),    cmocka_unit_test(test_newest_run),
         cmocka_unit_test(test_newest_of_shared), cmocka_unit_test(test_unfinished),
         cmocka_unit_test(test_bad_state),        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_newest_of_two),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
