@@ -280,10 +280,11 @@ class Chunks(Table):
     def _rows(self) -> Sequence[Mapping[str, Any]]:
         ranks = {cost.chunk: rank for rank, cost in enumerate(self.recommended, 1)}
         also = [cost for cost in self.recommended if cost.chunk not in {one.chunk for one in self.chunks}]
-        return [{**vars(cost), "rank": ranks.get(cost.chunk)} for cost in [*self.chunks, *also]]
+        rows = [vars(cost) for cost in [*self.chunks, *also]]
+        return [{**row, "rank": ranks.get(row["chunk"])} for row in rows] if ranks else rows
 
     def _parts(self) -> list[Part]:
-        timed = any("seconds" in row for row in self._rows())
+        timed = bool(self.recommended)
         heads = ["chunk", "chunks, least", "most", "expected", "bytes, least", "most", "expected"]
         rows = [
             [
@@ -294,7 +295,7 @@ class Chunks(Table):
                 size(row["min_bytes"]),
                 size(row["max_bytes"]),
                 size(row["expected_bytes"]),
-                *([seconds(row.get("seconds")), some(row["rank"])] if timed else []),
+                *([seconds(row["seconds"]), some(row["rank"])] if timed else []),
             ]
             for row in self._rows()
         ]

@@ -155,7 +155,7 @@ class Stats(Result):
             if name != "waits_s"
         ]
         at = next(i for i, row in enumerate(rows) if row[0] == "wait_s") + 1
-        rows[at:at] = [(f"  {name}", seconds(value)) for name, value in self.waits_s.items() if value]
+        rows[at:at] = [(f"· {name}", seconds(value)) for name, value in self.waits_s.items() if value]
         return [Grid(("", ""), rows)]
 
 
