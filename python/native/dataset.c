@@ -184,6 +184,8 @@ static PyMethodDef methods[] = {
     {"of", dataset_of, METH_O | METH_CLASS,
      "of($type, fields, /)\n--\n\nA dataset of (name, dtype, buffer, picture) for each field, "
      "without a copy: sample i is row i of each buffer."},
+    {"check", stk_py_dataset_check, METH_O,
+     "check($self, options, /)\n--\n\nRaise what a loader of these options would raise."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot slots[] = {

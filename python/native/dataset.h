@@ -21,6 +21,8 @@ typedef struct stk_py_dataset {
 PyObject *stk_py_dataset_open(PyTypeObject *type, const char *spec);
 /* Close dataset and context early; their last user was the caller. */
 void stk_py_dataset_end(stk_py_dataset *self);
+/* Whether a loader of such options can be made: None, or its exception. */
+PyObject *stk_py_dataset_check(PyObject *self, PyObject *options);
 /* What the library has said since goes to `logging`. */
 void stk_py_hand_over_messages(const stk_py_dataset *self);
 

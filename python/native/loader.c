@@ -29,6 +29,26 @@ const stk_py_meter *stk_py_meter_of(PyObject *owner)
 
 /* ---- Making and ending ---- */
 
+PyObject *stk_py_dataset_check(PyObject *object, PyObject *texts)
+{
+    stk_loader_description description = {.struct_size = sizeof description};
+    stk_loader_options options;
+    stk_error err;
+
+    if (!PyDict_Check(texts)) {
+        PyErr_SetString(PyExc_TypeError, "options are a dict");
+        return NULL;
+    }
+    stk_error_init(&err);
+    stk_loader_options_init(&options);
+    if (stk_py_set_options("loader", &options, texts))
+        return NULL;
+    if (stk_loader_describe(((stk_py_dataset *)object)->dataset, &options, &description, NULL, 0,
+                            &err) != STK_OK)
+        return stk_py_raise(&err);
+    Py_RETURN_NONE;
+}
+
 static bool usable(const loader *self)
 {
     if (self->loader && !self->busy)
