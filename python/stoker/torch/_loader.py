@@ -10,6 +10,7 @@ import torch.utils.data
 
 from stoker.torch import _native
 from stoker.torch._iterator import Inline, Workers
+from stoker.torch._sources import as_dataset
 
 _LOG = logging.getLogger("stoker")
 T = TypeVar("T", covariant=True)
@@ -28,7 +29,7 @@ class DataLoader(torch.utils.data.DataLoader[T]):
     rng: "torch" gives the order, the base seed and the seeds of the workers that PyTorch gives; "stoker" sets `random`,
         NumPy's and torch's generator for each place in the order, so that any number of workers gives the same.
     native: "auto" runs datasets and transforms that Stoker knows in C, without workers; True says why where it cannot; False
-        never does.
+        never does. Arrays in a tuple or dict are a dataset, too.
     workers: "process", or "thread" for datasets that release the interpreter's lock.
     on_worker_error: "restart" replaces a worker that dies, and does its batch again; "fail" raises RuntimeError.
     """
@@ -38,14 +39,14 @@ class DataLoader(torch.utils.data.DataLoader[T]):
     workers: str
     on_worker_error: str
 
-    def __init__(self, *args: Any, rng: str = "torch", native: bool | str = "auto", workers: str = "process",
+    def __init__(self, dataset: Any, *args: Any, rng: str = "torch", native: bool | str = "auto", workers: str = "process",
                  on_worker_error: str = "restart", **options: Any) -> None:
         given = {"rng": rng, "native": native, "workers": workers, "on_worker_error": on_worker_error}
         for name, value in given.items():
             if value not in _CHOICES[name]:
                 raise ValueError(f"{name} is {value!r}: give one of {', '.join(map(repr, _CHOICES[name]))}")
             setattr(self, name, value)
-        super().__init__(*args, **options)
+        super().__init__(as_dataset(dataset), *args, **options)
 
     def __iter__(self) -> Any:
         if self.native is not False:

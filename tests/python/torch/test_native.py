@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loaders that run in C: PyTorch's order, torchvision's pixels, and a reason where Python has to do it."""
+"""Loaders that run in C: PyTorch's order and types, and a reason where Python has to do it."""
 import gc
-import os
-import tempfile
 import unittest
 import warnings
 import weakref
-from pathlib import Path
 
 import numpy
 import torch
@@ -18,61 +15,10 @@ from torch.utils.data.distributed import DistributedSampler
 from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, v2
 
+import stoker.torch
+from native_support import MEAN, RANDOM, STD, TO_FLOAT, Folder, cifar, mnist, native
 from stoker.torch import _native
-
-RANDOM = numpy.random.default_rng(5)
-MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
-TO_FLOAT = v2.ToDtype(torch.float32, scale=True)
-
-
-def native(loader):
-    """Its epoch by C."""
-    plan = _native.plan(loader)
-    assert not isinstance(plan, str), plan
-    return plan()
-
-
-def picture(width, height, seed):
-    """Smooth colours with edges in them."""
-    random = numpy.random.default_rng(seed)
-    y, x = numpy.mgrid[0:height, 0:width]
-    waves = [127 + 120 * numpy.sin(random.uniform(0.01, 0.2) * x + random.uniform(0.01, 0.2) * y + c) for c in range(3)]
-    pixels = numpy.stack(waves, -1).astype("u1")
-    pixels[height // 3 : height // 2, width // 4 : width // 2] = random.integers(0, 256, 3)
-    return Image.fromarray(pixels)
-
-
-class Folder(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.folder.cleanup)
-        cls.root = Path(cls.folder.name) / "pictures"
-        for i in range(24):
-            where = cls.root / f"class {i % 3}"
-            where.mkdir(parents=True, exist_ok=True)
-            made = picture(90 + 7 * i, 150 - 3 * i, i)
-            made.save(where / (f"{i}.png" if i % 4 == 1 else f"{i}.jpg"))
-
-    def images(self, transform, root=None):
-        return torchvision.datasets.ImageFolder(str(root or self.root), transform)
-
-
-def mnist(count=60, kind=torchvision.datasets.MNIST, transform=None):
-    """One without its files."""
-    made = kind.__new__(kind)
-    made.data = torch.from_numpy(RANDOM.integers(0, 256, (count, 28, 28), "u1"))
-    made.targets = torch.from_numpy(RANDOM.integers(0, 10, count))
-    made.transform, made.target_transform = transform, None
-    return made
-
-
-def cifar(count=60, kind=torchvision.datasets.CIFAR10, transform=None):
-    made = kind.__new__(kind)
-    made.data = RANDOM.integers(0, 256, (count, 3, 32, 32), "u1").transpose(0, 2, 3, 1)
-    made.targets = RANDOM.integers(0, 10, count).tolist()
-    made.transform, made.target_transform = transform, None
-    return made
+from stoker.torch._sources import as_dataset
 
 
 class Eager(Sampler):
@@ -147,7 +93,7 @@ class Order(unittest.TestCase):
             "a subset": lambda: dict(dataset=part, shuffle=True),
             "a subset of it": lambda: dict(dataset=Subset(part, numpy.array([24, 0, 3, -1, 3])), shuffle=True),
             "by tensors": lambda: dict(dataset=Subset(data, torch.tensor([9, 8, 1])), shuffle=True),
-            "nothing": lambda: dict(dataset=data, batch_size=60, drop_last=True),
+            "nothing": lambda: dict(dataset=data, batch_size=60, shuffle=True, drop_last=True),
         }
         for name, options in cases.items():
             for workers in (0, 2):
@@ -156,10 +102,11 @@ class Order(unittest.TestCase):
 
     def test_generators(self):
         for workers in (0, 2):
-            for options in (dict(shuffle=True), dict(shuffle=True, drop_last=True), dict()):
+            for options in (dict(shuffle=True), dict(shuffle=True, drop_last=True), dict(),
+                            dict(shuffle=True, drop_last=True, batch_size=60)):
                 def make():
                     generator = torch.Generator().manual_seed(3)
-                    return DataLoader(self.data, batch_size=7, generator=generator, num_workers=workers, **options), generator
+                    return DataLoader(self.data, generator=generator, num_workers=workers, **{"batch_size": 7, **options}), generator
                 with self.subTest(workers=workers, **options):
                     self.same(make)
 
@@ -230,12 +177,12 @@ class Values(unittest.TestCase):
         self.same(x)
         self.same(y[::-1])
         for given in ((x, y), [x.astype("f4"), y.astype("i2"), x > 0.5], {"a": x, "b": torch.arange(30)}):
-            self.same(_native.as_dataset(given))
-        self.assertEqual(len(_native.as_dataset((x, y))), 30)
+            self.same(as_dataset(given))
+        self.assertEqual(len(as_dataset((x, y))), 30)
         for other in ([1, 2], (x, "text"), {}, [], x, [[1, 2], [3, 4]]):
-            self.assertIs(_native.as_dataset(other), other)
+            self.assertIs(as_dataset(other), other)
         with self.assertRaisesRegex(ValueError, "one length"):
-            _native.as_dataset((x, y[1:]))
+            as_dataset((x, y[1:]))
 
     def test_pictures_in_memory(self):
         to_tensor = v2.Compose([v2.ToImage(), TO_FLOAT])
@@ -293,182 +240,6 @@ class Values(unittest.TestCase):
         batches = native(DataLoader(TensorDataset(torch.arange(64)), 8, num_workers=1))
         gc.collect()
         self.assertEqual([b.tolist() for [b] in batches], torch.arange(64).reshape(8, 8).tolist())
-
-
-class Pixels(Folder):
-    """Within the levels of docs/images.md."""
-
-    CASES = {
-        "crop": (v2.Compose([v2.ToImage(), v2.CenterCrop(64)]), 0),
-        "crop beyond": (v2.Compose([v2.CenterCrop(300), v2.PILToTensor()]), 0),
-        "resize": (v2.Compose([v2.Resize(70), v2.CenterCrop(64), v2.PILToTensor()]), 1),
-        "resize of tensors": (v2.Compose([v2.ToImage(), v2.Resize(70), v2.CenterCrop(64)]), 1),
-        "both sides": (v2.Compose([v2.Resize((50, 81)), v2.ToImage()]), 1),
-        "larger": (v2.Compose([v2.Resize([250, 281]), v2.ToImage()]), 1),
-        "max_size": (v2.Compose([v2.Resize(60, max_size=80), v2.CenterCrop(90), v2.ToImage()]), 1),
-        "bicubic": (v2.Compose([v2.ToImage(), v2.Resize((50, 81), interpolation=InterpolationMode.BICUBIC)]), 1),
-        "nearest": (v2.Compose([v2.Resize((50, 81), interpolation=InterpolationMode.NEAREST), v2.ToImage()]), 0),
-        "a list": (v1.Compose([v1.Resize([60]), v1.CenterCrop((50, 40)), v1.PILToTensor()]), 1),
-        "padded": (v1.Compose([v1.Resize((60, 60)), v1.Pad((1, 2, 3, 4), fill=9), v1.PILToTensor()]), 1),
-        "a window": (v2.Compose([v2.CenterCrop(50), v2.RandomCrop(50), v2.PILToTensor()]), 0),
-        "flips": (v2.Compose([v2.CenterCrop(50), v2.RandomHorizontalFlip(1), v2.RandomVerticalFlip(1.0), v2.ToImage()]), 0),
-        "grey": (v2.Compose([v2.CenterCrop(50), v2.RandomGrayscale(1), v2.PILToTensor()]), 1),
-        "rotation": (v2.Compose([v2.CenterCrop(50), v2.RandomRotation((33, 33)), v2.PILToTensor()]), 0),
-        "blur": (v2.Compose([v2.CenterCrop(50), v2.ToImage(), v2.GaussianBlur(5, (1.5, 1.5))]), 1),
-        "brightness": (v2.Compose([v2.CenterCrop(50), v2.ColorJitter((1.2, 1.2)), v2.PILToTensor()]), 0),
-        "the whole box": (v2.Compose([v2.RandomResizedCrop(50, scale=(1, 1), ratio=(1e-3, 1e3)), v2.PILToTensor()]), 1),
-        "floats": (v2.Compose([v2.Resize(70), v2.CenterCrop(64), v2.ToImage(), TO_FLOAT]), 1 / 255 + 1e-6),
-        "ToTensor": (v1.Compose([v1.Resize(70), v1.CenterCrop(64), v1.ToTensor()]), 1 / 255 + 1e-6),
-        "normalized": (v2.Compose([v2.Resize(70), v2.CenterCrop(64), v2.ToImage(), TO_FLOAT, v2.Normalize(MEAN, STD)]),
-                       1 / 255 / min(STD) + 1e-5),
-        "not erased": (v1.Compose([v1.CenterCrop(64), v1.ToTensor(), v1.RandomErasing(0)]), 0),
-    }
-
-    def test_pixels(self):
-        for name, (transform, bound) in self.CASES.items():
-            with self.subTest(name):
-                dataset = self.images(transform)
-                for a, b in zip(DataLoader(dataset, 9), native(DataLoader(dataset, 9, num_workers=1)), strict=True):
-                    self.assertEqual((a[0].dtype, a[0].shape, type(a)), (b[0].dtype, b[0].shape, type(b)))
-                    self.assertLessEqual((a[0].double() - b[0].double()).abs().max().item(), bound)
-                    self.assertTrue(torch.equal(a[1], b[1]))
-                    self.assertEqual(b[1].dtype, torch.int64)
-
-    def same(self, dataset):
-        for a, b in zip(DataLoader(dataset, 9), native(DataLoader(dataset, 9)), strict=True):
-            self.assertTrue(torch.equal(a[0], b[0]))
-            self.assertTrue(torch.equal(a[1], b[1]))
-
-    def test_large_pictures_are_decoded_whole(self):
-        with tempfile.TemporaryDirectory() as folder:
-            os.mkdir(f"{folder}/a")
-            picture(1600, 1200, 3).save(f"{folder}/a/0.jpg")
-            dataset = self.images(v2.Compose([v2.Resize(100), v2.CenterCrop(90), v2.PILToTensor()]), folder)
-            a, b = next(iter(DataLoader(dataset)))[0], next(native(DataLoader(dataset)))[0]
-            self.assertLessEqual((a.int() - b.int()).abs().max(), 1)
-
-    def test_edited_samples(self):
-        dataset = self.images(v2.Compose([v2.CenterCrop(32), v2.PILToTensor()]))
-        loader = DataLoader(dataset, 24)
-        self.same(dataset)
-        dataset.samples = [(path, 100 + i) for i, (path, _) in enumerate(dataset.samples[::-2])]
-        self.same(dataset)
-        next(native(loader))
-        dataset.samples[2] = dataset.samples[0]
-        self.assertTrue(torch.equal(next(native(loader))[1], next(iter(loader))[1]))
-        self.assertTrue(torch.equal(next(native(loader))[0], next(iter(loader))[0]))
-
-    def test_paths(self):
-        """Links, relative paths, and names that a list would take apart."""
-        with tempfile.TemporaryDirectory() as folder:
-            names = ["plain.png", "a,b.png", 'quo"te.png', "#hash.png", " blank .png", "new\nline.png", "ümlaut.png",
-                     os.fsdecode(b"\xff.png"), "up.PNG"]
-            os.mkdir(f"{folder}/real")
-            os.mkdir(f"{folder}/root")
-            for i, name in enumerate(names):
-                picture(40 + i, 40, i).save(f"{folder}/real/{name}", format="png")
-            os.symlink("../real", f"{folder}/root/linked class")
-            os.mkdir(f"{folder}/root/x")
-            os.symlink(f"{folder}/real/plain.png", f"{folder}/root/x/link.png")
-            transform = v2.Compose([v2.CenterCrop(32), v2.PILToTensor()])
-            self.same(self.images(transform, f"{folder}/root"))
-            before = os.getcwd()
-            self.addCleanup(os.chdir, before)
-            os.chdir(f"{folder}/real")
-            for root in ("../root", "./../root/", "../real/..//root"):
-                self.same(self.images(transform, root))
-
-    def test_what_pillow_makes_of_pictures(self):
-        with tempfile.TemporaryDirectory() as folder:
-            os.mkdir(f"{folder}/a")
-            made = picture(60, 40, 1)
-            exif = Image.Exif()
-            exif[0x0112] = 6
-            made.save(f"{folder}/a/turned.jpg", exif=exif)
-            made.convert("L").save(f"{folder}/a/grey.jpg")
-            made.convert("CMYK").save(f"{folder}/a/cmyk.jpg")
-            made.convert("P").save(f"{folder}/a/palette.png")
-            made.convert("RGBA").save(f"{folder}/a/alpha.png")
-            made.convert("1").save(f"{folder}/a/bits.png")
-            made.save(f"{folder}/a/progressive.jpg", progressive=True)
-            made.save(f"{folder}/a/really_png.jpg", format="png")
-            self.same(self.images(v2.Compose([v2.CenterCrop(80), v2.PILToTensor()]), folder))
-
-    def test_a_damaged_picture(self):
-        with tempfile.TemporaryDirectory() as folder:
-            os.mkdir(f"{folder}/a")
-            picture(60, 40, 1).save(f"{folder}/a/0.jpg")
-            data = Path(f"{folder}/a/0.jpg").read_bytes()
-            Path(f"{folder}/a/0.jpg").write_bytes(data[: len(data) // 2])
-            with self.assertRaises(OSError):
-                next(iter(DataLoader(self.images(v1.Compose([v1.CenterCrop(30), v1.ToTensor()]), folder))))
-            with self.assertRaisesRegex(Exception, "a/0.jpg") as caught:
-                next(native(DataLoader(self.images(v1.Compose([v1.CenterCrop(30), v1.ToTensor()]), folder))))
-            self.assertIn("native=False", "".join(caught.exception.__notes__))
-
-
-class Draws(Folder):
-    """Random transforms draw from the same distributions, anew in each epoch."""
-
-    def boxes(self, transform, begin, epochs=12):
-        """(left, top, width, height) that a picture of coordinates shows of each sample."""
-        y, x = numpy.mgrid[0:200, 0:200].astype("u1")
-        with tempfile.TemporaryDirectory() as folder:
-            os.mkdir(f"{folder}/a")
-            Image.fromarray(numpy.stack([x, y, 0 * x], -1)).save(f"{folder}/a/0.png")
-            dataset = self.images(v2.Compose([transform, v2.PILToTensor()]), folder)
-            dataset.samples = dataset.samples * 200
-            torch.manual_seed(7)
-            loader = DataLoader(dataset, 100)
-            found = []
-            for _ in range(epochs):
-                for [pictures, _] in begin(loader):
-                    low, high = pictures.amin((2, 3)).double(), pictures.amax((2, 3)).double()
-                    found.append(torch.cat([low[:, :2], (high - low)[:, :2]], 1))
-            return torch.cat(found)
-
-    def alike(self, transform):
-        ours, theirs = self.boxes(transform, native), self.boxes(transform, iter)
-        self.assertGreater(len(torch.unique(ours, dim=0)), len(ours) // 4)
-        for column in range(4):
-            a, b = ours[:, column].sort().values, theirs[:, column].sort().values
-            grid = torch.cat([a, b])
-            distance = (torch.searchsorted(a, grid, right=True) - torch.searchsorted(b, grid, right=True)).abs().max() / len(a)
-            # Kolmogorov and Smirnov: 1.95 sqrt(2 / n) is passed by one run of a thousand
-            self.assertLess(distance, 1.95 * (2 / len(a)) ** 0.5, column)
-
-    def test_boxes(self):
-        self.alike(v2.RandomResizedCrop(32, scale=(0.1, 0.6), ratio=(0.5, 1.5)))
-        self.alike(v2.RandomResizedCrop((24, 48)))
-
-    def test_windows(self):
-        self.alike(v2.RandomCrop(60))
-
-    def test_flips(self):
-        for p in (0.5, 0.2):
-            dataset = mnist(4000, transform=v2.Compose([v2.RandomHorizontalFlip(p), v2.PILToTensor()]))
-            got = torch.cat([batch[0][:, 0].clone() for batch in native(DataLoader(dataset, 100))])
-            flipped = (got == dataset.data.flip(2)).all((1, 2))
-            self.assertTrue((flipped | (got == dataset.data).all((1, 2))).all())
-            self.assertAlmostEqual(flipped.double().mean().item(), p, delta=5 * (p * (1 - p) / 4000) ** 0.5)
-
-    def test_seeds(self):
-        dataset = cifar(40, transform=v2.Compose([v2.RandomCrop(32, padding=4), v2.PILToTensor()]))
-
-        def epochs(seed, workers, **options):
-            torch.manual_seed(seed)
-            loader = DataLoader(dataset, 8, num_workers=workers, **options)
-            return [torch.cat([batch[0].clone() for batch in native(loader)]) for _ in range(3)]
-        one = epochs(1, 0)
-        for workers in (1, 3):
-            for a, b in zip(one, epochs(1, workers)):
-                self.assertTrue(torch.equal(a, b))
-        self.assertFalse(torch.equal(one[0], one[1]))
-        self.assertFalse(torch.equal(one[0], epochs(2, 0)[0]))
-        lasting = epochs(1, 2, persistent_workers=True)
-        self.assertTrue(torch.equal(lasting[0], one[0]))
-        self.assertFalse(torch.equal(lasting[1], lasting[0]))
-        self.assertFalse(torch.equal(lasting[2], lasting[1]))
 
 
 class Own(TensorDataset):
@@ -595,6 +366,43 @@ class Refused(Folder):
                 _native.plan(loader)
         self.assertEqual(len(logs.output), 1)
         self.assertRegex(logs.output[0], r"MNIST is read in C by 2 threads: normalize\(.*\), layout$")
+
+
+class OneImport(Folder):
+    """stoker.torch.DataLoader, as a user has it."""
+
+    def test_auto(self):
+        transform = v2.Compose([v2.CenterCrop(50), v2.ToImage(), TO_FLOAT])
+        torch.manual_seed(1)
+        wanted = list(DataLoader(self.images(transform), 5, shuffle=True))
+        torch.manual_seed(1)
+        with self.assertLogs("stoker", "INFO") as logs:
+            got = [[part.clone() for part in batch] for batch in
+                   stoker.torch.DataLoader(self.images(transform), 5, shuffle=True, num_workers=2)]
+        self.assertRegex(logs.output[0], "ImageFolder is read in C by 2 threads")
+        for a, b in zip(wanted, got, strict=True):
+            self.assertTrue(all(map(torch.equal, a, b)))
+
+    def test_arrays(self):
+        x, y = RANDOM.random((30, 2, 3)), numpy.arange(30)
+        for options in ({}, {"native": False}, {"native": False, "num_workers": 2}, {"num_workers": 2}):
+            torch.manual_seed(1)
+            loader = stoker.torch.DataLoader((x, y), 8, shuffle=True, **options)
+            self.assertEqual(len(loader), 4)
+            for a, b in loader:
+                torch.testing.assert_close(a, torch.from_numpy(x)[b])
+        for batch in stoker.torch.DataLoader(dataset={"x": x, "y": y}, batch_size=8):
+            self.assertEqual(list(batch), ["x", "y"])
+
+    def test_never_and_always(self):
+        opaque = self.images(v2.Compose([v2.Lambda(lambda p: p), v2.CenterCrop(50), v2.ToImage()]))
+        with self.assertRaisesRegex(ValueError, "native=True: Lambda"):
+            iter(stoker.torch.DataLoader(opaque, native=True))
+        self.assertIsInstance(iter(stoker.torch.DataLoader(mnist(transform=v1.ToTensor()), native=True)), _native.Batches)
+        with self.assertNoLogs("stoker"):
+            self.assertNotIsInstance(iter(stoker.torch.DataLoader(mnist(transform=v1.ToTensor()), native=False)),
+                                     _native.Batches)
+        self.assertEqual(next(iter(stoker.torch.DataLoader(opaque, 3)))[0].shape, (3, 3, 50, 50))
 
 
 if __name__ == "__main__":
