@@ -280,6 +280,37 @@ static void test_own_module(void **state)
     assert_false(train.closed);
 }
 
+/* A logit of 0 is a probability of a half, which is no more than that: no. */
+static void test_half(void **state)
+{
+    stk_recipe_options options = {.struct_size = sizeof options, .tasks = STK_RECIPE_VALIDATE};
+    stk_state_tensor tensor;
+    double right = 0;
+    points val;
+    made m;
+
+    points_init(&val, *state, 22);
+    options.train = options.val = &val.base;
+    made_load(&m, *state,
+              "loader: {batch_size: 11, num_workers: 0}\n"
+              "model: {layers: linear(1), loss: bce_with_logits}\nmodule: {metrics: accuracy}\n"
+              "trainer: {precision: 64-true, logger: 'false', enable_model_summary: false}\n");
+    assert_ok(made_create(&m, &options), &m.err);
+    /* The model is made when it is used first. */
+    assert_ok(stk_trainer_validate(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err),
+              &m.err);
+    for (size_t i = 0; i < 2; i++) {
+        assert_ok(stk_model_get_state(stk_model_module_model(m.parts.module), i, &tensor, &m.err),
+                  &m.err);
+        memset(tensor.data, 0, tensor.bytes);
+    }
+    assert_ok(stk_trainer_validate(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err),
+              &m.err);
+    assert_true(stk_trainer_metric(m.parts.trainer, "val_acc", &right));
+    assert_float_equal(right, 6.0 / 11, 1e-12);
+    made_release(&m);
+}
+
 /* ---- A callback of the caller's, by its name --------------------------------------------------
  */
 
@@ -502,6 +533,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_items, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_own_data, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_own_module, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_half, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_own_callback, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_machine_dir, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_second_rank, test_context_open, test_context_close),

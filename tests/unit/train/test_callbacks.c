@@ -231,6 +231,30 @@ static void weight_averaging(void **state)
     bench_close(&b);
 }
 
+/* The end of an epoch that is cut short has an update behind the validation of its last step. */
+static void validated_before_the_mean(void **state)
+{
+    bench b;
+    tiny m;
+    stk_trainer *t;
+
+    bench_open(&b);
+    b.options.max_steps = 15;
+    b.options.max_epochs = 2;
+    b.options.val_check_interval = "5";
+    for (int averages = 0; averages < 2; averages++) {
+        tiny_init(&m);
+        assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+        if (averages)
+            add(&b, t, &stk__callback_weight_averaging, "interval", "epoch", NULL);
+        assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+        assert_int_equal(m.val_steps, 9);
+        assert_int_equal(stk_trainer_is_ahead(t), averages);
+        stk_trainer_destroy(&t);
+    }
+    bench_close(&b);
+}
+
 static void ema_in_checkpoints(void **state)
 {
     bench b;
@@ -540,6 +564,7 @@ int main(void)
         cmocka_unit_test(early_stopping_waits),
         cmocka_unit_test(ema),
         cmocka_unit_test(weight_averaging),
+        cmocka_unit_test(validated_before_the_mean),
         cmocka_unit_test(ema_in_checkpoints),
         cmocka_unit_test(nothing_stale),
         cmocka_unit_test(accumulation_schedule),

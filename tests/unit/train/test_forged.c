@@ -17,7 +17,7 @@ typedef struct forgery {
 } forgery;
 
 /* Write the checkpoint `from` anew as `to`, with another text under `key`; NULL: without it. A
- * tensor `key` gets one more dimension, of side 1. */
+ * tensor `key` gets one more dimension, of side 1; with "int32" as the text it is of that type. */
 static void forge(bench *b, const char *from, const char *to, const char *key, const char *text)
 {
     stk__checkpoint_writer *writer = NULL;
@@ -34,7 +34,10 @@ static void forge(bench *b, const char *from, const char *to, const char *key, c
     for (size_t i = 0; i < num_tensors; i++) {
         tensors[i] = *stk__checkpoint_tensor(c, i);
         if (strcmp(tensors[i].name, key) == 0) {
-            tensors[i].shape[tensors[i].rank++] = 1;
+            if (text)
+                tensors[i].dtype = STK_INT32;
+            else
+                tensors[i].shape[tensors[i].rank++] = 1;
             found = true;
         }
     }
@@ -284,7 +287,7 @@ static void prepare_mean(bench *b, stk_trainer *t, void *user)
     add(b, t, &stk__callback_ema, NULL);
 }
 
-/* Means of steps that the run has not come to, and of another shape. */
+/* Means of steps that the run has not come to, of another shape, and of another type. */
 static void means(void **state)
 {
     static const struct {
@@ -295,7 +298,8 @@ static void means(void **state)
         {"stoker.callback.ema.state", "latest 10\nupdates 10\ncut 0\n", STK_OK, NULL},
         {"stoker.callback.ema.state", "latest 11\nupdates 10\ncut 0\n", STK_EFORMAT, "of step 11"},
         {"stoker.callback.ema.state", "latest 11\nupdates 0\ncut 0\n", STK_EFORMAT, "of step 11"},
-        {"stoker.callback.ema.layer.weight", NULL, STK_EMISMATCH, "no fitting"}};
+        {"stoker.callback.ema.layer.weight", NULL, STK_EMISMATCH, "no fitting"},
+        {"stoker.callback.ema.layer.weight", "int32", STK_EMISMATCH, "no fitting"}};
     forgery f;
     char best[400], honest[400];
     stk_trainer *t;

@@ -291,6 +291,24 @@ static void inherited_otherwise(void **state)
     run_close(&r);
 }
 
+/* A folder that is given begins anew, also beside those of the runs before. */
+static void given_folder(void **state)
+{
+    static const double values[16] = {1, 2, 4, 3};
+    char path[700], dir[400];
+    run r;
+
+    memcpy(series, values, sizeof series);
+    run_open(&r, 2);
+    snprintf(dir, sizeof dir, "%s/lightning_logs/version_7/checkpoints", r.b.folder);
+    go_on(&r, r.b.folder, "csv", 2, path, CALLBACKS(MONITORED));
+    expect_end(path, "version_0/checkpoints/epoch=0-step=10.safetensors");
+    go_on(&r, r.b.folder, "csv", 4, path, CALLBACKS(MONITORED, {"dirpath", dir}));
+    assert_int_equal(r.m.train_steps, 30);
+    expect_end(path, "version_7/checkpoints/epoch=1-step=20.safetensors");
+    run_close(&r);
+}
+
 /* The last is the newest of all callbacks that keep some, also where only the second says it. */
 static void last_of_two(void **state)
 {
@@ -347,6 +365,7 @@ int main(void)
         cmocka_unit_test(last_of_two),
         cmocka_unit_test(folder_spelt_otherwise),
         cmocka_unit_test(inherited_otherwise),
+        cmocka_unit_test(given_folder),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

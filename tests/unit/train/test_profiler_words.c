@@ -225,11 +225,32 @@ static void medians(void **state)
     end(&r);
 }
 
+/* Another layer than that of the most time is named where it loses half as much again. */
+static void loses_more(void **state)
+{
+    static const struct {
+        uint64_t median;
+        bool named;
+    } cases[] = {{900, false}, {1400, false}, {1700, true}};
+    recorded r;
+
+    record(&r);
+    plant_batches(r.p, 1, 50, 40, 9);
+    plant_layer(r.p, 1, 10, 2000, 20000, 1000000, 8);
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        plant_layer(r.p, 2, 10, cases[i].median, 10 * cases[i].median, 100000, 8);
+        const stk_profile_summary s = summary_of(&r);
+        assert_said(&s, "'first' (linear) takes most", true);
+        assert_said(&s, "'second' (linear) loses most", cases[i].named);
+    }
+    end(&r);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parts), cmocka_unit_test(rest),
-                                       cmocka_unit_test(taken), cmocka_unit_test(bands),
-                                       cmocka_unit_test(medians)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(parts),   cmocka_unit_test(rest),
+                                       cmocka_unit_test(taken),   cmocka_unit_test(bands),
+                                       cmocka_unit_test(medians), cmocka_unit_test(loses_more)};
 
     return cmocka_run_group_tests_name("train/profiler_words", tests, NULL, NULL);
 }
