@@ -16,6 +16,7 @@ static const struct figure {
     {"step_share", offsetof(stk_figures, step_share), REAL},
     {"step_time", offsetof(stk_figures, step_time), REAL},
     {"wall", offsetof(stk_figures, wall), REAL},
+    {"cpu_s", offsetof(stk_figures, cpu_s), REAL},
     {"transfer_s", offsetof(stk_figures, transfer_s), REAL},
     {"validation_s", offsetof(stk_figures, validation_s), REAL},
     {"callbacks_s", offsetof(stk_figures, callbacks_s), REAL},

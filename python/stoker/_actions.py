@@ -38,6 +38,9 @@ class Listening(Profiler):
     def teardown(self, stage: str | None) -> None:
         self.inner.teardown(stage)
 
+    def __del__(self) -> None:
+        """Not the end of the one that is told as well, as it were of another profiler."""
+
 
 def is_fetch(action: str) -> bool:
     """Whether it waits for a batch of the training loader."""

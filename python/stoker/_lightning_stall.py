@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from collections.abc import Sequence
 from typing import Any
 
+import numpy
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info
 
@@ -84,10 +86,10 @@ class _Ledger:
             self._within.pop()
         return took
 
-    def now(self) -> tuple[dict[str, float], int, int]:
-        """Seconds of each part, batches, samples, until now."""
+    def now(self) -> tuple[dict[str, float], int, int, float]:
+        """Seconds of each part, batches, samples, seconds of cores, until now."""
         self._turn()
-        return dict(self.seconds), len(self.waits), self.samples
+        return dict(self.seconds), len(self.waits), self.samples, time.process_time()
 
 
 class _Window:
@@ -102,10 +104,11 @@ class _Window:
         return dict(self._loader.stats().waits_s) if isinstance(self._loader, Loader) else {}
 
     def measure(self) -> None:
-        seconds, batches, samples = self._ledger.now()
+        seconds, batches, samples, cores = self._ledger.now()
         self.seconds = {part: seconds[part] - begin for part, begin in self._begin[0].items()}
         self.waits = self._ledger.waits[self._begin[1]:batches]
         self.samples = samples - self._begin[2]
+        self.cores = cores - self._begin[3]
         self.loader_waits = {part: wait - self._waits[part] for part, wait in self._loader_waits().items()}
         self.wall = sum(self.seconds.values()) or 1e-9
 
@@ -116,32 +119,39 @@ class _Window:
         mean = statistics.fmean(self.waits) if self.waits else 0.0
         return shares | causes | {"stall/wait_ms": 1e3 * mean, "stall/samples_per_s": self.samples / self.wall}
 
-    def figures(self, loader: Any) -> dict[str, float]:
-        """The same, as the library judges a training."""
-        steps = len(self.waits)
-        waits = sorted(self.waits[1:] or self.waits)
-        rank = (len(waits) - 1) / 100
-        own = {
-            "steps": steps, "samples": self.samples, "batch_size": self.samples / steps,
-            "wait_mean": statistics.fmean(waits), "wait_p50": waits[round(50 * rank)], "wait_p95": waits[round(95 * rank)],
-            "num_workers": getattr(loader, "num_workers", -1),
-            "usable_cores": len(os.sched_getaffinity(0)), "ranks": 1,
-        }
-        return ({} if isinstance(loader, Loader) else own) | {
-            "wall": self.wall, "samples_per_s": self.samples / self.wall,
-            "step_time": self.seconds["step"] / steps, "step_share": self.seconds["step"] / self.wall,
-            **{f"{part}_s": self.seconds[part] for part in ("transfer", "validation", "callbacks", "checkpoint")},
-        }
+    def verdict(self, loader: Any) -> Verdict | None:
+        if not self.waits:
+            return None
+        besides = {f"{part}_s": self.seconds[part] for part in ("transfer", "validation", "callbacks", "checkpoint")}
+        return verdict_of(loader, self.waits, self.seconds["step"], self.wall, self.cores, self.samples, besides)
 
 
-def _judge(window: _Window, loader: Any) -> Verdict | None:
-    if not window.waits:
-        return None
+def loader_of(trainer: Trainer) -> Any:
+    """The training loader, or loaders, without what a DataModule of ours puts around it."""
+    loader = trainer.train_dataloader
+    return getattr(loader, "loader", loader)
+
+
+def verdict_of(loader: Any, waits: Sequence[float], step: float, wall: float, cores: float, samples: int,
+               besides: dict[str, float]) -> Verdict:
+    """The library's verdict on a training of `wall` seconds, and so many seconds of cores, of which the steps took `step`."""
+    steps = len(waits)
+    figures: dict[str, float] = besides | {
+        "wall": wall, "samples_per_s": samples / wall, "step_time": step / steps, "step_share": step / wall,
+    }
     own = loader._native if isinstance(loader, Loader) else None
-    values = _native.judge(window.figures(loader), own)
+    if own is None:
+        later = waits[1:] or waits
+        p50, p95 = numpy.percentile(later, (50, 95)).tolist()
+        figures |= {
+            "steps": steps, "cpu_s": cores, "samples": samples, "batch_size": samples / steps,
+            "wait_mean": statistics.fmean(later), "wait_p50": p50, "wait_p95": p95,
+            "num_workers": getattr(loader, "num_workers", -1), "usable_cores": len(os.sched_getaffinity(0)), "ranks": 1,
+        }
+    values = _native.judge(figures, own)
     if own is None and values["limit"] == "unknown":
-        values["limit"] = "data"
         workers = getattr(loader, "num_workers", None)
+        values["limit"] = "data"
         values["text"] = (
             f"Waiting for data limits: the step waits {100 * values['lost_share']:.1f} % of the time for {type(loader).__name__}"
             f"{'' if workers is None else f' (num_workers {workers})'}. Without it the rate would be "
@@ -196,8 +206,7 @@ class StallMonitor(Callback):
 
     def _window(self, trainer: Trainer) -> _Window:
         assert self._ledger is not None
-        loader = trainer.train_dataloader
-        return _Window(self._ledger, getattr(loader, "loader", loader))
+        return _Window(self._ledger, loader_of(trainer))
 
     # ---- Windows of it ----
 
@@ -225,8 +234,7 @@ class StallMonitor(Callback):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._epoch.measure()
-        loader = trainer.train_dataloader
-        self.verdict = _judge(self._epoch, getattr(loader, "loader", loader))
+        self.verdict = self._epoch.verdict(loader_of(trainer))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._run.measure()

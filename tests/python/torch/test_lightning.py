@@ -352,6 +352,8 @@ class Clock:
     def perf_counter(self):
         return self.now
 
+    process_time = perf_counter
+
 
 class Stall(unittest.TestCase):
     """The ledger of a training whose parts take so many seconds."""
