@@ -346,25 +346,6 @@ static PyObject *loader_set_epoch(PyObject *object, PyObject *argument)
     Py_RETURN_NONE;
 }
 
-/* {"storage_latency": seconds, ...} of a consumer's waits. */
-static PyObject *waits_of(const stk_waits *waits)
-{
-    static const char *const names[] = {
-#define NAME_OF_WAIT(NAME, name, text) #name,
-        STK_WAIT_LIST(NAME_OF_WAIT)
-#undef NAME_OF_WAIT
-    };
-    PyObject *all = PyDict_New();
-
-    for (int i = 0; all && i < STK_WAIT_PARTS; i++) {
-        PyObject *seconds = PyFloat_FromDouble((double)waits->parts_ns[i] * 1e-9);
-        if (!seconds || PyDict_SetItemString(all, names[i], seconds))
-            Py_CLEAR(all);
-        Py_XDECREF(seconds);
-    }
-    return all;
-}
-
 static PyObject *loader_stats(PyObject *object, PyObject *unused)
 {
     const loader *self = (loader *)object;
@@ -373,16 +354,7 @@ static PyObject *loader_stats(PyObject *object, PyObject *unused)
     if (!usable(self))
         return NULL;
     stk_loader_get_stats(self->loader, &s);
-    return Py_BuildValue(
-        "{sKsdsNsKsKsKsKsKsKsKsKsKsKsK}", "batches", (unsigned long long)s.waits.batches, "wait_s",
-        (double)s.waits.total_ns * 1e-9, "waits_s", waits_of(&s.waits), "workers",
-        (unsigned long long)s.workers, "depth", (unsigned long long)s.depth, "ready",
-        (unsigned long long)s.ready, "io_depth", (unsigned long long)s.io_depth, "memory_budget",
-        (unsigned long long)s.memory_budget, "memory_bytes", (unsigned long long)s.memory_bytes,
-        "memory_peak", (unsigned long long)s.memory_peak, "requests",
-        (unsigned long long)s.requests, "request_bytes", (unsigned long long)s.request_bytes,
-        "cache_hits", (unsigned long long)s.cache_hits, "bad_samples",
-        (unsigned long long)s.bad_samples);
+    return stk_py_stats(&s);
 }
 
 static PyObject *loader_start_meter(PyObject *object, PyObject *unused)

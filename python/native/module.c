@@ -116,7 +116,8 @@ static PyMethodDef functions[] = {
      "error($module, status, text, key='', sample=..., /)\n--\n\nThe exception of a failure that "
      "somebody else tells; `status` is the name of one."},
     {"judge", stk_py_judge, METH_VARARGS,
-     "judge($module, figures, loader, /)\n--\n\nThe verdict on figures by their names, and on those "
+     "judge($module, figures, loader, /)\n--\n\nThe verdict on figures by their names, and on "
+     "those "
      "of a loader's loop, or None."},
     {"options", options_of, METH_O,
      "options($module, table, /)\n--\n\n(name, type, default, choices, doc) of each option of a "

@@ -70,6 +70,9 @@ void stk_py_let_go(stk_py_held *held);
  * of one size. New reference. */
 PyObject *stk_py_tensors(stk_py_held *held);
 
+/* As a dict. New reference. */
+PyObject *stk_py_stats(const stk_loader_stats *stats);
+
 /* The meter of a loop. Guarded by the GIL. Zeros are one that has measured nothing. */
 typedef struct stk_py_meter {
     stk_meter *open;     /* of the loop that runs; NULL: none does */

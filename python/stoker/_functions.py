@@ -124,6 +124,7 @@ def bench(dataset: Path, *, log: Path | None = None, **options: Unpack[BenchOpti
     """
     import logging
 
+    from stoker import _native
     from stoker._functions_command import run
     from stoker._functions_results import Bench
     from stoker._loader import option_text
@@ -139,11 +140,13 @@ def bench(dataset: Path, *, log: Path | None = None, **options: Unpack[BenchOpti
     path = None if log is None else os.fspath(log)
     found, failure = run(["bench", *_flags(flags), f"--log={path or 'none'}", "--", os.fspath(dataset)], lists)
     rows = found["settings"] if found and "settings" in found else []
-    if failure and not any("samples_per_s" in row for row in rows):
+    failed = [row for row in rows if row["error"]]
+    if failed and not any("samples_per_s" in row for row in rows):
+        failure = _native.error(failed[0]["status"], failed[0]["error"])
+    if failure and len(failed) == len(rows):
         raise failure
-    for row in rows:
-        if row["error"]:
-            logging.getLogger("stoker").error("%s: %s", row["label"], row["error"])
+    for row in failed:
+        logging.getLogger("stoker").error("%s: %s", row["label"], row["error"])
     return Bench(found, path)
 
 

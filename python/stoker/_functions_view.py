@@ -132,6 +132,8 @@ class Stats(Result):
     """How long the loop waited for them."""
     waits_s: dict[str, float]
     """The same, by what it waited for."""
+    stages: dict[str, dict[str, float]]
+    """Of order, read, prepare, deliver: items, bytes, failures, and busy_s, wait_in_s, wait_out_s over all threads."""
     workers: int
     depth: int
     """Batches that are prepared ahead at most."""
@@ -141,19 +143,31 @@ class Stats(Result):
     memory_budget: int
     memory_bytes: int
     memory_peak: int
+    slab_bytes: int
+    """Of one batch."""
     requests: int
     """Reads of storage."""
     request_bytes: int
+    needed_bytes: int
+    """That the samples asked for."""
     cache_hits: int
+    cache_misses: int
+    cache_bytes: int
     bad_samples: int
+    pictures: int
+    """That were decoded, in decode_s, and made ready in resize_s, over all threads."""
+    decode_s: float
+    resize_s: float
+    chunks_needed: int
+    chunks_decoded: int
+    chunk_decode_s: float
 
     def _parts(self) -> list[Part]:
-        sizes = ("memory_budget", "memory_bytes", "memory_peak", "request_bytes")
-        rows = [
-            (name, seconds(value) if name == "wait_s" else size(value) if name in sizes else str(value))
-            for name, value in vars(self).items()
-            if name != "waits_s"
-        ]
+        def told(name: str, value: Any) -> str:
+            by = seconds if name.endswith("_s") else size if name.startswith("memory") or name.endswith("_bytes") else str
+            return by(value)
+
+        rows = [(name, told(name, value)) for name, value in vars(self).items() if not isinstance(value, dict)]
         at = next(i for i, row in enumerate(rows) if row[0] == "wait_s") + 1
         rows[at:at] = [(f"· {name}", seconds(value)) for name, value in self.waits_s.items() if value]
         return [Grid(("", ""), rows)]

@@ -115,6 +115,21 @@ class AtWork(unittest.TestCase):
             self.assertEqual((stats.batches, stats.workers, stats.bad_samples), (20, 0, 0))
             self.assertGreaterEqual(stats.wait_s, 0.16)
             self.assertAlmostEqual(sum(stats.waits_s.values()), stats.wait_s, delta=0.02 * stats.wait_s)
+            self.assertEqual((stats.stages["prepare"]["items"], stats.stages["deliver"]["items"]), (320, 20))
+            self.assertGreaterEqual(stats.stages["prepare"]["busy_s"], 0.16)
+
+    def test_counters_of_reads(self):
+        with tempfile.TemporaryDirectory() as folder:
+            values = numpy.arange(64 * 100, dtype="f4").reshape(64, 100)
+            numpy.save(f"{folder}/x.npy", values)
+            with stoker.Loader(f"array:{folder}/x.npy?window=1x100", batch_size=8, epochs=1) as loader:
+                for _ in loader:
+                    pass
+                stats = loader.stats()
+        self.assertEqual((stats.needed_bytes, stats.batches, stats.pictures, stats.decode_s), (values.nbytes, 8, 0, 0))
+        self.assertGreaterEqual(stats.request_bytes, values.nbytes)
+        self.assertGreaterEqual(stats.slab_bytes, 8 * 400)
+        self.assertEqual(stats.chunks_needed, 0)  # what is not encoded is read in part
 
     def test_idle_time_behind_a_loop_is_not_its_step(self):
         for early in (False, True):
@@ -141,11 +156,12 @@ class AtWork(unittest.TestCase):
             self.assertEqual(loader.verdict().steps, 4)
 
     def test_shown(self):
-        with stoker.Loader("digits:?size=64", batch_size=8) as loader:
+        with stoker.Loader("digits:?size=64", batch_size=8, memory_budget="4GiB") as loader:
             for _ in loader:
                 pass
             stats = loader.stats()
         self.assertEqual(repr(stats).splitlines()[0].split(), ["batches", "8"])
+        self.assertIn(["memory_budget", "4", "GiB"], [line.split() for line in repr(stats).splitlines()])
         self.assertRegex(stats._repr_html_(), "<table>.*<td[^>]*>batches</td><td[^>]*>8</td>.*</table>")
         self.assertEqual(stats, type(stats)(vars(stats)))
 
@@ -297,8 +313,9 @@ class Benches(InFolder):
         damaged = Path("damaged")
         damaged.mkdir()
         damaged.joinpath("0.png").write_bytes(b"no picture")
-        with self.assertRaises(stoker.Error):
-            stoker.bench(f"images:{damaged}", transforms="decode, resize(8), center_crop(8)", **self.FAST)
+        for several in (1, [1, 2]):
+            with self.assertRaisesRegex(stoker.DataError, "0.png"):
+                stoker.bench(f"images:{damaged}", transforms="decode, resize(8), center_crop(8)", num_workers=several, **self.FAST)
         with self.assertLogs("stoker", "ERROR") as logs:
             found = stoker.bench("digits:?size=640", memory_budget=["1KiB", "64MiB"], num_workers=1, **self.FAST)
         self.assertEqual([one.status for one in found.settings], ["STK_EBUDGET", "STK_OK"])
