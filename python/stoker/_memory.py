@@ -31,6 +31,8 @@ def dataset(given: Given) -> str | _native.Dataset:
     """The spec, or the arrays: fields are named as in a mapping, "data", or by their place in a tuple."""
     if isinstance(given, (str, _native.Dataset)):
         return given
+    if type(given).__module__.partition(".")[0] == "zarr":
+        raise TypeError("a zarr array or group is read by its spec: \"array:PATH?window=...\"")
     if isinstance(given, Mapping):
         named = {str(name): array for name, array in given.items()}
     elif isinstance(given, (tuple, list)):

@@ -76,16 +76,17 @@ class _Kept:
 
     def __init__(self) -> None:
         self.source: Source | None = None
-        self.native: _native.Dataset | None = None
+        self.opened: list[_native.Dataset] = []
         self.said: str | None = None
         self.batches: Batches | None = None  # of persistent workers
 
-    def open(self, source: Source) -> _native.Dataset:
-        if self.native is None or self.source is None or not source.same(self.source):
-            native = source.open()
-            native.check({"transforms": source.transforms})
-            self.native, self.source = native, source
-        return self.native
+    def open(self, source: Source) -> list[_native.Dataset]:
+        if self.source is None or not source.same(self.source):
+            opened = [part.open() for part in source.parts]
+            for dataset in opened:
+                dataset.check({"transforms": source.transforms})
+            self.opened, self.source = opened, source
+        return self.opened
 
     def say(self, text: str) -> None:
         if text != self.said:
@@ -96,21 +97,21 @@ class _Kept:
 class Batches(_BaseDataLoaderIter):
     """An epoch of a loader, or with persistent workers one after another."""
 
-    def __init__(self, loader: Any, dataset: _native.Dataset, source: Source, maps: list[Any]) -> None:
+    def __init__(self, loader: Any, datasets: list[_native.Dataset], source: Source, maps: list[Any]) -> None:
         super().__init__(loader)
         self._epochs = 0
-        self._restart(loader, dataset, source, maps)
+        self._restart(loader, datasets, source, maps)
 
-    def _restart(self, loader: Any, dataset: _native.Dataset, source: Source, maps: list[Any]) -> None:
+    def _restart(self, loader: Any, datasets: list[_native.Dataset], source: Source, maps: list[Any]) -> None:
         """The draws that follow are those of PyTorch, at the same moments."""
-        self._sources, self._maps, self._collate = dataset, maps, source.collate
+        self._datasets, self._source, self._maps = datasets, source, maps
         self._size = len(loader.dataset)
         self._options = {"epochs": "1", "seed": str((self._base_seed + self._epochs) % 2**64), "timeout": str(loader.timeout),
                          "num_workers": str(loader.num_workers), "transforms": source.transforms}
         if loader.num_workers > 0:
             self._options["prefetch_factor"] = str(loader.prefetch_factor)
             self._sampler_iter = iter(self._index_sampler)
-        self._native: _native.Loader | None = None
+        self._loaders: list[_native.Loader] = []
         self._order: _Order | None = None  # drawn with the first batch, or by workers' loaders when they begin
         self._num_yielded = 0
         self._epochs += 1
@@ -122,28 +123,38 @@ class Batches(_BaseDataLoaderIter):
         indices = checked(order.indices, self._size)
         for chosen in self._maps:
             indices = chosen[indices]
-        indices = checked(indices, self._sources.size)
+        indices = numpy.ascontiguousarray(checked(indices, self._source.size), numpy.int64)
         self._options["batch_size"] = str(order.batch_size)
         if len(indices):
-            self._native = _native.Loader(self._sources, self._options, numpy.ascontiguousarray(indices, numpy.int64))
+            self._loaders = [_native.Loader(dataset, self._options, indices) for dataset in self._datasets]
         return order
+
+    def _next_values(self) -> list[torch.Tensor] | None:
+        values: list[Any] = [None] * self._source.values
+        for part, loader in zip(self._source.parts, self._loaders):
+            fields = loader.next()
+            if fields is None:
+                return None
+            for place, value in zip(part.places, fields):  # behind the values there is the index
+                tensor = _as_torch(value)
+                values[place] = tensor.squeeze(1) if part.window else tensor
+        return values if self._loaders else None
 
     def __next__(self) -> Any:
         order = self._order or self._begin()
         try:
-            fields = self._native.next() if self._native is not None else None
+            values = self._next_values()
         except _native.Error as error:
             if error.sample is not None:
                 error.add_note("native=False has it read in Python")
             raise
-        if fields is None:
+        if values is None:
             self._end(order)
             raise StopIteration
-        values = [_as_torch(value) for value in fields[:-1]]  # the last one is the index
         if order.lengths is not None:
             values = [value[: order.lengths[self._num_yielded]] for value in values]
         self._num_yielded += 1
-        batch = self._collate(values)
+        batch = self._source.collate(values)
         pin: Any = pin_memory
         return pin(batch, self._pin_memory_device) if self._pin_memory else batch
 
@@ -152,9 +163,8 @@ class Batches(_BaseDataLoaderIter):
     def _end(self, order: _Order) -> None:
         finish, order.finish = order.finish, int
         finish()
-        if self._native is not None:
-            self._native.close()
-            self._native = None
+        while self._loaders:
+            self._loaders.pop().close()
 
 
 def _refuse(loader: Any) -> None:
@@ -177,7 +187,7 @@ def plan(loader: Any) -> Callable[[], Iterator[Any]] | str:
     try:
         _refuse(loader)
         source, maps = resolve(loader.dataset)
-        dataset = kept.open(source)
+        datasets = kept.open(source)
     except (Unknown, IndexError, _native.Error) as reason:
         kept.say(f"DataLoader: Python makes the batches, as {reason}")
         return str(reason)
@@ -187,11 +197,11 @@ def plan(loader: Any) -> Callable[[], Iterator[Any]] | str:
     def begin() -> Iterator[Any]:
         if loader.persistent_workers and loader.num_workers > 0:
             if kept.batches is None:
-                kept.batches = Batches(loader, dataset, source, maps)
+                kept.batches = Batches(loader, datasets, source, maps)
             else:
                 kept.batches._reset(loader)
-                kept.batches._restart(loader, dataset, source, maps)
+                kept.batches._restart(loader, datasets, source, maps)
             return kept.batches
-        return Batches(loader, dataset, source, maps)
+        return Batches(loader, datasets, source, maps)
 
     return begin

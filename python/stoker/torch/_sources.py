@@ -21,49 +21,76 @@ _TYPES = {"bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64
           "float64", "complex64", "complex128"}
 
 
+def _is_zarr(array: Any) -> bool:
+    return type(array).__name__ == "Array" and type(array).__module__.partition(".")[0] == "zarr"
+
+
+def _is_array(given: Any) -> bool:
+    return isinstance(given, (numpy.ndarray, torch.Tensor)) or _is_zarr(given)
+
+
 class Arrays(Dataset[Any]):
-    """A tuple or dict of arrays as a dataset: sample i is a tuple or dict of the i-th of each."""
+    """An array, or a tuple or dict of them, as a dataset: sample i is the i-th of it, or a tuple or dict of the i-th of each."""
 
     def __init__(self, arrays: Any) -> None:
         self.arrays = arrays
-        sizes = {len(array) for array in self._each()}
+        sizes = {array.shape[0] for array in self.each()}
         if len(sizes) != 1:
             raise ValueError(f"the arrays of a dataset are of one length, and these are of {sorted(sizes)}")
 
-    def _each(self) -> list[Any]:
+    def each(self) -> list[Any]:
+        if _is_array(self.arrays):
+            return [self.arrays]
         return list(self.arrays.values() if isinstance(self.arrays, Mapping) else self.arrays)
 
+    def put(self, values: Sequence[Any]) -> Any:
+        """As the arrays are given; of a tuple a list, as PyTorch's batches of tuples are."""
+        if _is_array(self.arrays):
+            return values[0]
+        return dict(zip(self.arrays, values)) if isinstance(self.arrays, Mapping) else list(values)
+
     def __len__(self) -> int:
-        return len(self._each()[0])
+        return int(self.each()[0].shape[0])
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(self.arrays, Mapping):
-            return {name: array[index] for name, array in self.arrays.items()}
-        return tuple(array[index] for array in self.arrays)
+        return self.put([array[index] for array in self.each()])
 
 
 def as_dataset(given: Any) -> Any:
-    """What a DataLoader is given: arrays in a tuple, list or dict become a dataset, all else is one."""
-    each = given.values() if type(given) is dict else given if type(given) in (tuple, list) else ()
-    arrays = [array for array in each if isinstance(array, (numpy.ndarray, torch.Tensor))]
-    return Arrays(given) if arrays and len(arrays) == len(given) else given
+    """What a DataLoader is given: arrays in a tuple, list or dict become a dataset, and those of zarr; all else is one."""
+    each = given.values() if type(given) is dict else given if type(given) in (tuple, list) else [None]
+    return Arrays(given) if _is_zarr(given) or (len(each) and all(map(_is_array, each))) else given
 
 
-class Source:
-    """A dataset that the library knows: how to open it, what becomes of a sample, how a batch is put together."""
+class Part:
+    """What one dataset of the library holds: some values of a sample."""
 
-    def __init__(self, what: str, size: int, identity: tuple[Any, ...], open: Callable[[], _native.Dataset], transforms: str = "",
-                 collate: Callable[[list[Any]], Any] = list) -> None:
-        self.what, self.size, self.identity, self.open, self.transforms, self.collate = (
-            what, size, identity, open, transforms, collate)
+    def __init__(self, identity: tuple[Any, ...], open: Callable[[], _native.Dataset], places: Sequence[int],
+                 window: bool = False) -> None:
+        self.identity, self.open = identity, open
+        self.places = places  # of the values in a sample
+        self.window = window  # each value has a first dimension of 1
 
-    def same(self, other: Source) -> bool:
+    def same(self, other: Part) -> bool:
         """Whether what the other opens is what this one opens."""
-        return self.transforms == other.transforms and len(self.identity) == len(other.identity) and all(
+        return len(self.identity) == len(other.identity) and all(
             a is b if isinstance(a, (numpy.ndarray, torch.Tensor)) else a == b for a, b in zip(self.identity, other.identity))
 
 
-def _memory(what: str, arrays: Sequence[Any], names: Sequence[str], **more: Any) -> Source:
+class Source:
+    """A dataset that the library knows: what becomes of a sample, how a batch is put together."""
+
+    def __init__(self, what: str, size: int, parts: list[Part], transforms: str = "",
+                 collate: Callable[[list[Any]], Any] = list) -> None:
+        self.what, self.size, self.parts, self.transforms, self.collate = what, size, parts, transforms, collate
+        self.values = sum(len(part.places) for part in parts)
+
+    def same(self, other: Source) -> bool:
+        return (self.transforms == other.transforms and len(self.parts) == len(other.parts) and
+                all(a.same(b) for a, b in zip(self.parts, other.parts)))
+
+
+def _memory(what: str, arrays: Sequence[Any], places: Sequence[int]) -> Part:
     """Rows of arrays or tensors that are there as long as the dataset."""
     for array in arrays:
         if isinstance(array, torch.Tensor):
@@ -73,31 +100,43 @@ def _memory(what: str, arrays: Sequence[Any], names: Sequence[str], **more: Any)
                 raise Unknown(f"a tensor of {what} has a gradient to follow or a view to resolve")
         elif type(array) is not numpy.ndarray or not array.dtype.isnative:
             raise Unknown(f"an array of {what} is of a class or byte order of its own")
-        if str(array.dtype).removeprefix("torch.") not in _TYPES:
-            raise Unknown(f"an array of {what} is of {array.dtype}")
-        if array.ndim == 0 or 0 in array.shape[1:] or array.ndim > 9:
-            raise Unknown(f"an array of {what} is of shape {tuple(array.shape)}")
-    fields = [field(name, array) for name, array in zip(names, arrays)]
-    sizes = {len(array) for array in arrays}
-    if len(sizes) != 1:
-        raise Unknown(f"the arrays of {what} are not of one length")
-    return Source(what, sizes.pop(), tuple(arrays), lambda: _native.Dataset.of(tuple(fields)), **more)
+        _check_shape(what, array)
+    fields = tuple(field(str(place), array) for place, array in zip(places, arrays))
+    return Part(tuple(arrays), lambda: _native.Dataset.of(fields), places)
+
+
+def _check_shape(what: str, array: Any) -> None:
+    if str(array.dtype).removeprefix("torch.") not in _TYPES:
+        raise Unknown(f"an array of {what} is of {array.dtype}")
+    if array.ndim == 0 or 0 in array.shape[1:] or array.ndim > 8:
+        raise Unknown(f"an array of {what} is of shape {tuple(array.shape)}")
+
+
+def _zarr(array: Any, place: int) -> Part:
+    """Windows of one element of the first dimension."""
+    root = getattr(array.store, "root", None)
+    if type(array.store).__name__ != "LocalStore" or root is None:
+        raise Unknown(f"a zarr array lies in a {type(array.store).__name__}")
+    _check_shape("zarr", array)
+    url = f"{root}/{array.path}".rstrip("/")
+    if set("%?#&") & set(url):
+        raise Unknown(f"{url} has characters that URLs have")
+    window = ",".join(map(str, [1, *array.shape[1:]]))
+    return Part((url, window), lambda: _native.Dataset(f"array:{url}?window={window}&scale=false"), [place], window=True)
+
+
+def _arrays(dataset: Any) -> Source:
+    given = dataset if type(dataset) is Arrays else Arrays(dataset)
+    each = list(enumerate(given.each()))
+    stored = [_zarr(array, i) for i, array in each if _is_zarr(array)]
+    here = [(i, array) for i, array in each if not _is_zarr(array)]
+    memory = [_memory("arrays", [array for _, array in here], [i for i, _ in here])] if here else []
+    return Source("arrays", len(given), memory + stored, collate=given.put)
 
 
 def _tensors(dataset: Any) -> Source:
     tensors = dataset.tensors
-    return _memory("TensorDataset", tensors, [str(i) for i in range(len(tensors))])
-
-
-def _arrays(dataset: Any) -> Source:
-    given = dataset.arrays if type(dataset) is Arrays else dataset
-    if isinstance(given, Mapping):
-        names = list(given)
-        return _memory("arrays", list(given.values()), [str(name) for name in names],
-                       collate=lambda values: dict(zip(names, values)))
-    if isinstance(given, (tuple, list)):
-        return _memory("arrays", given, [str(i) for i in range(len(given))])
-    return _memory("the array", [given], ["data"], collate=lambda values: values[0])
+    return Source("TensorDataset", len(tensors[0]), [_memory("TensorDataset", tensors, range(len(tensors)))])
 
 
 def _plain(dataset: Any) -> None:
@@ -115,8 +154,8 @@ def _pictures(dataset: Any, data: Any, channels: int) -> Source:
         raise Unknown(f"targets of {type(dataset).__name__} are not one number for each picture")
     fields = (("image", "uint8", data, True), ("label", "int64", labels, False))
     targets = dataset.targets if isinstance(dataset.targets, torch.Tensor) else list(dataset.targets)
-    return Source(type(dataset).__name__, len(data), (dataset.data, targets), lambda: _native.Dataset.of(fields),
-                  transforms=translate(dataset.transform, channels))
+    part = Part((dataset.data, targets), lambda: _native.Dataset.of(fields), [0, 1])
+    return Source(type(dataset).__name__, len(data), [part], translate(dataset.transform, channels))
 
 
 def _mnist(dataset: Any) -> Source:
@@ -158,8 +197,8 @@ def _image_folder(dataset: Any) -> Source:
         if not path.lower().endswith((".jpg", ".jpeg", ".png")):
             raise Unknown(f"{path} is read by Pillow alone")
     text = translate(dataset.transform, 3)
-    return Source("ImageFolder", len(samples), (samples,), lambda: _open_list(samples),
-                  transforms=f"decode(dct_scaling=off, max_pixels={_MAX_PIXELS}), {text}")
+    part = Part((samples,), lambda: _open_list(samples), [0, 1])
+    return Source("ImageFolder", len(samples), [part], f"decode(dct_scaling=off, max_pixels={_MAX_PIXELS}), {text}")
 
 
 _KINDS: dict[str, Callable[[Any], Source]] = {

@@ -50,6 +50,10 @@ class Folder(unittest.TestCase):
         return torchvision.datasets.ImageFolder(str(root or self.root), transform)
 
 
+def pictures(count, side=8, channels=3):
+    return RANDOM.integers(0, 256, (count, side, side, channels), "u1")
+
+
 def mnist(count=60, kind=torchvision.datasets.MNIST, transform=None):
     """One without its files."""
     made = kind.__new__(kind)

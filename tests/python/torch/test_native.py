@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loaders that run in C: PyTorch's order and types, and a reason where Python has to do it."""
 import gc
+import tempfile
 import unittest
 import warnings
 import weakref
@@ -8,6 +9,7 @@ import weakref
 import numpy
 import torch
 import torchvision
+import zarr
 from PIL import Image
 from torch.utils.data import (BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler, SequentialSampler,
                               Subset, SubsetRandomSampler, TensorDataset, WeightedRandomSampler)
@@ -16,7 +18,7 @@ from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, v2
 
 import stoker.torch
-from native_support import MEAN, RANDOM, STD, TO_FLOAT, Folder, cifar, mnist, native
+from native_support import MEAN, RANDOM, STD, TO_FLOAT, Folder, cifar, mnist, native, pictures
 from stoker.torch import _native
 from stoker.torch._sources import as_dataset
 
@@ -175,6 +177,7 @@ class Values(unittest.TestCase):
     def test_arrays(self):
         x, y = RANDOM.random((30, 2, 3)), numpy.arange(30)
         self.same(x)
+        self.same(as_dataset(x))
         self.same(y[::-1])
         for given in ((x, y), [x.astype("f4"), y.astype("i2"), x > 0.5], {"a": x, "b": torch.arange(30)}):
             self.same(as_dataset(given))
@@ -183,6 +186,18 @@ class Values(unittest.TestCase):
             self.assertIs(as_dataset(other), other)
         with self.assertRaisesRegex(ValueError, "one length"):
             as_dataset((x, y[1:]))
+
+    def test_zarr(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = {}
+            for name, array in (("x", RANDOM.random((30, 4, 5)).astype("f4")), ("y", numpy.arange(30)), ("deep/z", pictures(30))):
+                made[name] = zarr.create_array(folder, name=name, data=array, chunks=(7, *array.shape[1:]))
+            x, y, z = made.values()
+            for given in (x, y, (x, y), {"a": z, "b": y}, (torch.arange(30), x, numpy.arange(30.0), z), z):
+                self.same(as_dataset(given), num_workers=1)
+            self.assertEqual(len(stoker.torch.DataLoader(x, 7)), 5)
+            self.same(Subset(as_dataset((x, y)), [3, -1, 3, 0]))
+            self.assertRegex(_native.plan(DataLoader(as_dataset(zarr.array(numpy.zeros((3, 2)))))), "lies in a MemoryStore")
 
     def test_pictures_in_memory(self):
         to_tensor = v2.Compose([v2.ToImage(), TO_FLOAT])
