@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write python/stoker/_options.py, the types of keywords, from the option tables of the library and of the command.
+"""Write python/stoker/_options.py, the types of keywords, from the option tables of the library and of the command, and
+_functions_help.py, what the command says of those that the library has not.
 
-    PYTHONPATH=build/python python3 scripts/make_python_options.py [FILE]
+    PYTHONPATH=build/python python3 scripts/make_python_options.py [FOLDER]
 """
 import re
 import subprocess
@@ -32,32 +33,38 @@ def of_table(table: str) -> dict[str, str]:
     return {name: TRANSFORMS if name.endswith("transforms") else kind for name, kind, _, _, _ in _native.options(table)}
 
 
-def of_command(name: str) -> dict[str, str]:
-    """Names and types of the options of a command in the sections that it is asked for."""
+def of_command(name: str) -> tuple[dict[str, str], list[str]]:
+    """Names and types of the options of a command in the sections that it is asked for, and the help of those that are its
+    own."""
     text = subprocess.run([command(), name, "--help"], capture_output=True, text=True, check=True).stdout
-    section, found = None, {}
+    section, key, found, lines = None, "", {}, []
     for line in text.splitlines():
         if head := SECTION.match(line):
-            section = head[1] or ("" if line == "A store:" else None)
-        elif (option := OPTION.match(line)) and section in COMMANDS[name]:
+            section, key = head[1] or ("" if line == "A store:" else None), ""
+            continue
+        if section not in COMMANDS[name]:
+            continue
+        if option := OPTION.match(line):
             key = option[2].replace("-", "_")
-            kind = "bool" if option[1] else METAVARS.get(option[3], "str")
-            try:
-                kind = of_table(section)[key]
-            except KeyError:  # the command's own
-                pass
-            if key not in OWN:
-                found[key] = kind
-    return found
+            found[key] = "bool" if option[1] else METAVARS.get(option[3], "str")
+        try:
+            found[key] = of_table(section)[key]
+        except KeyError:  # the command's own
+            if key and key not in OWN and line:
+                lines.append(line)
+    return {key: kind for key, kind in found.items() if key not in OWN}, lines
 
 
 def typed(name: str, base: str, options: dict[str, str]) -> list[str]:
     return ["", "", f"class {name}({base}, total=False):", *(f"    {key}: {kind} | None" for key, kind in options.items())]
 
 
-def text() -> str:
+MADE = "written by scripts/make_python_options.py from the option tables."
+
+
+def types() -> str:
     lines = ["# SPDX-License-Identifier: Apache-2.0",
-             '"""Keywords and their types: written by scripts/make_python_options.py from the option tables."""',
+             f'"""Keywords and their types: {MADE}"""',
              "from collections.abc import Sequence",
              "from typing import TypedDict",
              "",
@@ -66,12 +73,22 @@ def text() -> str:
     lines += typed("ArrayOptions", "TypedDict", of_table("array"))
     lines += typed("ContextOptions", "TypedDict", of_table("context"))
     for name in COMMANDS:
-        lines += typed(f"{name.capitalize()}Options", "ContextOptions", of_command(name))
+        lines += typed(f"{name.capitalize()}Options", "ContextOptions", of_command(name)[0])
     several = {key: f"{kind} | Sequence[{kind}]" for key, kind in (of_table("loader") | of_table("bench")).items()}
     lines += typed("BenchOptions", "ContextOptions", several)
     return "\n".join(lines) + "\n"
 
 
+def helps() -> str:
+    lines = ["# SPDX-License-Identifier: Apache-2.0", f'"""The options of commands alone: {MADE}"""']
+    for name in COMMANDS:
+        own = of_command(name)[1]
+        if own:
+            lines += ["", f'{name.upper()} = """\\', *own, '"""']
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
-    default = Path(__file__).resolve().parent.parent / "python" / "stoker" / "_options.py"
-    Path(sys.argv[1] if len(sys.argv) > 1 else default).write_text(text())
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "python" / "stoker")
+    Path(folder, "_options.py").write_text(types())
+    Path(folder, "_functions_help.py").write_text(helps())

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union, Unpack
+
+from stoker import _functions_help, _native
+from stoker._loader import as_keywords, option_text
 
 if TYPE_CHECKING:
     from stoker._functions_results import Bench, Chunks, Conversion, Info, Report
@@ -22,8 +25,6 @@ def _shape(sides: object) -> object:
 
 
 def _flags(options: Mapping[str, object]) -> list[str]:
-    from stoker._loader import option_text
-
     return [f"--{name}={option_text(name, value)}" for name, value in options.items() if value is not None]
 
 
@@ -94,7 +95,6 @@ def convert(source: Path, target: Path, **options: Unpack[ConvertOptions]) -> Co
 
 
 def _table_of(option: str) -> str | None:
-    from stoker import _native
 
     return next(
         (table for table in ("loader", "bench") if any(option == one[0] for one in _native.options(table))), None
@@ -124,10 +124,8 @@ def bench(dataset: Path, *, log: Path | None = None, **options: Unpack[BenchOpti
     """
     import logging
 
-    from stoker import _native
     from stoker._functions_command import run
     from stoker._functions_results import Bench
-    from stoker._loader import option_text
 
     lists: dict[str, dict[str, object]] = {}
     flags: dict[str, object] = {}
@@ -161,3 +159,16 @@ def report(*logs: Path, **options: Unpack[ContextOptions]) -> Report:
     from stoker._functions_results import Report
 
     return Report(*_with_page(["report", *_flags(options), "--", *(os.fspath(log) for log in logs)]))
+
+
+def _add_options(function: Callable[..., Any], own: str, *tables: str) -> None:
+    """Let help() say what the keywords are."""
+    text = own + "".join(map(_native.options_help, (*tables, "context")))
+    function.__doc__ = f"{function.__doc__}\n    Options:\n\n{as_keywords(text)}"
+
+
+_add_options(info, _functions_help.INFO, "survey")
+_add_options(chunks, _functions_help.CHUNKS)
+_add_options(convert, "", "convert", "images", "weights")
+_add_options(bench, "", "loader", "bench")
+_add_options(report, "")

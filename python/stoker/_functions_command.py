@@ -26,10 +26,12 @@ _GRACE = 0.05  # seconds to end in when it is told to
 
 def _terminal() -> int | None:
     """The descriptor of standard error where that is a terminal, and nobody (a notebook, a test) has put another in its place."""
-    if sys.stderr is None or sys.stderr is not sys.__stderr__:
+    stream = sys.stderr
+    own = stream is sys.__stderr__
+    if stream is None or not own:
         return None
     try:
-        number = sys.stderr.fileno()
+        number = stream.fileno()
     except (OSError, ValueError):
         return None
     return number if os.isatty(number) else None

@@ -2,6 +2,7 @@
 """Batches of a dataset, as a loop of Python takes them."""
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Unpack
@@ -52,6 +53,16 @@ _OUTPUTS: dict[str, Callable[[_native.Tensor], Any]] = {
     "jax": _as_jax,
     "dlpack": _as_is,
 }
+
+
+def as_keywords(text: str) -> str:
+    """The help of options with the names of keywords in the place of flags."""
+    return re.sub(
+        r"^  --(?:\[no-\])?([a-z0-9-]+)((?: \S+)?)",
+        lambda flag: f"  {flag[1].replace('-', '_')}{flag[2]}".ljust(len(flag[0])),
+        text,
+        flags=re.MULTILINE,
+    )
 
 
 def option_text(name: str, value: object) -> str:
@@ -185,4 +196,4 @@ class Loader:
         self.close()
 
 
-Loader.__doc__ = f"{Loader.__doc__}\n    Options:\n\n{_native.options_help('loader')}"
+Loader.__doc__ = f"{Loader.__doc__}\n    Options:\n\n{as_keywords(_native.options_help('loader'))}"

@@ -445,9 +445,17 @@ class Texts(InFolder):
         self.assertEqual(runner.summarize(verbose=False).failed, 0)
 
     def test_keywords_are_those_of_the_tables(self):
-        made = subprocess.run([sys.executable, ROOT / "scripts/make_python_options.py", "options.py"], check=True)
-        self.assertEqual(made.returncode, 0)
-        self.assertEqual(Path("options.py").read_text(), (ROOT / "python/stoker/_options.py").read_text())
+        subprocess.run([sys.executable, ROOT / "scripts/make_python_options.py", "."], check=True)
+        for name in ("_options.py", "_functions_help.py"):
+            self.assertEqual(Path(name).read_text(), (ROOT / "python/stoker" / name).read_text())
+
+    def test_help_has_the_options(self):
+        for function, names in ((stoker.bench, ("num_workers", "train_step_time", "step")), (stoker.info, ("stats", "max_pixels", "store")),
+                                (stoker.chunks, ("extent", "io_depth", "measure")), (stoker.convert, ("on_error", "max_side", "input_shape")),
+                                (stoker.report, ("memory_limit",)), (stoker.Loader, ("num_workers", "drop_last"))):
+            for name in names:
+                self.assertRegex(function.__doc__, rf"(?m)^  {name}  *\S")
+            self.assertNotRegex(function.__doc__, r"(?m)^  --")
 
     def test_import_stays_light(self):
         code = "import sys, numpy; before = set(sys.modules); import stoker; print(*set(sys.modules) - before)"
