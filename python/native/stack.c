@@ -145,6 +145,21 @@ static PyObject *copy_memory(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* The words of a Mersenne twister: init_genrand of M. Matsumoto and T. Nishimura, mt19937ar.c. */
+static PyObject *seed_twister(PyObject *module, PyObject *args)
+{
+    enum { WORDS = 624 };
+    unsigned long long to, seed;
+
+    if (!PyArg_ParseTuple(args, "KK", &to, &seed))
+        return NULL;
+    uint32_t *words = (uint32_t *)(uintptr_t)to;
+    words[0] = (uint32_t)seed;
+    for (uint32_t i = 1; i < WORDS; i++)
+        words[i] = 1812433253U * (words[i - 1] ^ words[i - 1] >> 30) + i;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"stack_arrays", stack_arrays, METH_VARARGS,
      "stack_arrays($module, items, like, target, offset, /)\n--\n\n"
@@ -154,6 +169,8 @@ static PyMethodDef functions[] = {
      "Write int ('q'), float ('d') or bool ('?'); False where one is something else."},
     {"copy_memory", copy_memory, METH_VARARGS,
      "copy_memory($module, target, offset, address, size, /)\n--\n\nCopy from an address."},
+    {"seed_twister", seed_twister, METH_VARARGS,
+     "seed_twister($module, address, seed, /)\n--\n\nSet the 624 words at an address."},
     {NULL, NULL, 0, NULL}};
 
 int stk_py_add_stack(PyObject *module)

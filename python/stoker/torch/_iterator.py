@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-import multiprocessing.forkserver
 import os
 import pickle
 import select
@@ -13,7 +12,6 @@ import signal
 import socket
 import time
 import warnings
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,12 +19,13 @@ import torch
 from torch.utils.data import IterDataPipe, MapDataPipe, _DatasetKind, _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _sharding_worker_init_fn
 
-from stoker import _native
-from stoker.torch._message import END, EPOCH, ERROR, TASK, Answer, Task, receive_answer, send_task, value_of
-from stoker.torch._worker import Descriptor, Fetcher, Plan, main
+from stoker.torch import _random
+from stoker.torch._message import END, EPOCH, ERROR, TASK, Answer, value_of
+from stoker.torch._process import Process, Work, preload
+from stoker.torch._state import Moment, go_to, to_bytes, to_tensor
+from stoker.torch._worker import Descriptor, Fetcher, Plan
 
 _LOG = logging.getLogger("stoker")
-_IN_FLIGHT = 64  # tasks that lie in a socket: their answers fit in the other direction
 _LOOK = 60.0  # seconds of waiting before a worker is named, where no timeout is given
 _END = 5.0  # seconds that workers have to end
 
@@ -54,10 +53,16 @@ def _exception_of(error: Any) -> Exception:
 class _Base(_BaseDataLoaderIter):
     """PyTorch's, with the note for its profiler only where that runs."""
 
+    over = False  # the consumer has been told that the epoch has ended
+
     def __next__(self) -> Any:
-        if torch._C._autograd._profiler_enabled() or self._dataset_kind == _DatasetKind.Iterable:
-            return super().__next__()
-        data: Any = self._next_data()
+        try:
+            if torch._C._autograd._profiler_enabled() or self._dataset_kind == _DatasetKind.Iterable:
+                return super().__next__()
+            data: Any = self._next_data()
+        except StopIteration:
+            self.over = True
+            raise
         self._num_yielded += 1
         return data
 
@@ -72,138 +77,62 @@ class _Base(_BaseDataLoaderIter):
 class Inline(_Base):
     """Batches made in this process."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Any, resumed: dict[str, Any] | None) -> None:
+        given = resumed["given"] if resumed else None
+        if resumed and (given is None or resumed.get("made")):
+            go_to(resumed["now"] if given is None else resumed["made"], loader)
+        self._made = Moment(loader)
         super().__init__(loader)
         if self._timeout != 0:
             raise AssertionError("timeout needs num_workers > 0")
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             torch.utils.data.graph_settings.apply_sharding(self._dataset, self._world_size, self._rank)
         self._fetcher = Fetcher(_plan(self, loader), self._dataset)
+        self._loader = loader
+        self._start: Moment | None = None  # before the first index: samplers draw then
+        if resumed and given is not None:
+            self._base_seed = resumed["base_seed"]
+            self._skip(given, resumed)
+            go_to(resumed["now"], loader)
+
+    def _skip(self, count: int, resumed: dict[str, Any]) -> None:
+        """Batches that were given before; those of an iterable dataset are made and left."""
+        if resumed["start"]:
+            go_to(resumed["start"], self._loader)
+        for _ in range(count):
+            index = self._next_index_of_epoch()
+            if self._dataset_kind == _DatasetKind.Iterable:
+                self._fetcher.fetch(index)
+        self._num_yielded = count
+
+    def _next_index_of_epoch(self) -> Any:
+        self._start = self._start or Moment(self._loader)
+        return self._index()
 
     def _next_data(self) -> Any:
-        return self._pinned(self._fetcher.fetch(self._index()))
-
-
-class _Task:
-    """A batch that a worker has to make."""
-
-    def __init__(self, kind: int, epoch: int, number: int, index: Any) -> None:
-        self.task = Task(kind, epoch, number, index)
-        self.deaths = 0
-
-
-class _Process:
-    """A worker as its consumer sees it."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.tasks: deque[_Task] = deque()  # sent or to be sent, and not answered
-        self.sent = 0  # of them, from the first
-        self.answers: deque[Answer] = deque()  # received, and not given
-        self.active = True  # has more to give in this epoch
-        self.state: bytes | None = None  # random state behind the last answer
-        self.given: bytes | None = None  # behind the last that the consumer has
-
-    def start(self, context: Any, plan: Plan, consumer: Descriptor, inherited: list[int]) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.stack = os.memfd_create("stoker-stack")
-        self.slabs: dict[int, _native.Slab] = {}
-        self.sent = 0
-        forked = context.get_start_method() == "fork"
-        self.process = context.Process(
-            target=main, daemon=True,
-            args=(plan, self.number, theirs, consumer, Descriptor(self.stack),
-                  [*inherited, ours.fileno()] if forked else [], self.state))
+        index = self._next_index_of_epoch()
+        if not self._fetcher.plan.positions:
+            return self._pinned(self._fetcher.fetch(index))
+        before = _random.current()
+        self._fetcher.seed, self._fetcher.number = int(self._base_seed), self._num_yielded
         try:
-            self.process.start()
-        except BaseException:
-            ours.close()
-            os.close(self.stack)
-            raise
+            return self._pinned(self._fetcher.fetch(index))
         finally:
-            theirs.close()
-        self.socket = ours
-        self.pidfd = os.pidfd_open(self.process.pid)
+            _random.load(before)
 
-    def dispatch(self) -> None:
-        """Send what the socket takes. A worker that is gone is seen later."""
-        try:
-            while self.sent < min(len(self.tasks), _IN_FLIGHT):
-                send_task(self.socket, self.tasks[self.sent].task)
-                self.sent += 1
-        except (BlockingIOError, BrokenPipeError, ConnectionResetError):
-            pass
-
-    def receive(self) -> bool:
-        """Take one answer from the socket. False: there is none. EOFError: there will be none."""
-        try:
-            answer = receive_answer(self.socket, self.slabs)
-        except BlockingIOError:
-            return False
-        except ConnectionResetError:
-            answer = None
-        if answer is None:
-            raise EOFError
-        while self.tasks and self.tasks[0].task[:3] != (TASK, answer.epoch, answer.number):  # they have no answer
-            self.tasks.popleft()
-            self.sent -= 1
-        self.tasks.popleft()
-        self.sent -= 1
-        self.state = answer.state
-        self.answers.append(answer)
-        if answer.kind == END:
-            self.drop_until_epoch(answer.epoch)
-        elif len(self.tasks) > self.sent:
-            self.dispatch()
-        return True
-
-    def drop_until_epoch(self, epoch: int) -> None:
-        """A worker that has come to its end leaves the rest of the tasks of that epoch unanswered."""
-        while self.tasks and self.tasks[0].task.epoch == epoch:
-            self.tasks.popleft()
-            self.sent = max(0, self.sent - 1)
-
-    def python_stack(self) -> str:
-        """Where it is, as faulthandler writes it."""
-        before = os.fstat(self.stack).st_size
-        try:
-            os.kill(self.process.pid, signal.SIGUSR1)
-        except ProcessLookupError:
-            return ""
-        for _ in range(50):
-            time.sleep(0.01)
-            size = os.fstat(self.stack).st_size
-            if size > before and size == before + len(text := os.pread(self.stack, size - before, before)):
-                if text.count(b"\n") > 1:
-                    time.sleep(0.02)
-                    return os.pread(self.stack, 1 << 16, before).decode(errors="replace")
-        return ""
-
-    def kill(self) -> None:
-        self.process.kill()
-
-    def close(self) -> None:
-        """Its descriptors; the process has ended."""
-        self.process.close()
-        self.socket.close()
-        os.close(self.pidfd)
-        os.close(self.stack)
-        self.slabs.clear()
-
-
-def _preload(context: Any) -> None:
-    """A fork server that has imported torch starts a worker in a tenth of a second instead of seconds."""
-    if context.get_start_method() == "forkserver":
-        known = multiprocessing.forkserver._forkserver._preload_modules  # type: ignore[attr-defined]
-        context.set_forkserver_preload([*known, *(m for m in ("torch", "stoker.torch") if m not in known)])
+    def state(self) -> dict[str, Any]:
+        return {"given": self._num_yielded, "made": self._made.to_dict(), "start": self._start and self._start.to_dict(),
+                "base_seed": self._base_seed}
 
 
 class Workers(_Base, _MultiProcessingDataLoaderIter):
     """Batches made by worker processes, in the order and by the workers that PyTorch's loader has."""
 
-    def __init__(self, loader: Any) -> None:
-        self._processes: list[_Process] = []
+    def __init__(self, loader: Any, resumed: dict[str, Any] | None) -> None:
+        self._processes: list[Process] = []
         self._pid = os.getpid()
+        if resumed and resumed["given"] is None:
+            go_to(resumed["now"], loader)
         _BaseDataLoaderIter.__init__(self, loader)
         if loader.prefetch_factor <= 0:
             raise AssertionError("prefetch_factor must be greater than 0 with workers")
@@ -211,12 +140,15 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
         self._in_order: bool = loader.in_order
         self._restart = loader.on_worker_error == "restart"
         self._context = loader.multiprocessing_context or torch.multiprocessing.get_context()
-        self._plan = _plan(self, loader)
         self._epoch = -1
         self._poll = select.poll()
-        _preload(self._context)
+        if resumed and resumed["base_seed"] is not None:
+            self._base_seed, self._epoch = resumed["base_seed"], resumed["epoch"] - 1
+            go_to(resumed["now"], loader)  # this seed had been drawn before
+        self._plan = _plan(self, loader)
+        preload(self._context)
         self._consumer = Descriptor(os.pidfd_open(self._pid))
-        self._start_epoch()
+        self._start_epoch(loader, resumed)
 
     # ---- Processes ----
 
@@ -224,7 +156,7 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
     def _workers(self) -> list[Any]:  # type: ignore[override]
         return [process.process for process in self._processes]
 
-    def _start(self, process: _Process) -> None:
+    def _launch(self, process: Process) -> None:
         inherited = [p.socket.fileno() for p in self._processes if p is not process]
         try:
             process.start(self._context, self._plan, self._consumer, inherited)
@@ -236,7 +168,7 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
         self._poll.register(process.socket, select.POLLIN)
         self._poll.register(process.pidfd, select.POLLIN)
 
-    def _end(self, process: _Process) -> int | None:
+    def _end(self, process: Process) -> int | None:
         """Reap a process that has ended or been killed: its exit code."""
         self._poll.unregister(process.socket)
         self._poll.unregister(process.pidfd)
@@ -245,7 +177,7 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
         process.close()
         return code
 
-    def _replace(self, process: _Process) -> None:
+    def _replace(self, process: Process) -> None:
         """A worker has died: another one goes on where its last answer ended, or the batch fails."""
         pid = process.process.pid
         code = self._end(process)
@@ -255,7 +187,7 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
         if first is not None:
             first.deaths += 1
             message += f", in the batch of {first.task.index!r}"
-        if not self._restart or self._plan.iterable:
+        if not self._restart or (self._plan.iterable and len(process.state or b"") <= _random.SIZE):
             self._shutdown_workers(gone=process)
             raise RuntimeError(message)
         if first is not None and first.deaths > 1:
@@ -263,10 +195,10 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
             self._failures[first.task.number] = message + ", as the worker before it did"
         else:
             _LOG.warning("%s: another one does its work again", message)
-        self._start(process)
+        self._launch(process)
         process.dispatch()
 
-    def _shutdown_workers(self, gone: _Process | None = None) -> None:
+    def _shutdown_workers(self, gone: Process | None = None) -> None:
         if os.getpid() != self._pid or _utils is None or _utils.python_exit_status is not False:
             return
         live = [p for p in self._processes if p is not gone]
@@ -293,34 +225,85 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
     # ---- Tasks ----
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        _BaseDataLoaderIter._reset(self, loader, first_iter)
-        self._start_epoch()
+        if self._plan.positions:  # as loaders without persistent workers draw
+            self._base_seed = int(torch.empty((), dtype=torch.int64).random_(generator=loader.generator).item())
+        self._start_epoch(loader, None)
 
-    def _start_epoch(self) -> None:
+    def _start_epoch(self, loader: Any, resumed: dict[str, Any] | None) -> None:
+        begun = resumed if resumed and resumed["given"] is not None else None
+        if begun and begun["start"]:
+            go_to(begun["start"], loader)
+        self.over = False
+        self._start = Moment(loader)
+        _BaseDataLoaderIter._reset(self, loader)
         self._epoch += 1
         self._sent = self._given = 0  # batches of this epoch
-        self._owner: dict[int, _Process] = {}
+        self._dropped = 0  # batches that a resumed loop makes again, and does not give
+        self._owner: dict[int, Process] = {}
         self._failures: dict[int, str] = {}
-        fresh = not self._processes
-        if fresh:
-            self._processes = []
+        if self._processes:
+            for process in self._processes:
+                process.active, process.given = True, None
+                process.answers.clear()
+                process.tasks.append(Work(EPOCH, self._epoch, 0, (self._base_seed, self._shared_seed)))
+                process.dispatch()
+        else:
+            states = resumed["workers"] if resumed else None
             for number in range(self._num_workers):
-                process = _Process(number)
-                self._start(process)
+                process = Process(number, self._epoch, to_bytes(states[number]) if states else None)
+                self._launch(process)
                 self._processes.append(process)
         self._turn = itertools.cycle(self._processes)
-        for process in self._processes:
-            process.active = True
-            process.answers.clear()
-            if not fresh:
-                process.tasks.append(_Task(EPOCH, self._epoch, 0, self._shared_seed))
-                process.dispatch()
+        if begun:
+            self._skip(begun)
         self._counts = dict.fromkeys(range(self._num_workers), 0)
         for _ in range(self._prefetch * self._num_workers):
             self._send_next()
+        if begun:
+            go_to(begun["now"], loader)
 
-    def _choose(self) -> _Process | None:
+    def _skip(self, begun: dict[str, Any]) -> None:
+        """Behind what was given before."""
+        if begun["again"]:
+            self._dropped = begun["given"]
+            return
+        self._sent = self._given = self._num_yielded = begun["given"]
+        for _ in range(0 if self._plan.iterable else begun["given"]):
+            next(self._sampler_iter)
+        for _ in range(begun["turn"] if self._num_workers == begun["num_workers"] else 0):
+            next(self._turn)
+
+    def state(self) -> dict[str, Any]:
+        if not self._in_order:
+            raise RuntimeError("with in_order=False there is no place in the order to go on from")
+        states = [] if self._plan.positions and not self._plan.iterable else [self._behind(p) for p in self._processes]
+        again = self._plan.iterable and not any(s is not None and len(s) > _random.SIZE for s in states)
+        if again:
+            states = [process.before for process in self._processes]
+        owners = [owner for number, owner in sorted(self._owner.items()) if number >= self._given]
+        return {"given": self._num_yielded, "start": self._start.to_dict(), "base_seed": self._base_seed, "epoch": self._epoch,
+                "turn": owners[0].number if owners else 0, "again": again, "workers": [to_tensor(s) for s in states] or None}
+
+    def rest(self) -> dict[str, Any]:
+        """What goes on with the next epoch."""
+        if not self._persistent_workers or self._plan.positions or not self._processes:
+            return {}
+        states = [to_tensor(process.state and process.state[:_random.SIZE]) for process in self._processes]
+        return {"base_seed": self._base_seed, "epoch": self._epoch + 1, "workers": states}
+
+    def _behind(self, process: Process) -> bytes | None:
+        """Its state behind the last batch that the consumer has."""
+        if process.given is not None:
+            return process.given
+        deadline = time.monotonic() + (self._timeout or _LOOK)
+        while not process.has_begun(self._epoch):  # it still does what an epoch that was left early had asked for
+            deadline = self._wait(deadline)
+        return process.before
+
+    def _choose(self) -> Process | None:
         most = self._prefetch * self._num_workers
+        if self._plan.positions and not self._plan.iterable:
+            return min(self._processes, key=lambda process: len(process.tasks))
         for process in itertools.islice(self._turn, self._num_workers):
             if process.active and (
                 self._in_order or self._counts[process.number] < most // sum(p.active for p in self._processes)
@@ -336,7 +319,7 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
         process = self._choose()
         if process is None:
             return
-        process.tasks.append(_Task(TASK, self._epoch, self._sent, index))
+        process.tasks.append(Work(TASK, self._epoch, self._sent, index))
         self._owner[self._sent] = process
         self._counts[process.number] += 1
         self._sent += 1
@@ -344,7 +327,7 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
 
     # ---- Batches ----
 
-    def _ready(self) -> tuple[int, _Process, Answer | None] | None:
+    def _ready(self) -> tuple[int, Process, Answer | None] | None:
         """The next batch that may be given, if it is here: its number, worker and answer (None: it failed)."""
         while self._in_order or not self._owner:
             if self._given >= self._sent:
@@ -369,13 +352,13 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
                 return number, self._owner[number], None
         return None
 
-    def _received(self, process: _Process) -> bool:
+    def _received(self, process: Process) -> bool:
         try:
             return process.receive()
         except EOFError:
             return False  # the wait finds out
 
-    def _retire(self, process: _Process) -> None:
+    def _retire(self, process: Process) -> None:
         process.active = False
         self._owner = {number: owner for number, owner in self._owner.items() if owner is not process}
         self._send_next()
@@ -399,6 +382,11 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
         if answer is None:
             raise RuntimeError(self._failures.pop(number))
         process.given = answer.state
+        if self._dropped:
+            self._dropped -= 1
+            self._num_yielded += 1
+            del answer, found
+            return self._next_data()
         value = value_of(answer)
         if answer.kind == ERROR:
             raise _exception_of(value)

@@ -2,17 +2,17 @@
 """The loader that PyTorch's users have, with other workers underneath."""
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
+import weakref
 from typing import Any, TypeVar
 
 import torch.utils.data
+from torch.utils.data import _DatasetKind
 
 from stoker.torch import _native
 from stoker.torch._iterator import Inline, Workers
 from stoker.torch._sources import as_dataset
+from stoker.torch._state import VERSION, Moment
 
-_LOG = logging.getLogger("stoker")
 T = TypeVar("T", covariant=True)
 
 _CHOICES: dict[str, tuple[object, ...]] = {
@@ -39,14 +39,42 @@ class DataLoader(torch.utils.data.DataLoader[T]):
     workers: str
     on_worker_error: str
 
-    def __init__(self, dataset: Any, *args: Any, rng: str = "torch", native: bool | str = "auto", workers: str = "process",
-                 on_worker_error: str = "restart", **options: Any) -> None:
-        given = {"rng": rng, "native": native, "workers": workers, "on_worker_error": on_worker_error}
-        for name, value in given.items():
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int = 0,
+        collate_fn: Any = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Any = None,
+        multiprocessing_context: Any = None,
+        generator: torch.Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+        rng: str = "torch",
+        native: bool | str = "auto",
+        workers: str = "process",
+        on_worker_error: str = "restart",
+    ) -> None:
+        own = {"rng": rng, "native": native, "workers": workers, "on_worker_error": on_worker_error}
+        for name, value in own.items():
             if value not in _CHOICES[name]:
                 raise ValueError(f"{name} is {value!r}: give one of {', '.join(map(repr, _CHOICES[name]))}")
             setattr(self, name, value)
-        super().__init__(as_dataset(dataset), *args, **options)
+        self._resumed: dict[str, Any] | None = None
+        self._latest: weakref.ref[Any] | None = None
+        super().__init__(
+            as_dataset(dataset), batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory, drop_last, timeout,
+            worker_init_fn, multiprocessing_context, generator, prefetch_factor=prefetch_factor,
+            persistent_workers=persistent_workers, pin_memory_device=pin_memory_device, in_order=in_order)
 
     def __iter__(self) -> Any:
         if self.native is not False:
@@ -55,10 +83,49 @@ class DataLoader(torch.utils.data.DataLoader[T]):
                 return plan()
             if self.native is True:
                 raise ValueError(f"native=True: {plan}")
-        return super().__iter__()
+        iterator = super().__iter__()
+        self._latest = weakref.ref(iterator)
+        return iterator
 
-    def _get_iterator(self) -> Iterator[T]:  # type: ignore[override]
+    def _get_iterator(self) -> Any:
+        resumed, self._resumed = self._resumed, None
         if self.num_workers == 0:
-            return Inline(self)
+            return Inline(self, resumed)
         self.check_worker_number_rationality()
-        return Workers(self)
+        return Workers(self, resumed)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The place behind the batch that was taken last, of the loop that was begun last. Numbers and tensors of bytes.
+
+        A loader of the same arguments that loads it gives what this one would: the order, the random numbers of the workers
+        and of this process, which is set to the random states that it has now. An iterable dataset that has state_dict() and
+        load_state_dict(), or whose iterator has, is asked for its place; another one is gone through again. With
+        rng="stoker" the number of workers may be another.
+        """
+        if self._resumed is not None:
+            return self._resumed
+        iterator: Any = self._latest() if self._latest else None
+        state = {"version": VERSION, "rng": self.rng, "num_workers": self.num_workers, "given": None, "start": None,
+                 "base_seed": None, "epoch": 0, "turn": 0, "again": False, "workers": None}
+        if iterator is not None and not self._is_over(iterator):
+            state |= iterator.state()
+        elif isinstance(iterator, Workers):
+            state |= iterator.rest()
+        return state | {"now": Moment(self).to_dict()}
+
+    def _is_over(self, iterator: Any) -> bool:
+        """Whether the next loop is another epoch. A loop that knows the length may never ask for the end."""
+        if iterator.over:
+            return True
+        sized = self._dataset_kind == _DatasetKind.Map and hasattr(self._index_sampler, "__len__")
+        return sized and iterator._num_yielded >= len(self)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on behind a state_dict() with the next loop."""
+        if state.get("version") != VERSION:
+            raise ValueError("this is not a state of stoker.torch.DataLoader")
+        for name, own in (("rng", self.rng), ("num_workers", self.num_workers)):
+            if state[name] != own and not (name == "num_workers" and self.rng == "stoker"):
+                raise ValueError(f"the state was made with {name}={state[name]!r}, this loader has {own!r}")
+        self._resumed = state
+        self._iterator = None

@@ -29,7 +29,8 @@ BATCH, ERROR, END = range(3)  # kinds of answers
 TASK, EPOCH = range(2)  # kinds of tasks
 
 _TASK = struct.Struct("=BIQQ")  # kind, epoch, number, bytes of the payload
-_ANSWER = struct.Struct("=BIQIIQQI")  # kind, epoch, number, slab, slab that is gone + 1, payload's place and size, buffers
+# Kind, epoch, number, slab, slab that is gone + 1, place and size of the payload and of the dataset's state, buffers.
+_ANSWER = struct.Struct("=BIQIIQQQQI")
 _BUFFER = struct.Struct("=QQ")
 
 # What DLPack calls the types: code, bits.
@@ -120,7 +121,7 @@ class Answer(NamedTuple):
     lease: _native.Lease
     payload: bytes | memoryview
     buffers: list[memoryview]
-    state: bytes
+    state: bytes  # random, and behind it the dataset's
 
 
 class _Reader(pickle.Unpickler):
@@ -145,7 +146,7 @@ def receive_answer(source: socket.socket, slabs: dict[int, _native.Slab]) -> Ans
     packet, fd = _receive(source, socket.MSG_DONTWAIT)
     if not packet:
         return None
-    kind, epoch, number, which, gone, place, size, count = _ANSWER.unpack_from(packet)
+    kind, epoch, number, which, gone, place, size, extra, extra_size, count = _ANSWER.unpack_from(packet)
     if gone:
         slabs.pop(gone - 1, None)
     if fd is not None:
@@ -160,7 +161,8 @@ def receive_answer(source: socket.socket, slabs: dict[int, _native.Slab]) -> Ans
     if count:
         table, payload = payload[:count * _BUFFER.size], payload[count * _BUFFER.size:]
         buffers = [memory[at:at + n] for at, n in _BUFFER.iter_unpack(table)]
-    return Answer(kind, epoch, number, lease, payload, buffers, bytes(memory[HEADER:HEADER + _random.SIZE]))
+    state = bytes(memory[HEADER:HEADER + _random.SIZE]) + bytes(memory[extra:extra + extra_size])
+    return Answer(kind, epoch, number, lease, payload, buffers, state)
 
 
 # ---- Writing answers ----
@@ -235,8 +237,8 @@ class Writer:
         self._which = fitting[0]
         return self._slabs[self._which].lease
 
-    def send(self, kind: int, task: Task, payload: bytes, buffers: list[pickle.PickleBuffer]) -> None:
-        """Hand the answer over."""
+    def send(self, kind: int, task: Task, payload: bytes, buffers: list[pickle.PickleBuffer], extra: bytes) -> None:
+        """Hand the answer over; `extra` is the dataset's state."""
         table = b""
         for buffer in buffers:
             raw = buffer.raw()
@@ -245,15 +247,17 @@ class Writer:
             table += _BUFFER.pack(at, raw.nbytes)
         payload = table + payload
         place = self.reserve(len(payload)) if len(payload) > INLINE else 0
+        extra_place = self.reserve(len(extra))
         self.open()
         assert self._which is not None
         own = self._slabs[self._which]
         if place:
             own.memory[place:place + len(payload)] = payload
+        own.memory[extra_place:extra_place + len(extra)] = extra
         _random.save(own.lease, HEADER)
         own.slab.give()
         packet = _ANSWER.pack(kind, task.epoch, task.number, self._which, 0 if self._gone is None else self._gone + 1,
-                              place, len(payload), len(buffers))
+                              place, len(payload), extra_place, len(extra), len(buffers))
         try:
             _send(self._to, packet if place else packet + payload, self._fd)
         finally:

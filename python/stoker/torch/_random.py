@@ -27,6 +27,7 @@ _MT = struct.Struct(f"={_WORDS}Ii")  # words, position
 _SPARE_NUMBER = struct.Struct("=id")  # whether there is one, and it
 _ONE = _MT.size + _SPARE_NUMBER.size
 SIZE = _TORCH + 2 * _ONE
+_POSITION = ctypes.c_int32
 
 
 def _numpy_spare() -> int | None:
@@ -93,6 +94,13 @@ def save(target: Any, at: int) -> None:
     _save_python(target, at + _TORCH + _ONE)
 
 
+def current() -> bytes:
+    """The state of this process now."""
+    state = bytearray(SIZE)
+    save(state, 0)
+    return bytes(state)
+
+
 def _parts(state: bytes, at: int) -> tuple[tuple[int, ...], int, bool, float]:
     *words, position = _MT.unpack_from(state, at)
     return (tuple(words), position, *_SPARE_NUMBER.unpack_from(state, at + _MT.size))
@@ -119,9 +127,34 @@ def seed_worker(base_seed: int, worker: int) -> None:
     numpy.random.seed(_generate_state(base_seed, worker))  # type: ignore[no-untyped-call]
 
 
-def seed_position(base_seed: int, position: int) -> None:
-    """A state that depends on a place in the order alone."""
-    mixed = numpy.random.SeedSequence([base_seed, position]).generate_state(3)
-    torch.default_generator.manual_seed(int(mixed[0]))
-    random.seed(int(mixed[1]))
-    numpy.random.seed(int(mixed[2]))
+_MASK = (1 << 64) - 1
+
+
+def _mixed(value: int) -> int:
+    """splitmix64, of S. Vigna."""
+    value = (value + 0x9E3779B97F4A7C15) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
+
+
+def seed_position(*position: int) -> None:
+    """Set all three to what depends on these numbers alone: a seed, an epoch, a batch, a sample."""
+    seed = 0
+    for number in position:
+        seed = _mixed(seed ^ (number & _MASK))
+    torch.default_generator.manual_seed(seed & 0xFFFFFFFF)
+    used: Any = numpy.random.mtrand._rand
+    if _SPARE is None or _PYTHON is None or type(used._bit_generator) is not numpy.random.MT19937:
+        numpy.random.seed(seed >> 32)
+        words: Any = numpy.random.RandomState(_mixed(seed) >> 32).get_state()
+        random.setstate((3, (*map(int, words[1]), _WORDS), None))
+        return
+    address = used._bit_generator.ctypes.state_address
+    _native.seed_twister(address, seed >> 32)
+    _POSITION.from_address(address + 4 * _WORDS).value = _WORDS
+    _POSITION.from_address(id(used) + _SPARE).value = 0
+    other: Any = random._inst
+    _native.seed_twister(id(other) + _PYTHON + 4, _mixed(seed) >> 32)
+    _POSITION.from_address(id(other) + _PYTHON).value = _WORDS
+    other.gauss_next = None

@@ -62,12 +62,19 @@ class Plan:
 class Fetcher:
     """Samples of a dataset, as an index asks for them. `at` is the index of the sample that is being made."""
 
-    def __init__(self, plan: Plan, dataset: Any) -> None:
+    def __init__(self, plan: Plan, dataset: Any, state: bytes = b"") -> None:
         self.plan, self.dataset = plan, dataset
+        self.ended: bool
+        of_iterator, value, self.ended = pickle.loads(state) if state else (False, None, False)
+        if state and not of_iterator:
+            dataset.load_state_dict(value)
         self.iterator = iter(dataset) if plan.iterable else None
+        if of_iterator:
+            self.iterator.load_state_dict(value)  # type: ignore[union-attr]
+        self.seed: int | None = None  # rng="stoker": with `number` and the sample's place in the batch it decides
+        self.number = 0
         self.at: Any = None
         self.taken = 0
-        self.ended = False
         self.indices: Iterator[Any] = iter(())
         self.ready: Iterator[Any] | None = None
 
@@ -79,6 +86,7 @@ class Fetcher:
         self.indices, self.ready = iter(index), None
         if self.iterator is None and getattr(self.dataset, "__getitems__", None):
             self.at = index
+            self._seed_batch()
             samples = self.dataset.__getitems__(index)
             self.ready = iter(samples)
             return len(samples)
@@ -94,8 +102,10 @@ class Fetcher:
             samples.extend(itertools.islice(self.iterator, wanted))
             self.ended = self.ended or len(samples) < wanted
         else:
-            append, dataset = samples.append, self.dataset
+            append, dataset, seed = samples.append, self.dataset, self.seed
             for self.at in itertools.islice(self.indices, count):
+                if seed is not None:
+                    _random.seed_position(seed, self.number, self.taken + len(samples))
                 append(dataset[self.at])
         self.taken += len(samples)
         return samples
@@ -104,12 +114,25 @@ class Fetcher:
         """The batch. StopIteration: an iterable dataset has no more."""
         if not self.plan.auto_collation:
             self.at = index if self.iterator is None else None
+            self._seed_batch()
             return self.plan.collate_fn(self.dataset[index] if self.iterator is None else next(self.iterator))
         wanted = self.begin(index)
         samples = self.take(wanted)
         self.end_where_short(len(samples), wanted)
         self.at = index if self.iterator is None else None
         return self.plan.collate_fn(samples)
+
+    def _seed_batch(self) -> None:
+        if self.seed is not None:
+            _random.seed_position(self.seed, self.number, 0)
+
+    def state(self) -> bytes:
+        """Where an iterable dataset that can say so is."""
+        sources: list[tuple[bool, Any]] = [(True, self.iterator), (False, self.dataset)] if self.plan.iterable else []
+        for of_iterator, source in sources:
+            if hasattr(source, "state_dict"):
+                return pickle.dumps((of_iterator, source.state_dict(), self.ended))
+        return b""
 
     def end_where_short(self, count: int, wanted: int) -> None:
         if self.iterator is not None and (count == 0 or (self.plan.drop_last and count < wanted)):
@@ -127,6 +150,7 @@ class Fetcher:
 class Worker:
     def __init__(self, plan: Plan, number: int, to: socket.socket) -> None:
         self.plan, self.number, self.socket = plan, number, to
+        self.base_seed = plan.base_seed
         self.writer = Writer(to)
         self.fetcher: Fetcher | None = None
         self.dataset = plan.dataset
@@ -138,7 +162,7 @@ class Worker:
     def _where(self) -> str:
         return f"in DataLoader worker process {self.number}{self.fetcher.place() if self.fetcher else ''}"
 
-    def prepare(self) -> None:
+    def prepare(self, state: bytes = b"") -> None:
         """What comes before the first task: an error is that of the first batch."""
         from torch.utils.data import IterDataPipe
         from torch.utils.data.graph_settings import apply_random_seed
@@ -153,33 +177,35 @@ class Worker:
         try:
             if self.plan.init_fn is not None:
                 self.plan.init_fn(self.number)
-            self.fetcher = Fetcher(self.plan, self.dataset)
+            self.fetcher = Fetcher(self.plan, self.dataset, state)
         except Exception:
             self.failed = _caught(self._where())
 
-    def begin_epoch(self, shared_seed: int | None) -> None:
+    def begin_epoch(self, base_seed: int, shared_seed: int | None) -> None:
         from torch.utils.data import IterDataPipe
         from torch.utils.data.graph_settings import apply_random_seed
 
         if isinstance(self.dataset, IterDataPipe):
             self.shared.manual_seed(shared_seed or 0)
             self.dataset = apply_random_seed(self.dataset, self.shared)
-        self.ended = False
+        self.base_seed, self.ended = base_seed, False
         try:
             self.fetcher = Fetcher(self.plan, self.dataset)
         except Exception:
             self.failed = _caught(self._where())
 
-    def _batch(self, index: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
+    def _batch(self, index: Any, number: int) -> tuple[bytes, list[pickle.PickleBuffer]]:
         """The pickled skeleton of the batch, whose tensors are in the slab."""
-        assert self.fetcher is not None
+        fetcher = self.fetcher
+        assert fetcher is not None
+        if self.plan.positions:
+            fetcher.seed, fetcher.number = self.base_seed, number
         if self.direct:
-            fetcher = self.fetcher
             wanted = fetcher.begin(index)
             batch = _collate.collate(fetcher.take, wanted, self.writer)
             fetcher.end_where_short(fetcher.taken, wanted)
         else:
-            batch = self.fetcher.fetch(index)
+            batch = fetcher.fetch(index)
         skeleton = Skeleton(self.writer)
         return skeleton.write(batch), skeleton.buffers
 
@@ -191,14 +217,14 @@ class Worker:
                 error, self.failed = self.failed, None
                 kind, payload = ERROR, pickle.dumps(error)
             else:
-                payload, buffers = self._batch(task.index)
+                payload, buffers = self._batch(task.index, task.number)
         except Exception as e:
             self.writer.forget()
             if isinstance(e, StopIteration) and self.plan.iterable:
                 self.ended, kind, payload = True, END, b""
             else:
                 kind, payload = ERROR, self._pickled(_caught(self._where()))
-        self.writer.send(kind, task, payload, buffers)
+        self.writer.send(kind, task, payload, buffers, self.fetcher.state() if self.fetcher else b"")
 
     def _pickled(self, error: Any) -> bytes:
         if issubclass(error.exc_type, StopIteration):  # which would end the consumer's loop
@@ -212,7 +238,7 @@ class Worker:
     def run(self) -> None:
         while (task := receive_task(self.socket)) is not None:
             if task.kind == EPOCH:
-                self.begin_epoch(task.index)
+                self.begin_epoch(*task.index)
             elif not self.ended:
                 self.answer(task)
 
@@ -229,9 +255,9 @@ def main(plan: Plan, number: int, to: socket.socket, consumer: Descriptor, stack
         torch.multiprocessing._set_thread_name("pt_data_worker")
         torch.set_num_threads(1)
         worker = Worker(plan, number, to)
-        worker.prepare()
-        if state is not None:
-            _random.load(state)
+        worker.prepare(state[_random.SIZE:] if state else b"")
+        if state:
+            _random.load(state[:_random.SIZE])
         worker.run()
     except (KeyboardInterrupt, BrokenPipeError, ConnectionResetError):
         pass  # the consumer has been told too, or is gone

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker process as its consumer sees it."""
+from __future__ import annotations
+
+import multiprocessing.forkserver
+import os
+import signal
+import socket
+import time
+from collections import deque
+from typing import Any
+
+from stoker import _native
+from stoker.torch import _random
+from stoker.torch._message import END, TASK, Answer, Task, receive_answer, send_task
+from stoker.torch._worker import Descriptor, Plan, main
+
+_IN_FLIGHT = 64  # tasks that lie in a socket: their answers fit in the other direction
+
+
+class Work:
+    """A batch that a worker has to make."""
+
+    def __init__(self, kind: int, epoch: int, number: int, index: Any) -> None:
+        self.task = Task(kind, epoch, number, index)
+        self.deaths = 0
+
+
+class Process:
+    """A worker as its consumer sees it."""
+
+    def __init__(self, number: int, epoch: int, state: bytes | None) -> None:
+        self.number = number
+        self.tasks: deque[Work] = deque()  # sent or to be sent, and not answered
+        self.sent = 0  # of them, from the first
+        self.answers: deque[Answer] = deque()  # received, and not given
+        self.active = True  # has more to give in this epoch
+        self.state = state  # random state, and that of a dataset, behind the last answer
+        self.given: bytes | None = None  # behind the last of this epoch that the consumer has
+        self.before = state  # at the start of the epoch of the last answer
+        self.epoch = epoch  # that one
+
+    def start(self, context: Any, plan: Plan, consumer: Descriptor, inherited: list[int]) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.stack = os.memfd_create("stoker-stack")
+        self.slabs: dict[int, _native.Slab] = {}
+        self.sent = 0
+        forked = context.get_start_method() == "fork"
+        self.process = context.Process(
+            target=main, daemon=True,
+            args=(plan, self.number, theirs, consumer, Descriptor(self.stack),
+                  [*inherited, ours.fileno()] if forked else [], self.state))
+        try:
+            self.process.start()
+        except BaseException:
+            ours.close()
+            os.close(self.stack)
+            raise
+        finally:
+            theirs.close()
+        self.socket = ours
+        self.pidfd = os.pidfd_open(self.process.pid)
+
+    def dispatch(self) -> None:
+        """Send what the socket takes. A worker that is gone is seen later."""
+        try:
+            while self.sent < min(len(self.tasks), _IN_FLIGHT):
+                send_task(self.socket, self.tasks[self.sent].task)
+                self.sent += 1
+        except (BlockingIOError, BrokenPipeError, ConnectionResetError):
+            pass
+
+    def receive(self) -> bool:
+        """Take one answer from the socket. False: there is none. EOFError: there will be none."""
+        try:
+            answer = receive_answer(self.socket, self.slabs)
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:
+            answer = None
+        if answer is None:
+            raise EOFError
+        while self.tasks and self.tasks[0].task[:3] != (TASK, answer.epoch, answer.number):  # they have no answer
+            self.tasks.popleft()
+            self.sent -= 1
+        self.tasks.popleft()
+        self.sent -= 1
+        if answer.epoch != self.epoch:
+            self._enter(answer.epoch)
+        self.state = answer.state
+        self.answers.append(answer)
+        if answer.kind == END:
+            self.drop_until_epoch(answer.epoch)
+        elif len(self.tasks) > self.sent:
+            self.dispatch()
+        return True
+
+    def drop_until_epoch(self, epoch: int) -> None:
+        """A worker that has come to its end leaves the rest of the tasks of that epoch unanswered."""
+        while self.tasks and self.tasks[0].task.epoch == epoch:
+            self.tasks.popleft()
+            self.sent = max(0, self.sent - 1)
+
+    def python_stack(self) -> str:
+        """Where it is, as faulthandler writes it."""
+        before = os.fstat(self.stack).st_size
+        try:
+            os.kill(self.process.pid, signal.SIGUSR1)
+        except ProcessLookupError:
+            return ""
+        for _ in range(50):
+            time.sleep(0.01)
+            size = os.fstat(self.stack).st_size
+            if size > before and size == before + len(text := os.pread(self.stack, size - before, before)):
+                if text.count(b"\n") > 1:
+                    time.sleep(0.02)
+                    return os.pread(self.stack, 1 << 16, before).decode(errors="replace")
+        return ""
+
+    def _enter(self, epoch: int) -> None:
+        """Behind the last answer of another epoch: an iterable dataset begins anew."""
+        self.before, self.epoch = self.state and self.state[:_random.SIZE], epoch
+
+    def has_begun(self, epoch: int) -> bool:
+        """Whether `before` is of this epoch."""
+        if self.epoch != epoch and not any(work.task.kind == TASK for work in self.tasks):
+            self._enter(epoch)
+        return self.epoch == epoch
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def close(self) -> None:
+        """Its descriptors; the process has ended."""
+        self.process.close()
+        self.socket.close()
+        os.close(self.pidfd)
+        os.close(self.stack)
+        self.slabs.clear()
+
+
+def preload(context: Any) -> None:
+    """A fork server that has imported torch starts a worker in a tenth of a second instead of seconds."""
+    if context.get_start_method() == "forkserver":
+        known = multiprocessing.forkserver._forkserver._preload_modules  # type: ignore[attr-defined]
+        context.set_forkserver_preload([*known, *(m for m in ("torch", "stoker.torch") if m not in known)])

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""state_dict() of stoker.torch.DataLoader, and rng="stoker"."""
+import io
+import itertools
+import random
+import unittest
+
+import numpy
+import torch
+import torch.utils.data
+
+from stoker.torch import DataLoader
+
+
+class Noisy(torch.utils.data.Dataset):
+    """Draws of all three generators."""
+
+    def __len__(self):
+        return 50
+
+    def __getitem__(self, i):
+        return i, random.random(), numpy.random.randn(), torch.rand(2)
+
+
+class Stream(torch.utils.data.IterableDataset):
+    """Another length in each worker."""
+
+    def worker(self):
+        info = torch.utils.data.get_worker_info()
+        return info.id if info else 0
+
+    def __iter__(self):
+        for i in range(9 + 6 * self.worker()):
+            yield 100 * self.worker() + i, random.random()
+
+
+class StatefulStream(Stream):
+    """Says where it is."""
+
+    def __init__(self):
+        self.at = 0
+
+    def __iter__(self):
+        while self.at < 9 + 6 * self.worker():
+            self.at += 1
+            yield 100 * self.worker() + self.at, random.random()
+        self.at = 0
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+
+
+def flat(value):
+    return [value] if isinstance(value, torch.Tensor) else [leaf for item in value for leaf in flat(item)]
+
+
+def seed(n):
+    torch.manual_seed(n)
+    random.seed(n)
+    numpy.random.seed(n)
+
+
+class Same(unittest.TestCase):
+    def assert_same(self, a, b, message=None):
+        a, b = flat(a), flat(b)
+        self.assertEqual(len(a), len(b), message)
+        self.assertTrue(all(torch.equal(x, y) for x, y in zip(a, b)), message)
+
+    def make(self, dataset, generator=False, **options):
+        if generator:
+            options["generator"] = torch.Generator().manual_seed(9)
+        return DataLoader(dataset(), batch_size=4, **options)
+
+
+class States(Same):
+    def check(self, dataset, options, epochs, taken):
+        """The rest of an epoch, the next one and this process's random numbers, with a stop and without."""
+        seed(4)
+        loader = self.make(dataset, **options)
+        for _ in range(epochs):
+            list(loader)
+            torch.rand(3)
+        iterator = iter(loader)
+        torch.rand(1)
+        over = len(list(itertools.islice(iterator, taken))) < taken
+        saved = io.BytesIO()
+        torch.save(loader.state_dict(), saved)
+        expected = [[] if over else list(iterator), list(loader), random.random(), numpy.random.rand(), torch.rand(2)]
+        seed(99)
+        other = self.make(dataset, **options)
+        saved.seek(0)
+        other.load_state_dict(torch.load(saved, weights_only=True))
+        got = [[] if over else list(other), list(other), random.random(), numpy.random.rand(), torch.rand(2)]
+        message = (dataset.__name__, options, epochs, taken)
+        self.assert_same(got[:2], expected[:2], message)
+        self.assertEqual(got[2:4], expected[2:4], message)
+        self.assertTrue(torch.equal(got[4], expected[4]), message)
+
+    def test_the_rest_is_what_it_would_have_been(self):
+        for dataset in (Noisy, Stream, StatefulStream):
+            more = {"shuffle": True} if dataset is Noisy else {}
+            for epochs, taken in ((0, 0), (0, 3), (1, 2), (1, 5), (1, 99)):
+                self.check(dataset, more, epochs, taken)
+                self.check(dataset, more | {"num_workers": 2, "persistent_workers": True}, epochs, taken)
+            self.check(dataset, more | {"num_workers": 2}, 1, 3)
+            self.check(dataset, more | {"num_workers": 2, "generator": True}, 1, 3)
+            self.check(dataset, more | {"num_workers": 2, "rng": "stoker"}, 1, 3)
+            self.check(dataset, more | {"rng": "stoker"}, 1, 3)
+
+    def test_an_epoch_that_was_left_early(self):
+        seed(4)
+        loader = self.make(Noisy, num_workers=2, persistent_workers=True, shuffle=True)
+        next(iter(loader))
+        iterator = iter(loader)
+        state = loader.state_dict()
+        expected = list(iterator)
+        other = self.make(Noisy, num_workers=2, persistent_workers=True, shuffle=True)
+        other.load_state_dict(state)
+        self.assert_same(list(other), expected)
+
+    def test_a_stateful_dataset_is_not_gone_through_again(self):
+        loader = self.make(StatefulStream, num_workers=1)
+        iterator = iter(loader)
+        next(iterator), next(iterator)
+        self.assertFalse(loader.state_dict()["again"])
+        self.assertTrue(len(list(iterator)) == 1)
+
+    def test_another_number_of_workers(self):
+        for before, after in ((0, 2), (2, 0), (3, 1)):
+            torch.manual_seed(1)
+            loader = self.make(Noisy, num_workers=before, shuffle=True, rng="stoker")
+            iterator = iter(loader)
+            for _ in range(5):
+                next(iterator)
+            state = loader.state_dict()
+            expected = list(iterator), list(loader)
+            other = self.make(Noisy, num_workers=after, shuffle=True, rng="stoker")
+            other.load_state_dict(state)
+            self.assert_same((list(other), list(other)), expected)
+
+    def test_what_does_not_fit(self):
+        state = self.make(Noisy, num_workers=2).state_dict()
+        for other in (self.make(Noisy, num_workers=1), self.make(Noisy, num_workers=2, rng="stoker")):
+            with self.assertRaisesRegex(ValueError, "the state was made with"):
+                other.load_state_dict(state)
+        with self.assertRaisesRegex(ValueError, "not a state"):
+            self.make(Noisy).load_state_dict({"_index_sampler_state": 0})
+
+    def test_a_state_without_a_place(self):
+        loader = self.make(Noisy, num_workers=2, in_order=False)
+        iterator = iter(loader)
+        next(iterator)
+        with self.assertRaisesRegex(RuntimeError, "in_order=False"):
+            loader.state_dict()
+
+
+class Positions(Same):
+    def test_any_number_of_workers(self):
+        results = []
+        for options in ({}, {"num_workers": 1}, {"num_workers": 2}, {"num_workers": 3, "persistent_workers": True}):
+            torch.manual_seed(1)
+            loader = self.make(Noisy, shuffle=True, rng="stoker", **options)
+            results.append([list(loader), list(loader)])
+        for result in results[1:]:
+            self.assert_same(result, results[0])
+        first, second = (torch.cat([draws for _, draws, _, _ in epoch]) for epoch in results[0])
+        self.assertFalse(torch.equal(first, second))
+        self.assertEqual(len(set(first.tolist())), 50)
+
+    def test_the_consumer_keeps_its_own(self):
+        loader = self.make(Noisy, rng="stoker")
+        iterator = iter(loader)
+        seed(3)
+        expected = random.random(), numpy.random.rand(), torch.rand(1)
+        seed(3)
+        next(iterator)
+        self.assertEqual((random.random(), numpy.random.rand(), torch.rand(1)), expected)
+
+    def test_the_state_is_small(self):
+        loader = self.make(Noisy, num_workers=2, rng="stoker", shuffle=True)
+        iterator = iter(loader)
+        sizes = []
+        for _ in range(3):
+            next(iterator)
+            saved = io.BytesIO()
+            torch.save(loader.state_dict(), saved)
+            sizes.append(len(saved.getvalue()))
+        self.assertEqual(len(set(sizes)), 1)
+        self.assertIsNone(loader.state_dict()["workers"])
+
+
+if __name__ == "__main__":
+    unittest.main()
