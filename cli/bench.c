@@ -14,6 +14,7 @@
 
 static const struct cli_options tables[] = {
     {.name = "source"},
+    {.name = "python"},
     {.name = "loader"},
     {.name = "bench"},
     {.name = "context"},

@@ -100,7 +100,7 @@ struct bench_row {
     stk_verdict verdict;
 };
 
-enum bench_step { BENCH_SIMULATED, BENCH_TRAIN, BENCH_FIT, BENCH_UNKNOWN };
+enum bench_step { BENCH_SIMULATED, BENCH_TRAIN, BENCH_FIT, BENCH_PYTHON, BENCH_UNKNOWN };
 /* What bench.step ("train:a.yaml", "fit:a.yaml", "fit", NULL) names, and its configuration; NULL:
  * none. */
 enum bench_step bench_step_of(const char *step, const char **config);

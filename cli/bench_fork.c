@@ -49,6 +49,7 @@ static void tell_children(void *user)
 static void child_main(struct bench_task *task, int pipe)
 {
     struct bench_result result;
+    stk_error err;
 
     num_told = 0;
     cli_on_interrupt(NULL, NULL);
@@ -57,7 +58,10 @@ static void child_main(struct bench_task *task, int pipe)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != task->parent)
         _exit(CLI_FAILED);
-    bench_run(task, &result);
+    if (task->setting.python)
+        bench_fail(&result, stk_bench_exec(&task->setting, pipe, &err), err.text);
+    else
+        bench_run(task, &result);
     cli_console_clear();
     const char *at = (const char *)&result;
     for (size_t left = sizeof result; left;) {

@@ -27,11 +27,14 @@ static stk_status adjust(void *user, stk_bench_setting *setting, stk_loader_opti
 {
     struct bench_plan *plan = user;
     struct cli *cli = plan->cli;
+    const char *config;
+    const enum bench_step step = bench_step_of(bench->step, &config);
 
     (void)err;
     setting->dataset = cli_home(cli->num_args ? cli->args[0] : setting->dataset);
-    plan->code = bench->step ? bench_recipe_make(cli, setting, loader, bench, &plan->recipes)
-                             : bench_recipe_check(cli);
+    plan->code = step == BENCH_SIMULATED || step == BENCH_PYTHON
+                     ? bench_recipe_check(cli)
+                     : bench_recipe_make(cli, setting, loader, bench, &plan->recipes);
     if (plan->code == CLI_GO_ON)
         plan->code = check(setting, loader, bench);
     return plan->code == CLI_GO_ON ? STK_OK : STK_EINVAL;

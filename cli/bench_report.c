@@ -139,14 +139,16 @@ static void print_machine(FILE *out, size_t width, const struct bench_row *row)
             " Before the first run %.0f %% of the dataset's files were in the page cache%s.",
             100 * f->cached_share,
             f->cached_share > 0.5 ? ": the disk was hardly asked (--drop-cache)" : "");
-    if (f->bytes_read == 0)
+    if (f->bytes_read == 0 && !row->setting.python)
         used += snprintf(text + used, sizeof text - (size_t)used,
                          " Nothing was read while it was measured: the samples come from memory.");
-    snprintf(text + used, sizeof text - (size_t)used,
-             " After warm-up Stoker allocated %.3f times a step; its peak was %.1f MiB of a budget "
-             "of %.0f MiB.",
-             (double)f->allocations_per_step_times_1000 / 1000,
-             (double)sum->stoker_peak_bytes / MIB, (double)f->budget_bytes / MIB);
+    if (!row->setting.python)
+        snprintf(
+            text + used, sizeof text - (size_t)used,
+            " After warm-up Stoker allocated %.3f times a step; its peak was %.1f MiB of a budget "
+            "of %.0f MiB.",
+            (double)f->allocations_per_step_times_1000 / 1000, (double)sum->stoker_peak_bytes / MIB,
+            (double)f->budget_bytes / MIB);
     cli_paragraph(out, width, 0, text);
 }
 
@@ -309,6 +311,8 @@ enum bench_step bench_step_of(const char *step, const char **config)
         return BENCH_SIMULATED;
     if (strcmp(step, "fit") == 0 || (named && strncmp(step, "fit:", strlen("fit:")) == 0))
         return BENCH_FIT;
+    if (named && strncmp(step, "python:", strlen("python:")) == 0)
+        return BENCH_PYTHON;
     return named && strncmp(step, "train:", strlen("train:")) == 0 ? BENCH_TRAIN : BENCH_UNKNOWN;
 }
 

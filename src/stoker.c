@@ -124,6 +124,7 @@ const stk_option_table *stk_option_table_at(size_t i, const char **name)
         {"survey", &stk__survey_option_table},
         {"source", &stk__bench_source_option_table},
         {"bench", &stk__bench_option_table},
+        {"python", &stk__bench_python_option_table},
     };
 
     if (i >= STK_COUNT(tables))

@@ -76,10 +76,48 @@ typedef struct stk_bench_step {
     /** One step on a batch, which is given back afterwards. A failure ends the run with it. */
     stk_status (*run)(void *user, const stk_batch *batch, stk_error *err);
     /** (optional) The same without data, to find out how long it takes while no loader is at work.
-     * NULL: that is not known, and `step_stretch` is 1. */
+     * NULL: that is not known, and `step_stretch` is 1. Not beside a feed. */
     stk_status (*run_alone)(void *user, stk_error *err);
     void *user;
 } stk_bench_step;
+
+/** What a feed tells of itself. */
+typedef struct stk_bench_feed_stats {
+    uint32_t struct_size;
+    uint64_t steps; /**< batches of an epoch; 0: not known */
+    int64_t num_workers, prefetch;
+    bool pin_memory, persistent_workers;
+    double busy; /**< seconds that its workers have worked until now; 0: not known */
+} stk_bench_feed_stats;
+
+/** Somebody else's loader, which a run measures in place of one of the library. Its workers may be
+ * processes: what this process and all below it take is counted. All is called by the thread of
+ * stk_bench_run(). */
+typedef struct stk_bench_feed {
+    uint32_t struct_size;
+    stk_status (*open)(void *user, stk_error *err); /**< the data; once, and first */
+    /** Begin epoch `epoch` from its start; what is left of another is thrown away. */
+    stk_status (*begin)(void *user, uint64_t epoch, stk_error *err);
+    /** The next batch, of so many samples, in place of the one before; STK_EOS: the epoch is over.
+     */
+    stk_status (*next)(void *user, uint64_t *samples, stk_error *err);
+    void (*look)(void *user, stk_bench_feed_stats *out);
+    void *user;
+} stk_bench_feed;
+
+/** The table "python": a dataset of Python (python:MODULE:NAME), and how loaders of Python take it.
+ * An interpreter measures it: stk_bench_exec(). */
+typedef struct stk_bench_python_options {
+    uint32_t struct_size;
+    int32_t loader; /**< 0: stoker.torch's, 1: PyTorch's */
+    const char *dataset_args, *python;
+    int32_t multiprocessing_context; /**< 0: the interpreter's default; fork, forkserver, spawn */
+    bool in_order;
+    int32_t native, rng; /**< of stoker.torch: auto, true, false; torch, stoker */
+    const char *dask;
+    uint64_t dask_threads, dask_workers, dask_dashboard_port;
+    const char *dask_memory_limit;
+} stk_bench_python_options;
 
 /** The bytes of one row of a batch, as XXH3_64bits of all its fields in their order. */
 typedef struct stk_bench_hash {
@@ -94,6 +132,8 @@ typedef struct stk_bench_setting {
     const stk_loader_options *loader; /**< NULL: the defaults */
     const stk_bench_options *bench;   /**< NULL: the defaults */
     const stk_bench_step *step;       /**< NULL: simulated */
+    const stk_bench_feed *feed; /**< in place of data and loader; steps get no batch. NULL: none */
+    const stk_bench_python_options *python; /**< of stk_bench_exec(); NULL: none is needed */
     bool free_data;    /**< one batch is served again and again: what if data were free */
     bool log_summary;  /**< the log takes no events of samples and steps */
     const char *log;   /**< event log to append to */
@@ -192,6 +232,13 @@ STK_API stk_status stk_bench_run(stk_bench *bench, stk_bench_result *result, stk
 STK_API void stk_bench_cancel(stk_bench *bench);
 /** Free it and set *bench to NULL. Accepts NULL. */
 STK_API void stk_bench_destroy(stk_bench **bench);
+
+/**
+ * Become the interpreter that measures a setting with `python`: its package stoker, of this
+ * version, writes stk_bench_result and stk_figures to `fd`. The process has no threads and no
+ * context. Returns only where that fails. Errors: STK_ENOENT (no such interpreter), STK_ESYSTEM.
+ */
+STK_API stk_status stk_bench_exec(const stk_bench_setting *setting, int fd, stk_error *err);
 
 /* ---- Plans: many settings, and what came of them ----------------------------------------------
  */

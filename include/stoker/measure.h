@@ -52,6 +52,14 @@ STK_API stk_status stk_event_log_close(stk_event_log **log, stk_error *err);
 STK_API void stk_event_log_write(stk_event_log *log, const char *name, const char *first,
                                  uint64_t when_ns, uint64_t duration_ns, const char *more);
 
+/**
+ * Write "get-batch start" and "get-batch end" of a sample of `epoch` that was prepared elsewhere,
+ * by `worker` (-1: by the caller of the loader); they are thinned as the library's own. `log` may
+ * be NULL. Any thread.
+ */
+STK_API void stk_event_log_sample(stk_event_log *log, uint64_t epoch, uint64_t index,
+                                  int64_t worker, uint64_t start_ns, uint64_t end_ns);
+
 /** The shortest decimal that reads back as the same double, as Python and JSON write it ("0.1",
  * "5e-05", "2.0"; "null" for what JSON cannot say). Returns its length. */
 STK_API int stk_number_format(double value, char text[32]);

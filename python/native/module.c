@@ -139,6 +139,7 @@ static int fill(PyObject *module)
     return stk_py_add_errors(module) || stk_py_add_tensor(module) || stk_py_add_dataset(module) ||
                    stk_py_add_loader(module) || stk_py_add_array(module) ||
                    stk_py_add_shared(module) || stk_py_add_stack(module) ||
+                   stk_py_add_bench(module) ||
                    PyModule_AddStringConstant(module, "__version__", stk_version())
                ? -1
                : 0;

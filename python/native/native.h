@@ -26,6 +26,7 @@ int stk_py_add_errors(PyObject *module);
 int stk_py_add_tensor(PyObject *module);
 int stk_py_add_dataset(PyObject *module);
 int stk_py_add_loader(PyObject *module);
+int stk_py_add_bench(PyObject *module);
 int stk_py_add_array(PyObject *module);
 int stk_py_add_shared(PyObject *module);
 int stk_py_add_stack(PyObject *module);

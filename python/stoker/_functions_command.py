@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stoker import _native
-from stoker.__main__ import command
+from stoker.__main__ import command, environment
 
 # Of a line on standard error, behind what takes a progress bar away.
 _SAID = re.compile(rb"^(.*\x1b\[K)?stoker: (?:\x1b\[[0-9;]*m)?(error|warning)?(?:: )?(?:\x1b\[m)?(.*)$", re.DOTALL)
@@ -31,7 +31,7 @@ def _terminal() -> int | None:
     if stream is None or not own:
         return None
     try:
-        number = stream.fileno()
+        number = sys.stderr.fileno()
     except (OSError, ValueError):
         return None
     return number if os.isatty(number) else None
@@ -116,7 +116,7 @@ def _run(arguments: Sequence[str], given: bytes, said: _Said, terminal: int | No
     ours, theirs = os.pipe() if terminal is None else _open_terminal(terminal)
     try:
         process = subprocess.Popen(
-            [command(), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=theirs
+            [command(), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=theirs, env=environment()
         )
     except BaseException:
         os.close(ours)

@@ -8,7 +8,8 @@
 #include "base/base.h"
 #include "measure/measure.h"
 
-extern const stk_option_table stk__bench_option_table, stk__bench_source_option_table;
+extern const stk_option_table stk__bench_option_table, stk__bench_source_option_table,
+    stk__bench_python_option_table;
 
 static inline double stk__bench_over(double a, double b)
 {
@@ -37,12 +38,20 @@ stk_status stk__bench_step_failure(const stk__bench_step *step, stk_error *err);
 /* CPU time of all steps so far. */
 uint64_t stk__bench_step_cpu_ns(const stk__bench_step *step);
 
+/* ---- Processes (tree.c) --------------------------------------------------------------------- */
+
+/* This process and all below it: CPU time, with that of children which ended; */
+uint64_t stk__bench_tree_cpu_ns(void);
+/* anonymous and shared memory, in which pages of several count once. */
+uint64_t stk__bench_tree_bytes(void);
+
 /* ---- Memory (memory.c) ---------------------------------------------------------------------- */
 
 typedef struct stk__bench_memory stk__bench_memory;
 
-/* Begin to sample the memory of this process from a thread of its own. NULL when that cannot be. */
-stk__bench_memory *stk__bench_memory_start(stk_context *ctx);
+/* Begin to sample the memory of this process, or (tree) of all below it, too, from a thread of its
+ * own. NULL when that cannot be. */
+stk__bench_memory *stk__bench_memory_start(stk_context *ctx, bool tree);
 /* What the bench itself has taken since, and the epoch that runs. */
 void stk__bench_memory_note(stk__bench_memory *memory, uint64_t own_bytes, uint64_t epoch);
 /* Stop; the most held beyond the start, and the slope over the epochs. */
@@ -77,9 +86,9 @@ typedef struct stk__bench_ledger {
     } all;
 } stk__bench_ledger;
 
-/* An epoch begins, or ends with the event "ledger". */
-void stk__bench_ledger_epoch(stk__bench_ledger *ledger, stk_event_log *log,
-                             const stk_loader *loader, bool start, uint64_t epoch, uint64_t now_ns);
+/* An epoch begins, or ends with the event "ledger". `waits` are all until now. */
+void stk__bench_ledger_epoch(stk__bench_ledger *ledger, stk_event_log *log, const stk_waits *waits,
+                             bool start, uint64_t epoch, uint64_t now_ns);
 /* The "ledger" of all its epochs. */
 void stk__bench_ledger_end(const stk__bench_ledger *ledger, stk_event_log *log);
 

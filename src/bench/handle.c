@@ -17,13 +17,31 @@ void stk__bench_publish(stk_bench *bench, stk_loader *loader)
         stk_loader_cancel(loader);
 }
 
+static stk_status check_feed(const stk_bench *bench, stk_error *err)
+{
+    const stk_bench_setting *s = &bench->setting;
+
+    if (!s->feed)
+        return STK_OK;
+    if (!(s->feed->open && s->feed->begin && s->feed->next && s->feed->look))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "the feed lacks a function; set all of stk_bench_feed");
+    if (s->step && s->step->run_alone)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "beside a feed a step runs on what it gave: leave run_alone out");
+    if (bench->options.ranks > 1 || s->hash || bench->options.trace)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "ranks, hashes and traces are of the library's own loaders");
+    return STK_OK;
+}
+
 static stk_status check(const stk_bench *bench, stk_error *err)
 {
     const stk_bench_setting *s = &bench->setting;
     const stk_loader_options *loader = &bench->loader_options;
     const stk_bench_options *options = &bench->options;
 
-    if (!s->data && !(s->dataset && *s->dataset))
+    if (!s->feed && !s->data && !(s->dataset && *s->dataset))
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "no dataset: give a spec ('digits:' needs no files) or one that is open");
     if (options->ranks > 1 && (loader->world_size > 1 || loader->rank > 0))
@@ -46,7 +64,7 @@ static stk_status check(const stk_bench *bench, stk_error *err)
     if (s->step && !s->step->run)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "the step has no function 'run'; set stk_bench_step.run");
-    return STK_OK;
+    return check_feed(bench, err);
 }
 
 static stk_status take_setting(stk_bench *bench, const stk_bench_setting *theirs, stk_error *err)
@@ -66,6 +84,11 @@ static stk_status take_setting(stk_bench *bench, const stk_bench_setting *theirs
         STK_TRY(stk__sized_read(&bench->step, sizeof bench->step, s->step, "stk_bench_step",
                                 STK_STAGE_OPTIONS, err));
         s->step = &bench->step;
+    }
+    if (s->feed) {
+        STK_TRY(stk__sized_read(&bench->feed, sizeof bench->feed, s->feed, "stk_bench_feed",
+                                STK_STAGE_OPTIONS, err));
+        s->feed = &bench->feed;
     }
     s->repeat = STK_MAX(s->repeat, 1);
     s->number = STK_MAX(s->number, 1);

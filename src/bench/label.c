@@ -48,7 +48,7 @@ static void tell_apart(const stk_config *config, const char *key, const char *te
 /* Table `i` of a plan, in the order of labels; NULL past the last. */
 static const stk_option_table *table_at(size_t i)
 {
-    static const char *const names[] = {"source", "loader", "bench", "context",
+    static const char *const names[] = {"source", "python", "loader", "bench", "context",
                                         /* Sections of a training, where it is what is measured. */
                                         "recipe.data", "recipe.trainer", "recipe.model",
                                         "recipe.optimizer", "recipe.lr_scheduler", "recipe.module",
@@ -169,6 +169,7 @@ static void put_options(const stk_bench_plan *plan, const stk__bench_planned *se
                         stk__text *json, stk__text *python)
 {
     const stk_option_table *bench = &stk__bench_option_table,
+                           *python_options = &stk__bench_python_option_table,
                            *loader = stk_option_table_find("loader");
 
     stk__text_add(json, "{\"dataset\": ");
@@ -176,6 +177,10 @@ static void put_options(const stk_bench_plan *plan, const stk__bench_planned *se
     for (size_t i = 0; i < bench->count; i++) {
         stk__text_add(json, ", \"%s\": ", bench->options[i].name);
         stk__option_add_json(json, &bench->options[i], &setting->bench);
+    }
+    for (size_t i = 0; setting->setting.python && i < python_options->count; i++) {
+        stk__text_add(json, ", \"%s\": ", python_options->options[i].name);
+        stk__option_add_json(json, &python_options->options[i], &setting->python);
     }
     stk__text_add(python, "{");
     for (size_t i = 0; i < loader->count; i++) {

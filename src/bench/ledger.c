@@ -30,26 +30,25 @@ static void add_waits(stk_waits *to, const stk_waits *more)
         to->parts_ns[i] += more->parts_ns[i];
 }
 
-void stk__bench_ledger_epoch(stk__bench_ledger *ledger, stk_event_log *log,
-                             const stk_loader *loader, bool start, uint64_t epoch, uint64_t now_ns)
+void stk__bench_ledger_epoch(stk__bench_ledger *ledger, stk_event_log *log, const stk_waits *waits,
+                             bool start, uint64_t epoch, uint64_t now_ns)
 {
-    stk_loader_stats stats = {.struct_size = sizeof stats};
+    stk_waits waited = *waits;
     char first[48];
 
-    stk_loader_get_stats(loader, &stats);
     if (start) {
         ledger->begin_ns = now_ns;
         ledger->step_ns = 0;
-        ledger->waits = stats.waits;
+        ledger->waits = *waits;
         return;
     }
-    stk__waits_subtract(&stats.waits, &ledger->waits);
+    stk__waits_subtract(&waited, &ledger->waits);
     const uint64_t wall_ns = now_ns - ledger->begin_ns;
     snprintf(first, sizeof first, "\"epoch\": %" PRIu64, epoch);
-    write_ledger(log, first, now_ns, wall_ns, ledger->step_ns, &stats.waits);
+    write_ledger(log, first, now_ns, wall_ns, ledger->step_ns, &waited);
     ledger->all.wall_ns += wall_ns;
     ledger->all.step_ns += ledger->step_ns;
-    add_waits(&ledger->all.waits, &stats.waits);
+    add_waits(&ledger->all.waits, &waited);
 }
 
 void stk__bench_ledger_end(const stk__bench_ledger *ledger, stk_event_log *log)

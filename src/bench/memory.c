@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of this process while a loader is at work. */
+/* The memory of this process, and of its workers, while a loader is at work. */
 #include "bench/bench.h"
 
 #include <sys/mman.h>
@@ -7,6 +7,8 @@
 #include "measure/measure.h"
 
 #define PERIOD_NS   UINT64_C(20000000)
+#define TREE_NS     UINT64_C(500000000) /* the kernel counts the pages of a process one by one */
+#define TREE_GROWN  (UINT64_C(32) << 20)
 #define EPOCHS_SEEN 4096
 #define ROOM_MOST                                                                                  \
     (UINT64_C(1) << 27) /* values to reserve: address space only, until they are used */
@@ -14,6 +16,7 @@
 
 struct stk__bench_memory {
     stk__thread thread;
+    bool tree;
     uint64_t start, peak;
     atomic_uint_fast64_t own_bytes, epoch;
     pthread_mutex_t lock; /* guards `stop` */
@@ -26,10 +29,15 @@ struct stk__bench_memory {
 
 static const stk__system here = {.root = ""};
 
+static uint64_t held(const stk__bench_memory *memory)
+{
+    return memory->tree ? stk__bench_tree_bytes() : stk__system_process_bytes(&here);
+}
+
 static void sample(stk__bench_memory *memory)
 {
     uint64_t own = atomic_load(&memory->own_bytes), epoch = atomic_load(&memory->epoch);
-    uint64_t now = stk__system_process_bytes(&here);
+    uint64_t now = held(memory);
 
     now = now > own ? now - own : 0;
     if (now > memory->peak)
@@ -48,7 +56,7 @@ static void sampler(void *argument)
     bool stop = false;
 
     while (!stop) {
-        uint64_t until = stk__now_ns() + PERIOD_NS;
+        uint64_t until = stk__now_ns() + (memory->tree ? TREE_NS : PERIOD_NS);
         sample(memory);
         pthread_mutex_lock(&memory->lock);
         while (!memory->stop && stk__cond_wait_until(&memory->wake, &memory->lock, until))
@@ -65,7 +73,7 @@ static void release(stk__bench_memory *memory)
     munmap(memory, sizeof *memory);
 }
 
-stk__bench_memory *stk__bench_memory_start(stk_context *ctx)
+stk__bench_memory *stk__bench_memory_start(stk_context *ctx, bool tree)
 {
     /* Past the context, whose memory is what is looked at. */
     stk__bench_memory *memory =
@@ -78,7 +86,8 @@ stk__bench_memory *stk__bench_memory_start(stk_context *ctx)
     memset(memory->bytes, 1, sizeof memory->bytes);
     pthread_mutex_init(&memory->lock, NULL);
     stk__cond_init(&memory->wake);
-    memory->start = memory->peak = stk__system_process_bytes(&here);
+    memory->tree = tree;
+    memory->start = memory->peak = held(memory);
     if (stk__thread_start(ctx, &memory->thread, "stk-memory", sampler, memory, NULL) != STK_OK) {
         release(memory);
         return NULL;
@@ -108,6 +117,9 @@ void stk__bench_memory_stop(stk__bench_memory *memory, uint64_t *peak, double *s
     sample(memory);
     *peak = memory->peak - memory->start;
     *slope = stk__memory_slope(memory->epochs, memory->bytes, memory->seen);
+    /* Pages that processes shared become their own one after the other. */
+    if (memory->tree && *slope * (double)memory->seen < (double)TREE_GROWN)
+        *slope = 0;
     release(memory);
 }
 

@@ -79,6 +79,7 @@ static stk_status make_setting(const stk_bench_plan *plan, uint64_t which,
                                      .which = which};
     if (how->adjust)
         STK_TRY(how->adjust(how->user, &s->setting, &s->loader, &s->bench, err));
+    STK_TRY(stk__bench_take_python(plan, s, err));
     if (s->bench.published)
         apply_published(plan, s);
     STK_TRY(stk__bench_take_knobs(plan, s, err));
@@ -114,6 +115,7 @@ static stk_status add_ceilings(stk_bench_plan *plan, stk_error *err)
         s->setting.rung = 0;
         s->setting.loader = &s->loader;
         s->setting.bench = &s->bench;
+        s->setting.python = s->setting.python ? &s->python : NULL;
         snprintf(s->label, sizeof s->label, "ceiling: data free (batch_size %" PRIu64 ")",
                  s->loader.batch_size);
         STK_TRY(stk__bench_take_knobs(plan, s, err));

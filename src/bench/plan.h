@@ -20,6 +20,7 @@ typedef struct stk__bench_planned {
     stk_bench_setting setting;
     stk_bench_options bench;
     stk_loader_options loader;
+    stk_bench_python_options python;
     char label[STK_BENCH_LABEL], measure[STK_BENCH_LABEL];
     char *options_json, *about;
     stk__bench_knob *knobs; /* plan->num_knobs */
@@ -53,6 +54,13 @@ stk_status stk__bench_describe(const stk_bench_plan *plan, stk__bench_planned *s
                                stk_error *err);
 /* Whether the configuration says something of an option. */
 bool stk__bench_given(const stk_bench_plan *plan, const stk_option_table *table, const char *name);
+
+/* ---- Python (python.c) ---------------------------------------------------------------------- */
+
+/* Whether an interpreter is to measure a setting; what has no effect there, or elsewhere, is
+ * refused. */
+stk_status stk__bench_take_python(const stk_bench_plan *plan, stk__bench_planned *s,
+                                  stk_error *err);
 
 /* ---- Rows (rows.c) -------------------------------------------------------------------------- */
 

@@ -83,6 +83,8 @@ static stk_status open_trace(stk__bench_run *run)
 
 static stk_status open_data(stk__bench_run *run)
 {
+    if (run->feed)
+        return run->feed->open(run->feed->user, &run->result->error);
     run->dataset = run->setting->data;
     if (run->dataset)
         return STK_OK;
@@ -130,7 +132,7 @@ static stk_status set_up(stk__bench_run *run)
 {
     stk_context *ctx = run->bench->ctx;
     stk_error *err = &run->result->error;
-    const char *spec = run->setting->dataset;
+    const char *spec = run->feed ? NULL : run->setting->dataset;
 
     STK_TRY(stk__context_check(ctx, err));
     run->cores.struct_size = sizeof run->cores;
@@ -151,8 +153,10 @@ static stk_status set_up(stk__bench_run *run)
     STK_TRY(open_trace(run));
     STK_TRY(open_data(run));
     meet(run, 2);
-    run->memory = stk__bench_memory_start(ctx);
+    run->memory = stk__bench_memory_start(ctx, run->feed != NULL);
     run->asked_ns = stk__now_ns();
+    if (run->feed)
+        return STK_OK;
     STK_TRY(stk_loader_create(run->dataset, &run->loader_options, &run->loader, err));
     stk__bench_publish(run->bench, run->loader);
     return STK_OK;
@@ -160,28 +164,79 @@ static stk_status set_up(stk__bench_run *run)
 
 /* ---- The loop ------------------------------------------------------------------------------- */
 
-/* The next batch, or STK_EOS at the end of an epoch. A ceiling's is the one that is kept. */
+static stk_status take_fed(stk__bench_run *run)
+{
+    const stk_bench_feed *feed = run->feed;
+    stk_error *err = &run->result->error;
+    const uint64_t start = stk__now_ns();
+
+    if (!run->feeding)
+        STK_TRY(feed->begin(feed->user, run->epoch, err));
+    run->fed = run->feeding ? run->fed : 0;
+    run->feeding = true;
+    stk_status status = feed->next(feed->user, &run->count, err);
+    run->feeding = status != STK_EOS;
+    if (status != STK_OK)
+        return status;
+    run->fed++;
+    run->delivered += run->count;
+    run->fed_waits.batches++;
+    run->fed_waits.total_ns += stk__now_ns() - start;
+    return STK_OK;
+}
+
+/* The next batch, or STK_EOS at the end of an epoch. A ceiling's is the one that is kept. Those of
+ * a feed are NULL. */
 static stk_status take(stk__bench_run *run, stk_batch **batch)
 {
-    if (run->kept) {
-        *batch = run->kept;
+    *batch = run->kept;
+    if (run->keeps)
         return STK_OK;
-    }
+    if (run->feed)
+        return take_fed(run);
     stk_status status = stk_loader_next(run->loader, -1, batch, &run->result->error);
-    if (status == STK_OK)
-        run->delivered += stk_batch_count(*batch);
+    if (status == STK_OK) {
+        run->count = stk_batch_count(*batch);
+        run->delivered += run->count;
+    }
     return status;
+}
+
+/* Batches of an epoch; 0: not known. */
+static uint64_t steps_of(const stk__bench_run *run)
+{
+    stk_bench_feed_stats fed = {.struct_size = sizeof fed};
+
+    if (!run->feed)
+        return stk_loader_steps(run->loader);
+    run->feed->look(run->feed->user, &fed);
+    return fed.steps;
+}
+
+/* Whether the batch that was taken is the last of its epoch. */
+static bool is_last(const stk__bench_run *run, const stk_batch *batch)
+{
+    return (run->feed ? run->fed : stk_batch_step(batch) + 1) == steps_of(run);
+}
+
+/* Throw away what is left of an epoch: the next batch is the first of `run->epoch`. */
+static stk_status restart(stk__bench_run *run)
+{
+    run->resets++;
+    run->feeding = false;
+    return run->feed ? STK_OK : stk_loader_set_epoch(run->loader, run->epoch, &run->result->error);
 }
 
 static void give_back(stk__bench_run *run, stk_batch **batch)
 {
-    if (*batch != run->kept)
+    if (!run->keeps)
         stk_batch_release(batch);
     *batch = NULL;
 }
 
 static void log_epoch(stk__bench_run *run, bool start)
 {
+    stk_loader_stats stats = {.struct_size = sizeof stats, .waits = run->fed_waits};
     char text[48];
 
     if (!run->log)
@@ -193,7 +248,9 @@ static void log_epoch(stk__bench_run *run, bool start)
     if (start)
         run->epoch_ns = now;
     if (run->loader)
-        stk__bench_ledger_epoch(&run->ledger, run->log, run->loader, start, run->epoch, now);
+        stk_loader_get_stats(run->loader, &stats);
+    if (run->loader || run->feed)
+        stk__bench_ledger_epoch(&run->ledger, run->log, &stats.waits, start, run->epoch, now);
 }
 
 static void log_training(stk__bench_run *run, const char *name, uint64_t when_ns,
@@ -236,7 +293,7 @@ static bool enough(stk__bench_run *run)
     double share = 0;
     bool done = cancelled(run) || (options->max_seconds > 0 && time >= options->max_seconds);
 
-    if (options->num_epochs == 0 || run->kept) {
+    if (options->num_epochs == 0 || run->keeps) {
         double by_time = stk__bench_over(time, options->min_seconds),
                by_steps = stk__bench_over((double)run->steps, (double)options->min_batches);
         if (options->min_seconds <= 0)
@@ -244,8 +301,7 @@ static bool enough(stk__bench_run *run)
         share = by_time < by_steps ? by_time : by_steps;
         done |= time >= options->min_seconds && run->steps >= options->min_batches;
     } else {
-        double of = options->num_batches ? (double)options->num_batches
-                                         : (double)stk_loader_steps(run->loader);
+        double of = options->num_batches ? (double)options->num_batches : (double)steps_of(run);
         share = stk__bench_over((double)run->epoch + stk__bench_over((double)run->batch, of),
                                 (double)options->num_epochs);
     }
@@ -267,7 +323,7 @@ static void measured_step(stk__bench_run *run, const stk_batch *batch, uint64_t 
             run->turns += wait;
             run->num_turns++;
         }
-        run->samples += stk_batch_count(batch);
+        run->samples += run->count;
     }
     run->new_epoch = false;
     log_training(run, "training start", start, STK_NO_DURATION);
@@ -275,7 +331,7 @@ static void measured_step(stk__bench_run *run, const stk_batch *batch, uint64_t 
     run->end_ns = stk__now_ns();
     log_training(run, "training end", run->end_ns, run->end_ns - start);
     run->ledger.step_ns += run->end_ns - start;
-    if (!run->kept)
+    if (!run->keeps && !run->feed)
         stk__event_trace_step(run->trace, stk_batch_epoch(batch), stk_batch_step(batch), start,
                               run->end_ns);
     if (counted) {
@@ -292,7 +348,7 @@ static stk_status run_epoch(stk__bench_run *run)
 {
     for (run->batch = 0;; run->batch++) {
         stk_batch *batch;
-        if (run->options->num_batches && !run->kept && run->batch == run->options->num_batches)
+        if (run->options->num_batches && !run->keeps && run->batch == run->options->num_batches)
             return STK_EOS;
         stk_status status = take(run, &batch);
         if (status != STK_OK)
@@ -314,10 +370,7 @@ static stk_status next_epoch(stk__bench_run *run)
     run->epoch++;
     run->result->epochs++;
     run->new_epoch = true;
-    if (!run->options->num_batches || run->kept)
-        return STK_OK;
-    run->resets++;
-    return stk_loader_set_epoch(run->loader, run->epoch, &run->result->error);
+    return !run->options->num_batches || run->keeps ? STK_OK : restart(run);
 }
 
 static stk_status train(stk__bench_run *run)
@@ -369,16 +422,15 @@ static stk_status warm_up(stk__bench_run *run)
             run->figures->first_wait = stk__seconds(stk__now_ns() - run->asked_ns);
         if (!anew)
             stk__bench_step_run(run->step, batch);
-        last = !anew && stk_batch_step(batch) + 1 == stk_loader_steps(run->loader);
+        last = !anew && is_last(run, batch);
         give_back(run, &batch);
     }
     if (!anew || run->options->warmup == 0)
         return STK_OK;
     run->epoch = 0;
-    run->resets++;
     run->figures->first_wait = 0;
     run->asked_ns = stk__now_ns();
-    return stk_loader_set_epoch(run->loader, 0, &run->result->error);
+    return restart(run);
 }
 
 /* One batch is kept; from here on there is no loader. */
@@ -390,6 +442,7 @@ static stk_status keep_one(stk__bench_run *run)
     if (status != STK_OK)
         return status;
     run->kept = batch;
+    run->keeps = true;
     stk__bench_publish(run->bench, NULL);
     stk_loader_destroy(&run->loader);
     return STK_OK;
@@ -462,7 +515,7 @@ static void conclude(stk__bench_run *run)
     stk_bench_result *result = run->result;
     stk_figures *f = run->figures;
 
-    if (run->loader || run->kept)
+    if (run->loader || run->feed || run->keeps)
         stk__bench_window_figures(run);
     end_loader(run);
     stk__bench_memory_stop(run->memory, &f->peak_bytes, &f->leak_bytes_per_epoch);
@@ -487,6 +540,7 @@ stk_status stk_bench_run(stk_bench *bench, stk_bench_result *out, stk_figures *f
     stk__bench_run run = {.bench = bench,
                           .setting = &bench->setting,
                           .options = &bench->options,
+                          .feed = bench->setting.feed,
                           .loader_options = bench->loader_options,
                           .result = &result,
                           .figures = &f,

@@ -12,6 +12,7 @@ struct stk_bench {
     stk_bench_options options;
     stk_loader_options loader_options;
     stk_bench_step step;
+    stk_bench_feed feed;
     atomic_bool cancelled;
     _Atomic(stk_loader *) loader; /* that a cancel is to reach; NULL: none */
     atomic_int cancelling;        /* calls of stk_bench_cancel() at work */
@@ -31,7 +32,13 @@ typedef struct stk__bench_run {
     stk_dataset *opened; /* by the run; NULL: `dataset` is the caller's */
     stk_dataset *dataset;
     stk_loader *loader;
-    stk_batch *kept; /* of a ceiling */
+    const stk_bench_feed *feed; /* in place of data and loader; NULL: none */
+    bool feeding;               /* its epoch has begun */
+    uint64_t fed;               /* batches of it */
+    stk_waits fed_waits;
+    bool keeps;      /* a ceiling: the one batch that is had again and again, */
+    stk_batch *kept; /* where it is of a loader */
+    uint64_t count;  /* samples of the batch that was taken last */
     stk__bench_step *step;
     stk__bench_memory *memory;
     stk__bench_ledger ledger;
@@ -61,6 +68,7 @@ typedef struct stk__bench_run {
     stk__usage usage;
     stk__counts counts;
     stk_loader_stats stats;
+    stk_bench_feed_stats feed_stats;
 } stk__bench_run;
 
 /* The loader that a cancel is to reach; NULL: none. When this returns no cancel is in the one

@@ -101,10 +101,13 @@ static void run_own(stk__bench_step *step, const stk_batch *batch)
 {
     uint64_t before = stk__thread_cpu_ns();
 
-    stk_error_init(&step->error);
-    if (step->failure == STK_OK)
-        step->failure = batch ? step->own->run(step->own->user, batch, &step->error)
-                              : step->own->run_alone(step->own->user, &step->error);
+    /* The first failure is what is told. */
+    if (step->failure == STK_OK) {
+        stk_error_init(&step->error);
+        step->failure = batch || !step->own->run_alone
+                            ? step->own->run(step->own->user, batch, &step->error)
+                            : step->own->run_alone(step->own->user, &step->error);
+    }
     atomic_fetch_add_explicit(&step->cpu_ns, (stk__thread_cpu_ns() - before) * step->threads,
                               memory_order_relaxed);
 }

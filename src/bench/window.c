@@ -11,6 +11,14 @@
 
 #define DISCARD_SPARE 2 /* batches in work beyond the ring, at most */
 
+/* What a feed has done until now, and all processes. */
+static void look(const stk__bench_run *run, stk__usage *usage, stk_bench_feed_stats *stats)
+{
+    *stats = (stk_bench_feed_stats){.struct_size = sizeof *stats};
+    run->feed->look(run->feed->user, stats);
+    usage->cpu_ns = stk__bench_tree_cpu_ns();
+}
+
 void stk__bench_window_begin(stk__bench_run *run, uint64_t now)
 {
     stk_memory_stats memory = {.struct_size = sizeof memory};
@@ -18,7 +26,6 @@ void stk__bench_window_begin(stk__bench_run *run, uint64_t now)
     run->in_window = true;
     run->window_ns = now;
     stk__usage_get(&run->usage);
-    run->cpu_ns = stk__process_cpu_ns();
     run->step_cpu_ns = stk__bench_step_cpu_ns(run->step);
     stk_context_memory(run->bench->ctx, &memory);
     run->allocations = memory.allocations;
@@ -26,6 +33,9 @@ void stk__bench_window_begin(stk__bench_run *run, uint64_t now)
     stk__counter_get(run->counter, &run->counts);
     if (run->loader)
         stk_loader_get_stats(run->loader, &run->stats);
+    if (run->feed)
+        look(run, &run->usage, &run->feed_stats);
+    run->cpu_ns = run->usage.cpu_ns;
 }
 
 /* Whether pictures are handed over as they are stored. */
@@ -68,6 +78,19 @@ static void loader_figures(stk__bench_run *run, stk_figures *f)
         (now.depth + DISCARD_SPARE) * run->loader_options.batch_size * (run->resets + 1);
 }
 
+/* Its workers are not asked what they wait for. */
+static void feed_figures(stk__bench_run *run, const stk_bench_feed_stats *now, stk_figures *f)
+{
+    const double all = (double)now->num_workers * stk__seconds(run->end_ns - run->window_ns);
+
+    f->num_workers = now->num_workers;
+    f->prefetch = now->prefetch;
+    f->pin_memory = now->pin_memory;
+    f->persistent_workers = now->persistent_workers;
+    f->prepare_busy = now->busy - run->feed_stats.busy;
+    f->prepare_wait_out = all > f->prepare_busy ? all - f->prepare_busy : 0;
+}
+
 static void time_figures(stk__bench_run *run, stk_figures *f)
 {
     const double alone = stk__bench_step_alone(run->step);
@@ -104,9 +127,12 @@ void stk__bench_window_figures(stk__bench_run *run)
 {
     stk_figures *f = run->figures;
     stk_memory_stats memory = {.struct_size = sizeof memory};
+    stk_bench_feed_stats fed;
     stk__usage now;
 
     stk__usage_get(&now);
+    if (run->feed)
+        look(run, &now, &fed);
     stk_context_memory(run->bench->ctx, &memory);
     f->batch_size = run->loader_options.batch_size;
     f->usable_cores = run->cores.usable;
@@ -118,6 +144,8 @@ void stk__bench_window_figures(stk__bench_run *run)
     run->result->stoker_peak_bytes = memory.peak_bytes;
     if (run->loader)
         loader_figures(run, f);
+    if (run->feed && !run->keeps)
+        feed_figures(run, &fed, f);
     if (!run->in_window)
         return;
     time_figures(run, f);
@@ -132,8 +160,10 @@ void stk__bench_window_check(stk__bench_run *run)
     stk__counts counts;
 
     stk__counter_get(run->counter, &counts);
-    result->events = counts.samples;
+    result->events = run->feed ? run->delivered : counts.samples;
     result->delivered = run->delivered;
+    if (run->feed)
+        return;
     uint64_t tried = run->delivered + result->bad_samples;
     result->check_failed =
         result->status == STK_OK && !run->setting->free_data &&

@@ -200,6 +200,21 @@ static void on_event(void *user, const stk__event *event)
         write_other(user, event);
 }
 
+void stk_event_log_sample(stk_event_log *log, uint64_t epoch, uint64_t index, int64_t worker,
+                          uint64_t start_ns, uint64_t end_ns)
+{
+    const stk__event event = {.kind = STK__EVENT_SAMPLE,
+                              .worker = worker < 0 ? UINT32_MAX : (uint32_t)worker,
+                              .start_ns = start_ns,
+                              .end_ns = end_ns,
+                              .epoch = epoch,
+                              .index = index,
+                              .count = 1};
+
+    if (log && !stk__context_forked(log->ctx))
+        write_samples(log, &event);
+}
+
 /* How loaded the machine is, while a run goes on. */
 static void write_system(void *user)
 {

@@ -331,6 +331,42 @@ static void refused(planned *p, const char *key, const char *text, const char *w
     assert_non_null(strstr(err.text, words));
 }
 
+/* A dataset of Python is an interpreter's to measure, with the options that it has. */
+static void test_of_python(void **state)
+{
+    planned p = plan_of("dataset: 'python:mine:Data'\n"
+                        "python: {loader: [stoker, torch], dataset_args: '[1]'}\n"
+                        "loader: {num_workers: 2}\nbench: {ceiling: true}\n",
+                        NULL);
+    stk_bench_setting s = setting_of(&p, 1);
+    stk_error err;
+
+    (void)state;
+    assert_int_equal(stk_bench_plan_count(p.plan), 3);
+    assert_string_equal(s.label, "loader=torch");
+    assert_true(s.python && s.python->loader == 1 && s.python->in_order);
+    assert_string_equal(s.python->python, "python3");
+    assert_non_null(strstr(s.options_json, "\"loader\": \"torch\", \"dataset_args\": \"[1]\""));
+    s = setting_of(&p, 2);
+    assert_true(s.free_data && s.python && s.python->loader == 0);
+    refused(&p, "loader.io_depth", "4", "loader.io_depth: it has no effect on a dataset of Python");
+    plan_end(&p);
+    p = plan_of("dataset: 'digits:'\n", NULL);
+    s = setting_of(&p, 0);
+    assert_null(s.python);
+    assert_int_equal(stk_bench_exec(&s, 1, &err), STK_EINVAL);
+    assert_null(strstr(s.options_json, "dataset_args"));
+    refused(&p, "python.loader", "torch",
+            "python.loader: it has no effect on a dataset of the library");
+    plan_end(&p);
+    p = plan_of("dataset: 'digits:'\nbench: {step: 'python:mine:step'}\nloader: {io_depth: 4}\n",
+                NULL);
+    s = setting_of(&p, 0);
+    assert_true(s.python && s.bench->spin && s.bench->train_step_time == 0);
+    refused(&p, "bench.spin", "true", "bench.spin: it has no effect on a real step");
+    plan_end(&p);
+}
+
 static void test_words(void **state)
 {
     planned p = plan_of("dataset: 'digits:'\n", NULL);
@@ -501,6 +537,7 @@ int main(void)
         cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_auto),
         cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_of_python),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_trainings),
         cmocka_unit_test(test_trainings_are_quoted),

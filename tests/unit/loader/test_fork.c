@@ -109,6 +109,7 @@ static void call_stores(world *w)
     REFUSED(stk_conversion_run, w->conversion, NULL, NULL, NULL, NULL);
     REFUSED(stk_event_log_open, w->ctx, w->path, &log, NULL);
     RETURNS(stk_event_log_write, true, w->log, "x", NULL, 0, STK_NO_DURATION, NULL);
+    RETURNS(stk_event_log_sample, true, w->log, 0, 0, 0, 1, 2);
     const stk_figures figures = {.struct_size = sizeof figures, .steps = 1};
     RETURNS(stk__event_log_verdict, true, w->log, &figures);
     REFUSED(stk__event_trace_open, w->ctx, w->path, 1, &trace, NULL);

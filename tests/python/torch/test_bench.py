@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker bench of datasets and steps of Python: what is measured, what is logged, what is refused."""
+import collections
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+from pathlib import Path
+
+import stoker
+
+BUILD = Path(stoker.__file__).parents[2]
+COMMAND = BUILD / "stoker"
+
+MODULE = textwrap.dedent("""
+    import os, time, torch
+
+    class Squares(torch.utils.data.Dataset):
+        def __init__(self, n=64, sleep=0.0, bad=-1):
+            self.n, self.sleep, self.bad = n, sleep, bad
+        def __len__(self):
+            return self.n
+        def __getitem__(self, index):
+            time.sleep(self.sleep)
+            if index == self.bad:
+                raise ValueError(f"sample {index} is bad")
+            return torch.full((3, 4), float(index * index)), index
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return (torch.tensor([i]) for i in range(40))
+
+    def step(batch):
+        images, labels = batch
+        with open(os.environ["STEPS"], "a") as file:
+            file.write(f"{tuple(images.shape)} {labels.dtype}\\n")
+""")
+
+
+class Bench(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        (self.folder / "mine.py").write_text(MODULE)
+        self.environment = os.environ | {"PYTHONPATH": f"{BUILD / 'python'}:{self.folder}", "STEPS": str(self.folder / "steps")}
+
+    def arguments(self, dataset, *more):
+        return [COMMAND, "bench", "--dataset", dataset, "--python", sys.executable, *map(str, more)]
+
+    def bench(self, dataset, *more, log="none"):
+        return subprocess.run(self.arguments(dataset, "--log", log, *more), capture_output=True, text=True, timeout=200,
+                              cwd=self.folder, env=self.environment)
+
+    def rows(self, dataset, *more):
+        done = self.bench(dataset, "--format", "json", *more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["settings"]
+
+    def test_both_loaders_in_one_table(self):
+        rows = self.rows("python:mine:Squares", "--dataset-args", '{"n": 100, "sleep": 0.001}', "--loader", "stoker,torch",
+                         "--num-workers", "0,2", "--batch-size", 8, "--num-epochs", 2, "--train-step-time", 0)
+        self.assertEqual([row["label"] for row in rows],
+                         [f"loader={loader} num_workers={n}" for loader in ("stoker", "torch") for n in (0, 2)])
+        for row in rows:
+            # 13 batches an epoch, of which the last has 4 samples; the window begins behind the first.
+            self.assertEqual((row["steps"], row["samples"]), (25, 192), row["label"])
+            self.assertEqual(row["options"]["dataset_args"], '{"n": 100, "sleep": 0.001}')
+            # A sample sleeps 1 ms.
+            self.assertLess(row["samples_per_s"], 1000 * max(1, row["options"]["num_workers"]))
+            self.assertGreater(row["prepare_seconds"], 0.1)
+
+    def test_every_event_of_all_processes(self):
+        for loader, context in ("torch", "forkserver"), ("stoker", "fork"):
+            log = self.folder / f"{loader}-{context}.log"
+            done = self.bench("python:mine:Squares", "--dataset-args", "[1000]", "--loader", loader, "--published",
+                              "--num-workers", 2, "--multiprocessing-context", context, "--train-step-time", 0.02, log=str(log))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            events = [json.loads(line) for line in log.read_text().splitlines()]
+            counts = collections.Counter(event["event"] for event in events)
+            self.assertEqual((counts["run start"], counts["epoch end"], counts["training end"]), (1, 2, 6))
+            starts = [event for event in events if event["event"] == "get-batch start"]
+            ends = [event for event in events if event["event"] == "get-batch end"]
+            self.assertEqual(len(starts), len(ends))
+            if loader == "torch":  # batch_size x (epochs x batches + 1 + (epochs + 1) x workers x prefetch_factor)
+                self.assertEqual(len(starts), 16 * (2 * 3 + 1 + 3 * 2 * 2))
+            self.assertGreaterEqual(len(starts), 16 * (2 * 3 + 1))
+            self.assertEqual(list(ends[0])[:5], ["event", "time", "idx", "pid", "duration"])
+            loop = next(event["pid"] for event in events if event["event"] == "run start")
+            self.assertNotIn(loop, {event["pid"] for event in starts})
+            self.assertEqual({event["worker"] for event in starts}, {0, 1})
+            self.assertEqual({event["idx"] for event in starts if event["epoch"] == 1} & set(range(48)), set(range(48)))
+
+    def test_a_dataset_without_length(self):
+        row, = self.rows("python:mine:Stream", "--loader", "torch", "--num-workers", 2, "--batch-size", 8, "--num-epochs", 2,
+                         "--train-step-time", 0)
+        # Each of the two workers has all 40.
+        self.assertEqual((row["steps"], row["samples"]), (19, 152))
+
+    def test_a_step_of_ones_own(self):
+        row, = self.rows("python:mine:Squares", "--dataset-args", '{"n": 20}', "--loader", "torch", "--num-workers", 1,
+                         "--batch-size", 8, "--num-epochs", 1, "--step", "python:mine:step")
+        self.assertEqual(row["steps"], 2)
+        steps = (self.folder / "steps").read_text().splitlines()
+        self.assertEqual(steps, 2 * ["(8, 3, 4) torch.int64"] + ["(4, 3, 4) torch.int64"])
+
+    def test_a_step_beside_the_librarys_loader(self):
+        row, = self.rows("digits:", "--num-workers", 1, "--batch-size", 512, "--num-epochs", 1, "--step", "python:mine:step")
+        steps = (self.folder / "steps").read_text().splitlines()
+        self.assertEqual(steps, (60000 // 512) * ["(512, 28, 28, 1) torch.int64"] + ["(96, 28, 28, 1) torch.int64"])
+        self.assertEqual(row["samples"], 60000 - 512)
+
+    def test_a_ceiling(self):
+        rows = self.rows("python:mine:Squares", "--loader", "torch", "--num-workers", 0, "--ceiling", "--min-seconds", 0.1,
+                         "--dataset-args", '{"sleep": 0.005}', "--batch-size", 8, "--min-batches", 10, "--train-step-time", 0.01)
+        self.assertGreater(rows[1]["samples_per_s"], 2 * rows[0]["samples_per_s"])
+
+    def test_what_a_dataset_raises(self):
+        for workers in 0, 1:
+            done = self.bench("python:mine:Squares", "--dataset-args", '{"bad": 13}', "--loader", "torch", "--num-workers", workers,
+                              "--batch-size", 4)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("ValueError: sample 13 is bad", done.stderr.splitlines()[-1])
+            self.assertIn('mine.py", line', done.stderr)
+        done = self.bench("python:mine:Circles")
+        self.assertIn("stoker: error: AttributeError: module 'mine' has no attribute 'Circles'", done.stderr)
+        done = self.bench("python:mine:Squares", "--dataset-args", "{")
+        self.assertIn("JSONDecodeError", done.stderr.splitlines()[-1])
+
+    def test_what_has_no_effect_is_refused(self):
+        for more, words in ((["--io-depth", "4"], "loader.io_depth: it has no effect on a dataset of Python"),
+                            (["--hash", "-"], "bench.hash: it has no effect on what an interpreter measures"),
+                            (["--ranks", "2"], "bench.ranks: it has no effect"),
+                            (["--io-engine", "threads"], "context.io_engine: it has no effect"),
+                            (["--step", "python:mine:step", "--spin"], "bench.spin: it has no effect on a real step"),
+                            (["--loader", "tf"], "python.loader: 'tf' is not allowed; it takes stoker | torch")):
+            done = self.bench("python:mine:Squares", *more)
+            self.assertEqual(done.returncode, 2, more)
+            self.assertIn(words, done.stderr)
+        done = subprocess.run([COMMAND, "bench", "--dataset", "digits:", "--loader", "torch"], capture_output=True, text=True,
+                              cwd=self.folder)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("python.loader: it has no effect on a dataset of the library", done.stderr)
+
+    def test_interpreters(self):
+        done = self.bench("python:mine:Squares", "--python", "/no/such/python")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("could not start the interpreter '/no/such/python'", done.stderr)
+        setting = json.dumps({"version": "0.0.1", "result_bytes": 1, "figures_bytes": 1})
+        done = subprocess.run([sys.executable, "-m", "stoker._bench", "1", setting], capture_output=True, text=True,
+                              env=self.environment)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("and not of the command (0.0.1)", done.stderr)
+
+    def test_interrupted(self):
+        command = subprocess.Popen(self.arguments("python:mine:Squares", "--loader", "torch", "--num-workers", 2, "--min-seconds",
+                                                  100, "--batch-size", 4, "--log", self.folder / "log", "--train-step-time", 0.01),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, env=self.environment)
+        log = self.folder / "log"
+        until = time.monotonic() + 120
+        while time.monotonic() < until and not (log.exists() and log.read_text().count("training end") > 20):
+            time.sleep(0.1)
+        pids = {json.loads(line)["pid"] for line in log.read_text().splitlines() if '"get-batch end"' in line}
+        self.assertEqual(len(pids), 2)
+        command.send_signal(signal.SIGINT)
+        out, errors = command.communicate(timeout=60)
+        self.assertEqual(command.returncode, 130, errors)
+        self.assertIn("as given", out)
+        self.assertEqual([pid for pid in pids if os.path.exists(f"/proc/{pid}")], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
