@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts of examples/python run, in their short form, and say what they promise."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "python"
+
+
+class Examples(unittest.TestCase):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+
+    def run_one(self, name, *arguments):
+        """What it prints."""
+        done = subprocess.run([sys.executable, "-W", "ignore", str(EXAMPLES / name), "--quick", *arguments], cwd=self.folder,
+                              env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout + done.stderr
+
+    def figures(self, text, name):
+        return [float(value) for value in re.findall(rf"{name} (-?[0-9.]+)", text)]
+
+    def test_mnist_is_the_same_with_one_import_changed(self):
+        found = [self.run_one("mnist.py", "--loader", loader) for loader in ("torch", "stoker")]
+        losses, accuracies = ([self.figures(text, name) for text in found] for name in ("loss", "accuracy"))
+        self.assertEqual(len(losses[0]), 1)
+        self.assertEqual(losses[0], losses[1])
+        self.assertEqual(accuracies[0], accuracies[1])
+        self.assertGreater(accuracies[0][0], 0.4)
+
+    def test_pictures_are_read_in_c(self):
+        text = self.run_one("imagefolder_resnet.py")
+        self.assertIn("random_resized_crop(size=[64, 64]", text)
+        self.assertEqual(len(self.figures(text, "loss")), 1)
+
+    def test_tokens_are_learnt(self):
+        losses = self.figures(self.run_one("tokens.py"), "loss")
+        self.assertEqual(len(losses), 5)
+        self.assertLess(losses[-1], losses[0] - 1)
+
+    def test_a_dataset_of_python_is_the_same_each_time(self):
+        found = [self.figures(self.run_one("python_dataset.py", "--workers", "2"), "loss") for _ in range(2)]
+        self.assertEqual(len(found[0]), 2)
+        self.assertEqual(found[0], found[1])
+
+    def test_lightning_goes_on(self):
+        whole = self.run_one("lightning_mnist.py")
+        rest = self.run_one("lightning_mnist.py", "--resume", "runs/lightning_logs/version_0/checkpoints/last.ckpt")
+        self.assertIn("Restoring states", rest)
+        for name in ("val_acc", "sum of weights"):
+            self.assertEqual(self.figures(whole, name)[-1], self.figures(rest, name)[-1])
+        self.assertIn("waiting for data", whole)
+
+
+if __name__ == "__main__":
+    unittest.main()
