@@ -111,6 +111,19 @@ int stk_py_set_options(const char *name, void *options, PyObject *texts)
     return failed;
 }
 
+static PyObject *cores(PyObject *module, PyObject *unused)
+{
+    stk_cores found = {.struct_size = sizeof found};
+    stk_context *context = NULL;
+    stk_error err;
+
+    if (stk_context_create(NULL, &context, &err) != STK_OK)
+        return stk_py_raise(&err);
+    stk_context_cores(context, &found);
+    stk_context_destroy(&context);
+    return PyLong_FromUnsignedLong(found.usable);
+}
+
 static PyMethodDef functions[] = {
     {"error", stk_py_make_error, METH_VARARGS,
      "error($module, status, text, key='', sample=..., /)\n--\n\nThe exception of a failure that "
@@ -119,6 +132,8 @@ static PyMethodDef functions[] = {
      "judge($module, figures, loader, /)\n--\n\nThe verdict on figures by their names, and on "
      "those "
      "of a loader's loop, or None."},
+    {"cores", cores, METH_NOARGS,
+     "cores($module, /)\n--\n\nCores that this process can keep busy."},
     {"options", options_of, METH_O,
      "options($module, table, /)\n--\n\n(name, type, default, choices, doc) of each option of a "
      "table."},

@@ -84,8 +84,8 @@ class Loader:
     """Batches of a dataset, in an order that depends on nothing but its options.
 
     `dataset` is the spec of one, as the command takes it ("mnist:DIR", "images:DIR", "array:URL?..."), or what lies in
-    memory: an array, or a tuple or dict of them, of which the first dimension counts the samples; nothing is copied. The
-    other keywords are the options below; transforms may be objects of stoker.transforms. A loop over the loader is one
+    memory: an array, or a tuple or dict of them, of which the first dimension counts the samples; nothing is copied; or
+    windows of xarray (stoker.xarray). The other keywords are the options below; transforms may be objects of stoker.transforms. A loop over the loader is one
     epoch; the next loop is the next epoch. A batch is a dict from a field's name to its array, [rows, ...], or with
     `as_tuple` a tuple in the order of `fields`. `output` is "numpy", "torch", "jax", or "dlpack" (objects for any
     from_dlpack()).
@@ -105,7 +105,8 @@ class Loader:
         self._native = _native.Loader(_memory.dataset(dataset), texts)
         self._convert = _OUTPUTS[output]
         self._as_tuple = as_tuple
-        self._fields = self._native.fields
+        names: tuple[str, ...] = getattr(dataset, "fields", ())  # of stoker.xarray.Windows
+        self._fields = names + self._native.fields[len(names):]
         self._loops = 0
         self._current: int | None = None  # the epoch of a loop that has begun and not ended
 

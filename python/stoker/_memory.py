@@ -33,6 +33,11 @@ def dataset(given: Given) -> str | _native.Dataset:
         return given
     if type(given).__module__.partition(".")[0] == "zarr":
         raise TypeError("a zarr array or group is read by its spec: \"array:PATH?window=...\"")
+    if hasattr(given, "spec"):  # stoker.xarray.Windows
+        if given.spec is None:
+            raise _native.InvalidError(f"this dataset is not read natively: {given.why_not}; take stoker.torch.DataLoader")
+        spec: str = given.spec
+        return spec
     if isinstance(given, Mapping):
         named = {str(name): array for name, array in given.items()}
     elif isinstance(given, (tuple, list)):

@@ -27,7 +27,8 @@ typedef enum stk__window_nan {
 
 typedef struct stk__window_options {
     uint32_t struct_size;
-    const char *variables, *window, *stride, *overlap, *range, *time, *convert, *mean, *std, *stats;
+    const char *variables, *window, *stride, *overlap, *range, *at, *time, *convert, *mean, *std,
+        *stats;
     uint64_t input, target, lead, max_requests;
     bool stack, scale, normalize;
     int32_t nan;
@@ -49,6 +50,7 @@ typedef struct stk__window_dim {
     uint64_t n;    /* windows along it */
     uint64_t k;    /* of them in a block */
     uint64_t tail; /* windows of all later dimensions */
+    bool dropped;  /* one element is taken, and fields do not have it */
 } stk__window_dim;
 
 /* One array of the dataset. */

@@ -89,6 +89,13 @@ static void set_range(stk__window_dim *dim, const int64_t *values)
     dim->end = STK_MIN(values[1], dim->size);
 }
 
+static void set_at(stk__window_dim *dim, const int64_t *values)
+{
+    dim->dropped = true;
+    dim->begin = STK_MIN(values[0], dim->size);
+    dim->end = STK_MIN(dim->begin + 1, dim->size);
+}
+
 /* "NAME:4,NAME:64", of a range "NAME:0:100", or "4x64x64" for all dimensions. */
 static stk_status read_list(stk__window *w, const char *option, const char *text, int num_values,
                             int64_t least, const char *example, set_fn *set, stk_error *err)
@@ -166,11 +173,12 @@ static stk_status count_windows(stk__window *w, stk_error *err)
         int64_t room = dim->end - dim->begin;
         char name[80];
         name_dim(w, i, name, sizeof name);
+        const char *option = dim->dropped ? "at" : "range";
         if (dim->begin > dim->size || room < 1)
-            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "range", STK_NO_OFFSET,
-                                "range: %lld:%lld of dimension %s holds nothing; it has %lld "
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option, STK_NO_OFFSET,
+                                "%s: %lld:%lld of dimension %s holds nothing; it has %lld "
                                 "elements",
-                                (long long)dim->begin, (long long)dim->end, name,
+                                option, (long long)dim->begin, (long long)dim->end, name,
                                 (long long)dim->size);
         if (dim->window > room)
             return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "window", STK_NO_OFFSET,
@@ -198,6 +206,7 @@ stk_status stk__window_grid(stk__window *w, const stk__window_options *o, stk_er
     const int64_t steps = (int64_t)(o->input + o->lead + o->target);
 
     STK_TRY(read_list(w, "range", o->range, 2, 0, "time:0:1000,y:10:90", set_range, err));
+    STK_TRY(read_list(w, "at", o->at, 1, 0, "level:3", set_at, err));
     STK_TRY(read_list(w, "window", o->window, 1, 1, "time:4,y:64 or 4x64x64", set_window, err));
     if (o->stride && *o->stride && o->overlap && *o->overlap)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "overlap", STK_NO_OFFSET,

@@ -23,6 +23,8 @@ static const stk_option option_list[] = {
      "Elements that neighbouring windows share, instead of stride."},
     {"range", STK_OPTION_STRING, AT(range), NULL, 0, 0, NULL, "DIM:A:B,...",
      "Only elements A to B - 1 of a dimension."},
+    {"at", STK_OPTION_STRING, AT(at), NULL, 0, 0, NULL, "DIM:I,...",
+     "Only element I of a dimension, which the fields do not have then."},
     {"input", STK_OPTION_UINT, AT(input), "0", 0, 1u << 30, NULL, "N",
      "Steps of time that make the field input; the window along time follows from it."},
     {"target", STK_OPTION_UINT, AT(target), "0", 0, 1u << 30, NULL, "N",
@@ -390,14 +392,18 @@ static stk_status add_parts(stk__window *w, const char *stacked, const char *end
     for (uint32_t i = 0; i < w->num_variables; i++) {
         const stk__window_variable *v = &w->variables[i];
         int64_t shape[STK__WINDOW_DIMS + 1] = {w->num_variables};
+        uint32_t rank = 1;
         uint64_t values = 1;
         for (uint32_t d = 0; d < v->info->rank; d++) {
-            shape[d + 1] = steps && v->dims[d] == w->time ? steps : w->dims[v->dims[d]].window;
-            values *= (uint64_t)shape[d + 1]; /* at most the array's */
+            const stk__window_dim *dim = &w->dims[v->dims[d]];
+            if (dim->dropped)
+                continue;
+            shape[rank] = steps && v->dims[d] == w->time ? steps : dim->window;
+            values *= (uint64_t)shape[rank++]; /* at most the array's */
         }
         if (stack && i > 0 &&
-            (v->info->rank + 1 != w->fields[field].rank ||
-             memcmp(shape, w->fields[field].shape, (v->info->rank + 1) * sizeof *shape) != 0))
+            (rank != w->fields[field].rank ||
+             memcmp(shape, w->fields[field].shape, rank * sizeof *shape) != 0))
             return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
                              "stack: a window of '%s' has another shape than one of '%s'", v->name,
                              w->variables[0].name);
@@ -405,7 +411,7 @@ static stk_status add_parts(stk__window *w, const char *stacked, const char *end
             const char *name = stack || w->num_variables == 1 ? stacked : v->name;
             const char *end = name == stacked ? "" : ending;
             const int64_t *from = stack ? shape : shape + 1;
-            uint32_t rank = v->info->rank + stack;
+            rank -= !stack;
             STK_TRY(add_field(w, name, end, w->dtype, from, rank, &field, err));
             if (w->options.nan == STK__NAN_MASK) {
                 const bool alone = strcmp(name, "data") == 0;
@@ -540,8 +546,8 @@ stk_status stk__window_open(stk_context *ctx, const char *url, const void *optio
     stk_status status = open_all(w, url, o, err);
     /* The texts are the caller's. */
     w->options.variables = w->options.window = w->options.stride = w->options.overlap =
-        w->options.range = w->options.time = w->options.convert = w->options.mean = w->options.std =
-            w->options.stats = NULL;
+        w->options.range = w->options.at = w->options.time = w->options.convert = w->options.mean =
+            w->options.std = w->options.stats = NULL;
     if (status != STK_OK) {
         w->base.ops->close(&w->base);
         return status;

@@ -205,12 +205,23 @@ _KINDS: dict[str, Callable[[Any], Source]] = {
     "ImageFolder": _image_folder, "MNIST": _mnist, "FashionMNIST": _mnist, "CIFAR10": _cifar, "CIFAR100": _cifar}
 
 
+def _windows(dataset: Any) -> Source:
+    """Windows of xarray that the library reads."""
+    spec = dataset.spec
+    if spec is None:
+        raise Unknown(dataset.why_not)
+    part = Part((spec,), lambda: _native.Dataset(spec), range(len(dataset.fields)))
+    return Source("a dataset of xarray", len(dataset), [part], collate=lambda values: dict(zip(dataset.fields, values)))
+
+
 def _source(dataset: Any) -> Source:
     if type(dataset) is TensorDataset:
         return _tensors(dataset)
     if type(dataset) in (Arrays, numpy.ndarray):
         return _arrays(dataset)
     kind, found = type(dataset), sys.modules.get("torchvision.datasets")
+    if kind is getattr(sys.modules.get("stoker.xarray"), "Windows", None):
+        return _windows(dataset)
     if found is not None and kind.__name__ in _KINDS and getattr(found, kind.__name__) is kind:
         return _KINDS[kind.__name__](dataset)
     raise Unknown(f"a dataset of class {kind.__name__} is Python's")
