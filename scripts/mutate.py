@@ -78,7 +78,7 @@ class Tree:
         # ctest itself names no program before it is built.
         self.commands = {}
         for listed in self.build.rglob("CTestTestfile.cmake"):
-            for line in re.findall(r"^add_test\((.*)\)$", listed.read_text(), re.M):
+            for line in re.findall(r"^ *add_test\((.*)\)$", listed.read_text(), re.M):
                 name, *words = [a or b for a, b in re.findall(r'\[=\[(.*?)\]=\]|"(.*?)"|\S+', line)]
                 self.commands[name] = words
         code, text = run(["ninja", "-t", "targets", "all"], self.build)
@@ -116,8 +116,13 @@ class Tree:
         pattern = "^(" + "|".join(re.escape(t) for t in tests) + ")$"
         began = time.monotonic()
         # A test's own time limit is longer, and stands before --timeout of ctest.
-        code, text = run(["ctest", "-R", pattern, "--no-tests=error", *(["--stop-on-failure"] if stop else [])],
-                         self.build, self.env, limit * len(tests))
+        env = self.env
+        if any(test.startswith("python/torch/") for test in tests):
+            if "STOKER_TORCH_PYTHON" not in env:
+                raise Failure("STOKER_TORCH_PYTHON names no interpreter with tests/python/requirements.txt")
+            env = dict(env, STOKER_TEST_PYTHON=env["STOKER_TORCH_PYTHON"])
+        code, text = run(["ctest", "-C", "torch", "-R", pattern, "--no-tests=error", *(["--stop-on-failure"] if stop else [])],
+                         self.build, env, limit * len(tests))
         skipped = re.findall(r"Test +#\d+: (\S+) \.+ *\*+Skipped", text)
         failed = [m for m, what in re.findall(r"Test +#\d+: (\S+) \.+ *\*+(\w[\w ]*)", text) if what.strip()[:7] != "Skipped"]
         if code and not failed:

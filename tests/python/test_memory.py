@@ -77,11 +77,16 @@ class Arrays(unittest.TestCase):
     def test_rows_where_memory_ends(self):
         for array in (pictures(9, 5, 1), pictures(64, 28, 1), pictures(5, 33, 3)):
             array = at_the_end_of_a_page(array)
-            wanted = array.astype("f4") / 255 * 2 - 1
+            scaled = array.astype("f4") / 255 * 2 - 1
             for workers in (0, 2):
-                with stoker.Loader(array, batch_size=4, num_workers=workers, transforms="normalize(0.5, 0.5)") as loader:
-                    got = numpy.concatenate([batch["data"].copy() for batch in loader])
-                numpy.testing.assert_allclose(got, wanted, atol=1e-6)
+                for text, wanted in (("", array), ("to_float", array / numpy.float32(255)),
+                                     ("horizontal_flip(1), layout", array[:, :, ::-1].transpose(0, 3, 1, 2)),
+                                     ("normalize(0.5, 0.5), layout", scaled.transpose(0, 3, 1, 2))):
+                    with stoker.Loader(array, batch_size=4, num_workers=workers, transforms=text) as loader:
+                        got = numpy.concatenate([batch["data"].copy() for batch in loader])
+                    numpy.testing.assert_allclose(got, wanted, atol=1e-6)
+                with stoker.Loader(array, num_workers=workers, transforms="resize(9x9)") as loader:
+                    self.assertEqual(sum(len(batch["data"]) for batch in loader), len(array))
 
     def test_read_only_and_changed_later(self):
         array = RANDOM.random((10, 3))
