@@ -184,6 +184,7 @@ class _Feed:
         self.workers = workers if isinstance(workers, int) and workers >= 0 else _native.bench_workers()
         self.board = _Board(self.workers)
         self.log = log
+        self.past_busy = 0.0  # of loops before, without workers of Python
         self.watch: _Watch | None = None
         self.step_function: Callable[[Any], Any] | None = None
         self.dataset: Any = None
@@ -232,6 +233,7 @@ class _Feed:
                           native=native if native == "auto" else native == "true")
 
     def begin(self, epoch: int) -> None:
+        before = self._busy_of_loop()
         self.batches = self.batch = None
         if self.loader is None:
             self.loader = self._make()
@@ -239,6 +241,15 @@ class _Feed:
         for told in (self.loader if self.dataset is None else None, getattr(self.loader, "sampler", None)):
             getattr(told, "set_epoch", _nothing)(epoch)
         self.batches = iter(self.loader)
+        if self._busy_of_loop() < before:  # it is another one
+            self.past_busy += before
+
+    def _busy_of_loop(self) -> float:
+        """What the library's threads have worked for the loop that runs; other workers tell themselves."""
+        if isinstance(self.loader, Loader):
+            return self.loader.stats().stages["prepare"]["busy_s"]
+        busy: float = getattr(self.batches, "busy_s", 0.0)
+        return busy
 
     def next(self, _: int) -> int:
         assert self.batches is not None
@@ -262,9 +273,8 @@ class _Feed:
         except TypeError:
             steps = 0
         options = self.options
-        busy = self.loader.stats().stages["prepare"]["busy_s"] if isinstance(self.loader, Loader) else self.board.busy()
         return (steps, self.workers, options["prefetch_factor"] if self.workers else 0, options["pin_memory"],
-                options["persistent_workers"], busy)
+                options["persistent_workers"], self.board.busy() + self.past_busy + self._busy_of_loop())
 
     def tell(self, error: BaseException) -> str:
         """Show where it came from; what it is, in a line."""

@@ -100,6 +100,7 @@ class Batches(_BaseDataLoaderIter):
     def __init__(self, loader: Any, datasets: list[_native.Dataset], source: Source, maps: list[Any]) -> None:
         super().__init__(loader)
         self._epochs = 0
+        self._busy_s = 0.0  # of loaders that have ended
         self._restart(loader, datasets, source, maps)
 
     def _restart(self, loader: Any, datasets: list[_native.Dataset], source: Source, maps: list[Any]) -> None:
@@ -163,8 +164,15 @@ class Batches(_BaseDataLoaderIter):
     def _end(self, order: _Order) -> None:
         finish, order.finish = order.finish, int
         finish()
+        self._busy_s = self.busy_s
         while self._loaders:
             self._loaders.pop().close()
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds that the workers have worked, all together."""
+        running: float = sum(loader.stats()["stages"]["prepare"]["busy_s"] for loader in self._loaders)
+        return self._busy_s + running
 
 
 def _refuse(loader: Any) -> None:

@@ -35,6 +35,9 @@ MODULE = textwrap.dedent("""
         def __iter__(self):
             return (torch.tensor([i]) for i in range(40))
 
+    def tensors():
+        return torch.utils.data.TensorDataset(torch.rand(1000, 3, 32, 32), torch.arange(1000))
+
     def step(batch):
         images, labels = batch
         with open(os.environ["STEPS"], "a") as file:
@@ -74,6 +77,14 @@ class Bench(unittest.TestCase):
             # A sample sleeps 1 ms.
             self.assertLess(row["samples_per_s"], 1000 * max(1, row["options"]["num_workers"]))
             self.assertGreater(row["prepare_seconds"], 0.1)
+
+    def test_what_runs_in_c(self):
+        for persistent in "true", "false":
+            row, = self.rows("python:mine:tensors", "--num-workers", 1, "--batch-size", 100, "--num-epochs", 3, "--train-step-time", 0,
+                             "--persistent-workers", persistent)
+            self.assertEqual((row["steps"], row["samples"]), (29, 2900))
+            # There is no worker of Python: this is what the threads tell.
+            self.assertGreater(row["prepare_seconds"], 0)
 
     def test_every_event_of_all_processes(self):
         for loader, context in ("torch", "forkserver"), ("stoker", "fork"):
