@@ -20,6 +20,7 @@ from lightning.pytorch.loggers import CSVLogger
 from torch.utils.data import DataLoader
 
 import stoker
+import stoker.torch
 from stoker._actions import Listening
 from stoker.lightning import BatchTransform, StallMonitor, StokerDataModule
 
@@ -45,7 +46,7 @@ class Model(LightningModule):
         self.validated = []
 
     def loss(self, batch, noise):
-        images = batch["image"].float() / 255 + noise
+        images = batch["image"].float() / 255 + noise + batch.get("noise", torch.zeros(1)).reshape(-1, 1, 1, 1)
         return torch.nn.functional.cross_entropy(self.net(images), batch["label"].long())
 
     def training_step(self, batch, batch_idx):
@@ -105,7 +106,7 @@ class Places(torch.utils.data.Dataset):
 
     def __getitem__(self, place):
         return {"image": self.all["image"][place].copy(), "label": self.all["label"][place].item(), "index": place,
-                "noise": torch.rand(1)}  # in this process: of the training's generator
+                "noise": torch.rand(1)}
 
 
 class Stateful:
@@ -149,6 +150,16 @@ class Endless(Stateful):
     pass
 
 
+def torchs(workers, **options):
+    """With a sampler that draws from the training's generator, or one of its own."""
+    def data():
+        if "generator" in options:
+            options["generator"] = torch.Generator().manual_seed(6)
+        return StokerDataModule(train=stoker.torch.DataLoader(Places(), batch_size=16, shuffle=True, num_workers=workers,
+                                                              native=False, **options), val=VAL, batch_size=16)
+    return data
+
+
 def spec(**options):
     return lambda: StokerDataModule(train=TRAIN | options, val=VAL, batch_size=16)
 
@@ -174,6 +185,14 @@ RESUMES = {
     "behind its epoch cut short": (lambda: StokerDataModule(train=Sized()),) * 2
     + ("on_train_epoch_end", 5, {"limit_train_batches": 5}),
     "of one without a length": (lambda: StokerDataModule(train=Endless()),) * 2 + ("on_train_batch_end", 11, {}),
+    "of torch's in this process": (torchs(0),) * 2 + ("on_train_batch_end", 11, {}),
+    "of torch's with workers": (torchs(2),) * 2 + ("on_train_batch_end", 11, {}),
+    "of another number of workers": (torchs(2, rng="stoker"), torchs(1, rng="stoker"), "on_train_batch_end", 11, {}),
+    "of torch's with a generator": (torchs(2, generator=True),) * 2 + ("on_train_batch_end", 11, {}),
+    "of torch's behind an epoch": (torchs(0, generator=True),) * 2 + ("on_train_epoch_end", 8, {}),
+    "of torch's behind the last batch": (torchs(0, generator=True),) * 2 + ("on_train_batch_end", 16, {}),
+    "of torch's behind an epoch cut short": (torchs(0, generator=True),) * 2
+    + ("on_train_epoch_end", 10, {"limit_train_batches": 5}),
     "of one of a function": (lambda: StokerDataModule(train=Sized),) * 2 + ("on_train_batch_end", 11, {}),
 }
 
@@ -343,6 +362,60 @@ class Transforms(unittest.TestCase):
             BatchTransform(abs, stages=("train", "validation"))
 
 
+class Recreated(unittest.TestCase):
+    """stoker.torch.DataLoader where Lightning makes it anew with another sampler: of its class, with its options."""
+
+    OPTIONS = {"rng": "stoker", "native": False, "on_worker_error": "fail", "workers": "thread"}
+
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+
+    def check(self, loader):
+        self.assertIs(type(loader), stoker.torch.DataLoader)
+        self.assertEqual({name: getattr(loader, name) for name in self.OPTIONS}, self.OPTIONS)
+
+    def made(self, **options):
+        return stoker.torch.DataLoader(Places(), batch_size=16, **self.OPTIONS, **options)
+
+    def sources(self):
+        """Given, and made by a function within Lightning's hook, where it notes the arguments."""
+        return (lambda **options: self.made(**options)), (lambda **options: lambda: self.made(**options))
+
+    def test_of_batches_learnt_by_heart(self):
+        for source in self.sources():
+            model = train(StokerDataModule(train=source(shuffle=True)), self.folder, overfit_batches=2)
+            self.assertEqual(model.seen, 3 * [list(range(16)), list(range(16, 32))])
+            self.check(model.trainer.train_dataloader)
+
+    def test_of_predictions(self):
+        for source in self.sources():
+            model = Model()
+            trainer = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, default_root_dir=self.folder)
+            found = trainer.predict(model, datamodule=StokerDataModule(predict=source()))
+            self.assertEqual(torch.cat(found).tolist(), list(range(120)))
+            self.check(trainer.predict_dataloaders)
+            self.assertEqual(type(trainer.predict_dataloaders.batch_sampler).__name__, "_IndexBatchSamplerWrapper")
+
+    def test_of_ranks(self):
+        done = subprocess.run([sys.executable, __file__, "torch_ranks", self.folder], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        seen, validated = zip(*(json.loads(Path(f"{self.folder}/{rank}.json").read_text()) for rank in (0, 1)))
+        epochs = [sorted(sample for rank in seen for batch in rank[4 * epoch:4 * epoch + 4] for sample in batch)
+                  for epoch in (0, 1)]
+        self.assertEqual(epochs, 2 * [list(range(120))])
+        self.assertNotEqual(seen[0][:4], seen[0][4:])
+        self.assertEqual(sorted(sample for rank in validated for _, batch in rank for sample in batch),
+                         sorted(2 * list(range(120))))
+
+
+def torch_ranks(folder):
+    def make(**options):
+        return stoker.torch.DataLoader(Places(), batch_size=16, **Recreated.OPTIONS, **options)
+
+    data = StokerDataModule(train=make(shuffle=True), val=make())
+    train(data, folder, callbacks=[Tell(folder)], strategy="ddp_fork", devices=2, max_epochs=2)
+
+
 class Clock:
     """Time that passes where it is told to."""
 
@@ -491,7 +564,7 @@ def resume(folder):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[1] in ("resume", "ranks"):
+    if len(sys.argv) == 3 and sys.argv[1] in ("resume", "ranks", "torch_ranks"):
         globals()[sys.argv[1]](sys.argv[2])
     else:
         unittest.main()
