@@ -62,7 +62,7 @@ def typed(name: str, base: str, options: dict[str, str]) -> list[str]:
 MADE = "written by scripts/make_python_options.py from the option tables."
 
 
-def types() -> str:
+def text() -> str:
     lines = ["# SPDX-License-Identifier: Apache-2.0",
              f'"""Keywords and their types: {MADE}"""',
              "from collections.abc import Sequence",
@@ -90,5 +90,5 @@ def helps() -> str:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "python" / "stoker")
-    Path(folder, "_options.py").write_text(types())
+    Path(folder, "_options.py").write_text(text())
     Path(folder, "_functions_help.py").write_text(helps())

@@ -99,7 +99,7 @@ class Tree:
                 wanted |= {x for x in self.outputs if x in ("stoker", "stoker_share") or x.startswith("libstoker.")}
             source = mutants.source_of(self.folder, test)
             if test.startswith("python/"):
-                wanted |= {x for x in self.outputs if x.startswith("python/") and x.endswith(".so")}
+                wanted |= {"stoker"} | {x for x in self.outputs if x.startswith("python/") and x.endswith(".so")}
                 continue
             if source is None or source.suffix != ".c" or "test_binary(" in source.read_text():
                 wanted |= {"stoker"} | {x for x in self.outputs if re.fullmatch(r"tests/\w+\.so", x)}

@@ -32,6 +32,11 @@ STK_API STK_NODISCARD stk_status stk_meter_open(stk_context *context, const stk_
 /** Figures since the meter was opened; `samples` takes every batch for a full one. In a child:
  * zeros. Any thread. */
 STK_API void stk_meter_get(const stk_meter *meter, stk_figures *out);
+/** The loop has ended: figures stay those of now, but for what the machine does, which is unknown
+ * once they are asked for much later. Costs next to nothing. One thread at a time. */
+STK_API void stk_meter_stop(stk_meter *meter);
+/** Another loop begins and counts, with what was between the two. */
+STK_API void stk_meter_go_on(stk_meter *meter);
 /** End it and set *meter to NULL. Accepts NULL. */
 STK_API void stk_meter_close(stk_meter **meter);
 

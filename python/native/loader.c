@@ -141,7 +141,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
  * context, whose messages the source holds. */
 static void end(loader *self)
 {
-    stk_py_meter_stop(&self->meter);
+    stk_py_meter_end(&self->meter);
     Py_BEGIN_ALLOW_THREADS
     stk_loader_destroy(&self->loader);
     stk_dataset_close(&self->dataset);

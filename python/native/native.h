@@ -76,14 +76,17 @@ PyObject *stk_py_stats(const stk_loader_stats *stats);
 
 /* The meter of a loop. Guarded by the GIL. Zeros are one that has measured nothing. */
 typedef struct stk_py_meter {
-    stk_meter *open;     /* of the loop that runs; NULL: none does */
-    stk_figures figures; /* of the one that ran last */
+    stk_meter *open;     /* of the loop that runs or ran last; NULL: its loader is gone */
+    uint64_t stopped_ns; /* when the loop ended; 0: it runs */
+    stk_figures figures; /* of the last loop, when its loader has gone */
 } stk_py_meter;
 
 /* A loop begins, and ends. Twice does no harm. */
 stk_status stk_py_meter_start(stk_py_meter *meter, stk_context *context, const stk_loader *loader,
                               const stk_loader_options *options, stk_error *err);
 void stk_py_meter_stop(stk_py_meter *meter);
+/* Before the loader goes. */
+void stk_py_meter_end(stk_py_meter *meter);
 /* Of the loader that `owner` is. */
 const stk_py_meter *stk_py_meter_of(PyObject *owner);
 /* The function `judge` of the module. */

@@ -175,6 +175,7 @@ class Loader:
 
     def verdict(self) -> LoopVerdict:
         """What limits the loop that runs, or ran last, and what to change; what it does between two batches is its step.
+        Epochs that follow each other are one loop.
 
             for batch in loader:
                 train(batch)

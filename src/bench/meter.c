@@ -11,7 +11,12 @@ struct stk_meter {
     stk_loader_stats begin;
     stk__usage usage;
     uint64_t begin_ns;
+    stk_loader_stats end; /* of a loop that has ended */
+    uint64_t end_ns;      /* when; 0: it runs */
 };
+
+#define LATE                                                                                       \
+    1.1 /* times the time of the loop: what the machine did is no longer that of the loop */
 
 stk_status stk_meter_open(stk_context *context, const stk_loader *loader,
                           const stk_loader_options *options, stk_meter **out, stk_error *err)
@@ -38,11 +43,12 @@ stk_status stk_meter_open(stk_context *context, const stk_loader *loader,
 }
 
 /* The time of the loop: waits, as the loader knows them, and what is between them. */
-static void time_figures(const stk_meter *meter, const stk_waits *waits, stk_figures *f)
+static void time_figures(const stk_meter *meter, uint64_t end_ns, const stk_waits *waits,
+                         stk_figures *f)
 {
     const double steps = (double)waits->batches;
 
-    f->wall = stk__seconds(stk__now_ns() - meter->begin_ns);
+    f->wall = stk__seconds(end_ns - meter->begin_ns);
     f->steps = waits->batches;
     f->samples = waits->batches * meter->options.batch_size;
     if (f->steps == 0 || f->wall <= 0)
@@ -68,6 +74,8 @@ static void usage_figures(const stk_meter *meter, bool whole, stk_figures *f)
     f->cpu_s = f->prepare_busy;
     f->cpu_s_per_1000 = stk__bench_over(1000 * f->cpu_s, (double)f->samples);
     f->io_threads = now.io_threads;
+    if (stk__seconds(stk__now_ns() - meter->begin_ns) > LATE * f->wall)
+        return;
     if (now.runnable_ns > meter->usage.runnable_ns)
         f->runnable_s = stk__seconds(now.runnable_ns - meter->usage.runnable_ns);
     if (whole && all > own)
@@ -84,14 +92,32 @@ void stk_meter_get(const stk_meter *meter, stk_figures *out)
         return;
     }
     const bool whole = stk__figures_begin(meter->ctx, &meter->options, &f);
-    stk_loader_get_stats(meter->loader, &now);
+    const uint64_t end_ns = meter->end_ns ? meter->end_ns : stk__now_ns();
+    if (meter->end_ns)
+        now = meter->end;
+    else
+        stk_loader_get_stats(meter->loader, &now);
     stk__figures_of_loader(&meter->begin, &now, &f);
     stk__bench_picture_side(meter->loader, &f);
     f.peak_bytes = now.memory_peak;
     stk__waits_subtract(&now.waits, &meter->begin.waits);
-    time_figures(meter, &now.waits, &f);
+    time_figures(meter, end_ns, &now.waits, &f);
     usage_figures(meter, whole, &f);
     stk__sized_write(out, &f);
+}
+
+void stk_meter_stop(stk_meter *meter)
+{
+    if (meter->end_ns)
+        return;
+    meter->end.struct_size = sizeof meter->end;
+    stk_loader_get_stats(meter->loader, &meter->end);
+    meter->end_ns = stk__now_ns();
+}
+
+void stk_meter_go_on(stk_meter *meter)
+{
+    meter->end_ns = 0;
 }
 
 void stk_meter_close(stk_meter **meter)

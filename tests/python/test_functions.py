@@ -142,6 +142,15 @@ class AtWork(unittest.TestCase):
                 self.assertEqual(vars(loader.verdict()), ended)
             self.assertEqual(vars(loader.verdict()), ended)  # closed
 
+    def test_epochs_that_follow_each_other_are_one_loop(self):
+        with stoker.Loader("digits:?size=64", batch_size=8) as loader:
+            for wanted in (8, 16, 24):
+                self.loop(loader, 0.0001)
+                self.assertEqual(loader.verdict().steps, wanted)
+            time.sleep(0.06)
+            self.loop(loader, 0.0001)
+            self.assertEqual(loader.verdict().steps, 8)
+
     def test_the_loop_that_runs(self):
         with stoker.Loader("digits:?size=64", batch_size=8) as loader:
             verdict = loader.verdict()

@@ -106,6 +106,36 @@ static void test_loop_that_computes(void **state)
     end();
 }
 
+/* What is behind the end of a loop does not count; another one goes on. */
+static void test_loop_that_ends(void **state)
+{
+    stk_figures f = {.struct_size = sizeof f}, later = f;
+    stk_meter *meter = NULL;
+    stk_batch *batch;
+
+    (void)state;
+    make("synthetic:?size=80", 0);
+    assert_ok(stk_meter_open(ctx, loader, &options, &meter, &err), &err);
+    loop(5, 1000000);
+    stk_meter_stop(meter);
+    stk_meter_get(meter, &f);
+    assert_int_equal(f.steps, 5);
+    turn(20000000);
+    assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+    stk_batch_release(&batch);
+    stk_meter_stop(meter);
+    stk_meter_get(meter, &later);
+    assert_true(later.wall == f.wall && later.steps == 5 && later.wait.sum == f.wait.sum);
+    assert_true(later.other_cores == 0 && later.runnable_s == 0);
+    stk_meter_go_on(meter);
+    loop(5, 0);
+    stk_meter_get(meter, &later);
+    assert_int_equal(later.steps, 11);
+    assert_true(later.wall >= f.wall + 0.02);
+    stk_meter_close(&meter);
+    end();
+}
+
 static void test_words(void **state)
 {
     stk_meter *meter = NULL;
@@ -149,9 +179,8 @@ static void test_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loop_that_waits),
-        cmocka_unit_test(test_loop_that_computes),
-        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_loop_that_waits), cmocka_unit_test(test_loop_that_computes),
+        cmocka_unit_test(test_loop_that_ends),  cmocka_unit_test(test_words),
         cmocka_unit_test(test_counts),
     };
 

@@ -122,6 +122,8 @@ static void call_stores(world *w)
     stk_meter *meter;
     stk_bench *bench;
     REFUSED(stk_meter_open, w->ctx, w->loader, &loader, &meter, NULL);
+    RETURNS(stk_meter_stop, true, w->meter);
+    RETURNS(stk_meter_go_on, true, w->meter);
     RETURNS(stk_meter_get, measured.steps == 0, w->meter, &measured);
     REFUSED(stk_bench_create, w->ctx, &setting, &bench, NULL);
     REFUSED(stk_bench_run, w->bench, &result, &measured, NULL);
