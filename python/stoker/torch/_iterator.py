@@ -22,15 +22,16 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDat
 from stoker.torch import _random
 from stoker.torch._message import END, EPOCH, ERROR, TASK, Answer, value_of
 from stoker.torch._process import Process, Work, preload
-from stoker.torch._state import Moment, go_to, to_bytes, to_tensor
+from stoker.torch._state import Moment, generators_of, go_to, to_bytes, to_tensor
 from stoker.torch._worker import Descriptor, Fetcher, Plan
 
 _LOG = logging.getLogger("stoker")
 _LOOK = 60.0  # seconds of waiting before a worker is named, where no timeout is given
+_MANY = 1000  # slabs of one worker
 _END = 5.0  # seconds that workers have to end
 
 
-def _plan(base: Any, loader: Any) -> Plan:
+def plan_of(base: Any, loader: Any) -> Plan:
     init_fn = loader.worker_init_fn
     if isinstance(base._dataset, (IterDataPipe, MapDataPipe)):
         init_fn = functools.partial(_sharding_worker_init_fn, init_fn, base._world_size, base._rank)
@@ -50,7 +51,7 @@ def _exception_of(error: Any) -> Exception:
     raise AssertionError("an error that is none")
 
 
-class _Base(_BaseDataLoaderIter):
+class Base(_BaseDataLoaderIter):
     """PyTorch's, with the note for its profiler only where that runs."""
 
     over = False  # the consumer has been told that the epoch has ended
@@ -69,36 +70,40 @@ class _Base(_BaseDataLoaderIter):
     def _index(self) -> Any:
         return next(self._sampler_iter)
 
+    def rest(self) -> dict[str, Any]:
+        """What goes on with the next epoch."""
+        return {}
+
     def _pinned(self, batch: Any) -> Any:
         pin: Any = _utils.pin_memory.pin_memory
         return pin(batch, self._pin_memory_device) if self._pin_memory else batch
 
 
-class Inline(_Base):
+class Inline(Base):
     """Batches made in this process."""
 
     def __init__(self, loader: Any, resumed: dict[str, Any] | None) -> None:
+        self._generators = generators_of(loader)
         given = resumed["given"] if resumed else None
         if resumed and (given is None or resumed.get("made")):
-            go_to(resumed["now"] if given is None else resumed["made"], loader)
-        self._made = Moment(loader)
+            go_to(resumed["now"] if given is None else resumed["made"], self._generators)
+        self._made = Moment(self._generators)
         super().__init__(loader)
         if self._timeout != 0:
             raise AssertionError("timeout needs num_workers > 0")
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             torch.utils.data.graph_settings.apply_sharding(self._dataset, self._world_size, self._rank)
-        self._fetcher = Fetcher(_plan(self, loader), self._dataset)
-        self._loader = loader
+        self._fetcher = Fetcher(plan_of(self, loader), self._dataset)
         self._start: Moment | None = None  # before the first index: samplers draw then
         if resumed and given is not None:
             self._base_seed = resumed["base_seed"]
             self._skip(given, resumed)
-            go_to(resumed["now"], loader)
+            go_to(resumed["now"], self._generators)
 
     def _skip(self, count: int, resumed: dict[str, Any]) -> None:
         """Batches that were given before; those of an iterable dataset are made and left."""
         if resumed["start"]:
-            go_to(resumed["start"], self._loader)
+            go_to(resumed["start"], self._generators)
         for _ in range(count):
             index = self._next_index_of_epoch()
             if self._dataset_kind == _DatasetKind.Iterable:
@@ -106,7 +111,7 @@ class Inline(_Base):
         self._num_yielded = count
 
     def _next_index_of_epoch(self) -> Any:
-        self._start = self._start or Moment(self._loader)
+        self._start = self._start or Moment(self._generators)
         return self._index()
 
     def _next_data(self) -> Any:
@@ -125,14 +130,17 @@ class Inline(_Base):
                 "base_seed": self._base_seed}
 
 
-class Workers(_Base, _MultiProcessingDataLoaderIter):
+class Workers(Base, _MultiProcessingDataLoaderIter):
     """Batches made by worker processes, in the order and by the workers that PyTorch's loader has."""
 
     def __init__(self, loader: Any, resumed: dict[str, Any] | None) -> None:
         self._processes: list[Process] = []
         self._pid = os.getpid()
+        self._consumer: Descriptor | None = None
+        self._copying = False
+        self._generators = generators_of(loader)
         if resumed and resumed["given"] is None:
-            go_to(resumed["now"], loader)
+            go_to(resumed["now"], self._generators)
         _BaseDataLoaderIter.__init__(self, loader)
         if loader.prefetch_factor <= 0:
             raise AssertionError("prefetch_factor must be greater than 0 with workers")
@@ -144,11 +152,15 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
         self._poll = select.poll()
         if resumed and resumed["base_seed"] is not None:
             self._base_seed, self._epoch = resumed["base_seed"], resumed["epoch"] - 1
-            go_to(resumed["now"], loader)  # this seed had been drawn before
-        self._plan = _plan(self, loader)
+            go_to(resumed["now"], self._generators)  # this seed had been drawn before
+        self._plan = plan_of(self, loader)
         preload(self._context)
-        self._consumer = Descriptor(os.pidfd_open(self._pid))
-        self._start_epoch(loader, resumed)
+        try:
+            self._consumer = Descriptor(os.pidfd_open(self._pid))
+            self._start_epoch(loader, resumed)
+        except BaseException:
+            self._shutdown_workers()
+            raise
 
     # ---- Processes ----
 
@@ -157,6 +169,7 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
         return [process.process for process in self._processes]
 
     def _launch(self, process: Process) -> None:
+        assert self._consumer is not None
         inherited = [p.socket.fileno() for p in self._processes if p is not process]
         try:
             process.start(self._context, self._plan, self._consumer, inherited)
@@ -215,11 +228,12 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
                 process.kill()
                 process.process.join()
             process.close()
-        if live or gone:
+        if self._consumer is not None:
             os.close(self._consumer.fd)
+            self._consumer = None
 
     def __del__(self) -> None:
-        if getattr(self, "_processes", None):
+        if hasattr(self, "_consumer"):
             self._shutdown_workers()
 
     # ---- Tasks ----
@@ -232,9 +246,9 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
     def _start_epoch(self, loader: Any, resumed: dict[str, Any] | None) -> None:
         begun = resumed if resumed and resumed["given"] is not None else None
         if begun and begun["start"]:
-            go_to(begun["start"], loader)
+            go_to(begun["start"], self._generators)
         self.over = False
-        self._start = Moment(loader)
+        self._start = Moment(self._generators)
         _BaseDataLoaderIter._reset(self, loader)
         self._epoch += 1
         self._sent = self._given = 0  # batches of this epoch
@@ -260,7 +274,7 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
         for _ in range(self._prefetch * self._num_workers):
             self._send_next()
         if begun:
-            go_to(begun["now"], loader)
+            go_to(begun["now"], self._generators)
 
     def _skip(self, begun: dict[str, Any]) -> None:
         """Behind what was given before."""
@@ -285,7 +299,6 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
                 "turn": owners[0].number if owners else 0, "again": again, "workers": [to_tensor(s) for s in states] or None}
 
     def rest(self) -> dict[str, Any]:
-        """What goes on with the next epoch."""
         if not self._persistent_workers or self._plan.positions or not self._processes:
             return {}
         states = [to_tensor(process.state and process.state[:_random.SIZE]) for process in self._processes]
@@ -387,10 +400,19 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
             self._num_yielded += 1
             del answer, found
             return self._next_data()
-        value = value_of(answer)
+        value = value_of(answer, self._is_kept(process))
         if answer.kind == ERROR:
             raise _exception_of(value)
         return self._pinned(value)
+
+    def _is_kept(self, process: Process) -> bool:
+        """Whether so many batches are kept that more are copied: each takes one of the mappings that a process may have."""
+        many = len(process.slabs) > _MANY
+        if many and not self._copying:
+            self._copying = True
+            warnings.warn(f"more than {_MANY} batches of a worker are kept: those that follow are copied out of its memory",
+                          stacklevel=4)
+        return many
 
     def _wait(self, deadline: float) -> float:
         """Wait for anything to happen. The time at which patience ends."""
@@ -417,4 +439,5 @@ class Workers(_Base, _MultiProcessingDataLoaderIter):
             return time.monotonic() + 2 * _LOOK
         for process in late:
             process.kill()
+            process.process.join()
         raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds{text}")

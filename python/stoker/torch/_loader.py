@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch.utils.data
@@ -11,7 +12,8 @@ from torch.utils.data import _DatasetKind
 from stoker.torch import _native
 from stoker.torch._iterator import Inline, Workers
 from stoker.torch._sources import as_dataset
-from stoker.torch._state import VERSION, Moment
+from stoker.torch._state import VERSION, Moment, generators_of, go_to
+from stoker.torch._threads import Threads
 
 T = TypeVar("T", covariant=True)
 
@@ -80,10 +82,20 @@ class DataLoader(torch.utils.data.DataLoader[T]):
         if self.native is not False:
             plan = _native.plan(self)
             if not isinstance(plan, str):
-                return plan()
+                return self._resumed_in_c(plan)
             if self.native is True:
                 raise ValueError(f"native=True: {plan}")
         iterator = super().__iter__()
+        self._latest = weakref.ref(iterator)
+        return iterator
+
+    def _resumed_in_c(self, plan: Callable[[], Any]) -> Any:
+        resumed, self._resumed = self._resumed, None
+        if resumed and resumed["given"] is None:
+            go_to(resumed["now"], generators_of(self))
+        iterator = plan()
+        if resumed:
+            iterator.resume(self, resumed)
         self._latest = weakref.ref(iterator)
         return iterator
 
@@ -92,7 +104,7 @@ class DataLoader(torch.utils.data.DataLoader[T]):
         if self.num_workers == 0:
             return Inline(self, resumed)
         self.check_worker_number_rationality()
-        return Workers(self, resumed)
+        return (Threads if self.workers == "thread" else Workers)(self, resumed)
 
     def state_dict(self) -> dict[str, Any]:
         """The place behind the batch that was taken last, of the loop that was begun last. Numbers and tensors of bytes.
@@ -109,13 +121,13 @@ class DataLoader(torch.utils.data.DataLoader[T]):
                  "base_seed": None, "epoch": 0, "turn": 0, "again": False, "workers": None}
         if iterator is not None and not self._is_over(iterator):
             state |= iterator.state()
-        elif isinstance(iterator, Workers):
+        elif iterator is not None:
             state |= iterator.rest()
-        return state | {"now": Moment(self).to_dict()}
+        return state | {"now": Moment(generators_of(self)).to_dict()}
 
     def _is_over(self, iterator: Any) -> bool:
         """Whether the next loop is another epoch. A loop that knows the length may never ask for the end."""
-        if iterator.over:
+        if getattr(iterator, "over", False):
             return True
         sized = self._dataset_kind == _DatasetKind.Map and hasattr(self._index_sampler, "__len__")
         return sized and iterator._num_yielded >= len(self)

@@ -127,17 +127,20 @@ class Answer(NamedTuple):
 class _Reader(pickle.Unpickler):
     lease: _native.Lease
     made: dict[Place, torch.Tensor]
+    copied: bool
 
     def persistent_load(self, place: Place) -> torch.Tensor:
         if place not in self.made:
-            self.made[place] = tensor_at(self.lease, place)
+            tensor = tensor_at(self.lease, place)
+            self.made[place] = tensor.clone() if self.copied else tensor
         return self.made[place]
 
 
-def value_of(answer: Answer) -> Any:
-    """The batch or the error that an answer has."""
-    reader = _Reader(io.BytesIO(answer.payload), buffers=answer.buffers)
-    reader.lease, reader.made = answer.lease, {}
+def value_of(answer: Answer, copied: bool = False) -> Any:
+    """The batch or the error that an answer has; `copied`: in memory of its own."""
+    buffers = [bytearray(buffer) for buffer in answer.buffers] if copied else answer.buffers
+    reader = _Reader(io.BytesIO(answer.payload), buffers=buffers)
+    reader.lease, reader.made, reader.copied = answer.lease, {}, copied
     return reader.load()
 
 

@@ -17,6 +17,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from stoker import _native
 from stoker._loader import _as_torch
 from stoker.torch._sources import Source, checked, numbers, resolve
+from stoker.torch._state import Moment, generators_of, go_to
 from stoker.torch._translate import Unknown
 
 _LOG = logging.getLogger("stoker")
@@ -99,8 +100,10 @@ class Batches(_BaseDataLoaderIter):
 
     def __init__(self, loader: Any, datasets: list[_native.Dataset], source: Source, maps: list[Any]) -> None:
         super().__init__(loader)
-        self._epochs = 0
         self._busy_s = 0.0  # of loaders that have ended
+        self._epochs = self._given = 0
+        self._generators = generators_of(loader)
+        self._start: Moment | None = None  # before the order is drawn
         self._restart(loader, datasets, source, maps)
 
     def _restart(self, loader: Any, datasets: list[_native.Dataset], source: Source, maps: list[Any]) -> None:
@@ -114,12 +117,13 @@ class Batches(_BaseDataLoaderIter):
             self._sampler_iter = iter(self._index_sampler)
         self._loaders: list[_native.Loader] = []
         self._order: _Order | None = None  # drawn with the first batch, or by workers' loaders when they begin
-        self._num_yielded = 0
+        self._num_yielded = self._given
         self._epochs += 1
         if loader.num_workers > 0:
             self._begin()
 
     def _begin(self) -> _Order:
+        self._start = Moment(self._generators)
         self._order = order = _Order(self._index_sampler, self._sampler_iter)
         indices = checked(order.indices, self._size)
         for chosen in self._maps:
@@ -127,8 +131,31 @@ class Batches(_BaseDataLoaderIter):
         indices = numpy.ascontiguousarray(checked(indices, self._source.size), numpy.int64)
         self._options["batch_size"] = str(order.batch_size)
         if len(indices):
-            self._loaders = [_native.Loader(dataset, self._options, indices) for dataset in self._datasets]
+            self._loaders = [_native.Loader(dataset, self._options, indices, self._given) for dataset in self._datasets]
         return order
+
+    def state(self) -> dict[str, Any]:
+        return {"given": self._num_yielded, "start": self._start and self._start.to_dict(), "base_seed": self._base_seed,
+                "epoch": self._epochs - 1}
+
+    def rest(self) -> dict[str, Any]:
+        """What goes on with the next epoch."""
+        return {"base_seed": self._base_seed, "epoch": self._epochs} if self._persistent_workers else {}
+
+    def resume(self, loader: Any, state: dict[str, Any]) -> None:
+        """Go on behind the batches that were given before, or with the next epoch of persistent workers."""
+        if state["base_seed"] is None:
+            return
+        moment = state["now"] if state["given"] is None else state["start"]
+        if moment:
+            go_to(moment, self._generators)
+        self._base_seed, self._epochs, self._given = state["base_seed"], state["epoch"], state["given"] or 0
+        self._restart(loader, self._datasets, self._source, self._maps)
+        if self._order is None and state["start"]:
+            self._begin()
+        self._given = 0
+        if state["given"] is not None:
+            go_to(state["now"], self._generators)
 
     def _next_values(self) -> list[torch.Tensor] | None:
         values: list[Any] = [None] * self._source.values

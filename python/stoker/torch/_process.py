@@ -42,7 +42,12 @@ class Process:
 
     def start(self, context: Any, plan: Plan, consumer: Descriptor, inherited: list[int]) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.stack = os.memfd_create("stoker-stack")
+        try:
+            self.stack = os.memfd_create("stoker-stack")
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
         self.slabs: dict[int, _native.Slab] = {}
         self.sent = 0
         forked = context.get_start_method() == "fork"
@@ -52,14 +57,17 @@ class Process:
                   [*inherited, ours.fileno()] if forked else [], self.state))
         try:
             self.process.start()
+            self.pidfd = os.pidfd_open(self.process.pid)
         except BaseException:
+            if self.process.pid is not None:
+                self.process.kill()
+                self.process.join()
             ours.close()
             os.close(self.stack)
             raise
         finally:
             theirs.close()
         self.socket = ours
-        self.pidfd = os.pidfd_open(self.process.pid)
 
     def dispatch(self) -> None:
         """Send what the socket takes. A worker that is gone is seen later."""

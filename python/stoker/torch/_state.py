@@ -19,7 +19,7 @@ def to_bytes(state: torch.Tensor | None) -> bytes | None:
     return None if state is None else state.numpy().tobytes()
 
 
-def _generators(loader: Any) -> list[torch.Generator]:
+def generators_of(loader: Any) -> list[torch.Generator]:
     """Those that the order is drawn from, beside the process's own."""
     found: list[torch.Generator] = []
     for holder in (loader, loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None)):
@@ -32,18 +32,18 @@ def _generators(loader: Any) -> list[torch.Generator]:
 class Moment:
     """The random states of this process and of the loader's generators."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, generators: list[torch.Generator]) -> None:
         self.process = _random.current()
-        self.generators = [generator.get_state() for generator in _generators(loader)]
+        self.generators = [generator.get_state() for generator in generators]
 
     def to_dict(self) -> dict[str, Any]:
         return {"process": to_tensor(self.process), "generators": self.generators}
 
 
-def go_to(moment: dict[str, Any], loader: Any) -> None:
+def go_to(moment: dict[str, Any], generators: list[torch.Generator]) -> None:
     """Set the random states to those of a moment."""
     state = to_bytes(moment["process"])
     assert state is not None
     _random.load(state)
-    for generator, value in zip(_generators(loader), moment["generators"], strict=True):
+    for generator, value in zip(generators, moment["generators"], strict=True):
         generator.set_state(value)

@@ -103,10 +103,13 @@ class Fetcher:
             self.ended = self.ended or len(samples) < wanted
         else:
             append, dataset, seed = samples.append, self.dataset, self.seed
-            for self.at in itertools.islice(self.indices, count):
-                if seed is not None:
-                    _random.seed_position(seed, self.number, self.taken + len(samples))
-                append(dataset[self.at])
+            try:
+                for self.at in itertools.islice(self.indices, count):
+                    if seed is not None:
+                        _random.seed_position(seed, self.number, self.taken + len(samples))
+                    append(dataset[self.at])
+            except StopIteration as e:
+                raise RuntimeError(f"the dataset raised StopIteration at index {self.at!r}") from e
         self.taken += len(samples)
         return samples
 

@@ -157,6 +157,32 @@ class States(Same):
             loader.state_dict()
 
 
+class InC(Same):
+    """Datasets that run without Python."""
+
+    def test_the_rest_is_what_it_would_have_been(self):
+        data = torch.utils.data.TensorDataset(torch.arange(50), torch.rand(50))
+        for options in ({}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}):
+            for epochs, taken in ((0, 0), (0, 3), (1, 2), (1, 13)):
+                def make():
+                    return DataLoader(data, batch_size=4, shuffle=True, native=True, **options)
+                seed(4)
+                loader = make()
+                for _ in range(epochs):
+                    list(loader)
+                    torch.rand(2)
+                iterator = iter(loader)
+                for _ in range(taken):
+                    next(iterator)
+                state = loader.state_dict()
+                expected = ([] if taken == 13 else list(iterator)), list(loader), torch.rand(2)
+                seed(99)
+                other = make()
+                other.load_state_dict(state)
+                got = ([] if taken == 13 else list(other)), list(other), torch.rand(2)
+                self.assert_same(got, expected, (options, epochs, taken))
+
+
 class Positions(Same):
     def test_any_number_of_workers(self):
         results = []

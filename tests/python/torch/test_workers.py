@@ -10,7 +10,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import numpy
@@ -18,7 +20,7 @@ import torch
 import torch.utils.data
 
 from stoker import _native
-from stoker.torch import DataLoader, _collate, _message, _random
+from stoker.torch import DataLoader, _collate, _iterator, _message, _random
 
 
 def flat(value):
@@ -319,6 +321,15 @@ class Lifetimes(unittest.TestCase):
         for i, (x, y) in enumerate(kept):
             self.assertEqual((x.tolist(), y.tolist()), ([[i * i] * 6], [i]))
 
+    def test_very_many_that_are_kept(self):
+        with unittest.mock.patch.object(_iterator, "_MANY", 20), self.assertWarnsRegex(UserWarning, "more than 20 batches"):
+            loader = DataLoader(Squares(200), batch_size=1, num_workers=1, collate_fn=lambda s: (torch.tensor(s[0][1]), s[0][0]))
+            iterator = iter(loader)
+            kept = [next(iterator) for _ in range(190)]
+            self.assertLess(len(iterator._processes[0].slabs), 26)
+        for i, (y, x) in enumerate(kept):
+            self.assertEqual((x.tolist(), y.item()), ([i * i] * 6, i))
+
     def test_parts_of_batches_are_not_overwritten(self):
         parts = [x[0].numpy()[1:3] for x, _ in DataLoader(Squares(300), batch_size=3, num_workers=2)]
         self.assertEqual([p.tolist() for p in parts], [[i * i * 1.0] * 2 for i in range(0, 300, 3)])
@@ -424,6 +435,60 @@ class Deaths(Same):
         with self.assertLogs("stoker", "WARNING"):
             got += list(iterator)
         self.assertEqual([i for _, y in got for i in y.tolist()], list(range(40)))
+
+
+class Threads(Same):
+    def test_batches(self):
+        for options in ({}, {"persistent_workers": True}):
+            loader = DataLoader(Squares(), batch_size=7, shuffle=True, num_workers=3, workers="thread", **options)
+            torch.manual_seed(2)
+            got = [list(loader), list(loader)]
+            torch.manual_seed(2)
+            theirs = torch.utils.data.DataLoader(Squares(), batch_size=7, shuffle=True, num_workers=1, **options)
+            self.assert_same(got, [list(theirs), list(theirs)])
+
+    def test_they_run_at_once(self):
+        meeting = threading.Barrier(2, timeout=30)
+
+        class Meeting(Squares):
+            def __getitem__(self, i):
+                meeting.wait()
+                return i
+
+        self.assertEqual(len(list(DataLoader(Meeting(8), num_workers=2, workers="thread"))), 8)
+
+    def test_errors(self):
+        class Bad(Squares):
+            def __getitem__(self, i):
+                if i == 3:
+                    raise KeyError("bad")
+                if i == 5:
+                    raise StopIteration
+                return i
+
+        iterator = iter(DataLoader(Bad(8), num_workers=2, workers="thread"))
+        self.assertEqual([next(iterator).item() for _ in range(3)], [0, 1, 2])
+        self.assertRaisesRegex(KeyError, "bad", next, iterator)
+        self.assertEqual(next(iterator).item(), 4)
+        self.assertRaisesRegex(RuntimeError, "StopIteration at index 5", next, iterator)
+        self.assertEqual([batch.item() for batch in iterator], [6, 7])
+
+    def test_time_is_over(self):
+        until = threading.Event()
+
+        class Slow(Squares):
+            def __getitem__(self, i):
+                until.wait(30)
+                return i
+
+        iterator = iter(DataLoader(Slow(2), num_workers=1, workers="thread", timeout=0.05))
+        self.assertRaisesRegex(RuntimeError, "timed out after 0.05", next, iterator)
+        until.set()
+        self.assertEqual([batch.item() for batch in iterator], [0, 1])
+
+    def test_what_threads_cannot(self):
+        with self.assertRaisesRegex(ValueError, "thread"):
+            iter(DataLoader(Squares(), num_workers=1, workers="thread", rng="stoker"))
 
 
 class Messages(unittest.TestCase):
