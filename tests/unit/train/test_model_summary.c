@@ -19,8 +19,18 @@ static bool layer_at(const stk_module *module, size_t i, stk_layer *out)
     return i < STK_COUNT(layers);
 }
 
+/* The same, each with as many outputs as its number says. */
+static bool shaped_layer_at(const stk_module *module, size_t i, stk_layer *out)
+{
+    if (!layer_at(module, i, out))
+        return false;
+    out->rank = 1;
+    out->shape[0] = (int64_t)i;
+    return true;
+}
+
 /* Lines of the table, without blanks: "name|type|params|mode|flops ...". */
-static void table_of(const char *max_depth, char *out, size_t size)
+static void table_of(bool shaped, const char *max_depth, char *out, size_t size)
 {
     bench b;
     tiny m;
@@ -30,7 +40,7 @@ static void table_of(const char *max_depth, char *out, size_t size)
 
     bench_open(&b);
     tiny_init(&m);
-    m.ops.layer = layer_at;
+    m.ops.layer = shaped ? shaped_layer_at : layer_at;
     b.options.max_epochs = 0;
     b.options.enable_model_summary = STK_SWITCH_TRUE;
     assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
@@ -57,26 +67,37 @@ static void parts(void **state)
 {
     char table[2048];
 
-    table_of("1", table, sizeof table);
+    table_of(false, "1", table, sizeof table);
     assert_string_equal(table, "stem|Conv|10|train|100 body|3layers|52|mixed|500 "
                                "body2|2layers|9|train|90 body|Norm|6|train|0 "
                                "head|Linear|70|train|700 ");
-    table_of("2", table, sizeof table);
+    table_of(false, "2", table, sizeof table);
     assert_string_equal(table, "stem|Conv|10|train|100 body|3layers|52|mixed|500 "
                                "body.0|2layers|22|mixed|200 body.1|Conv|30|train|300 "
                                "body2|2layers|9|train|90 body2.0|Conv|4|train|40 "
                                "body2.1|Conv|5|train|50 body|Norm|6|train|0 "
                                "head|Linear|70|train|700 head.inner|Linear|70|train|700 ");
-    table_of("-1", table, sizeof table);
+    table_of(false, "-1", table, sizeof table);
     assert_non_null(strstr(table, "body.0|2layers|22|mixed|200 body.0.conv|Conv|20|train|200 "
                                   "body.0.norm|Norm|2|eval|0 body.1|Conv"));
-    table_of("0", table, sizeof table);
+    table_of(false, "0", table, sizeof table);
     assert_string_equal(table, "");
+}
+
+/* A part gives what its last layer does. */
+static void shapes(void **state)
+{
+    char table[2048];
+
+    table_of(true, "1", table, sizeof table);
+    assert_string_equal(table, "stem|Conv|10|train|100|[N,0] body|3layers|52|mixed|500|[N,3] "
+                               "body2|2layers|9|train|90|[N,5] body|Norm|6|train|0|[N,6] "
+                               "head|Linear|70|train|700|[N,7] ");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(parts), cmocka_unit_test(shapes)};
 
     return cmocka_run_group_tests_name("train/model_summary", tests, NULL, NULL);
 }
