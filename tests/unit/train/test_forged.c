@@ -281,6 +281,37 @@ static void contradictions(void **state)
     bench_close(&f.b);
 }
 
+/* Between two epochs the loops alone say where it is, and the loader which samples come. */
+static void between_epochs(void **state)
+{
+    static const char within[] = "epoch 0\ndone 10\n";
+    stk__checkpoint *c = NULL;
+    char best[400], between[400];
+    forgery f;
+    stk_trainer *t;
+    tiny m;
+
+    set_up(&f, best);
+    f.b.options.max_epochs = 2;
+    assert_ok(stk__checkpoint_open(f.b.ctx, best, &c, &f.b.err), &f.b.err);
+    const char *loops = stk__checkpoint_find_text(c, "stoker.loops"), *at = strstr(loops, within);
+    assert_non_null(at);
+    stk__text text = {.ctx = f.b.ctx};
+    stk__text_add(&text, "%.*sepoch 1\ndone 0\n%s", (int)(at - loops), loops, at + strlen(within));
+    stk__checkpoint_close(&c);
+    snprintf(between, sizeof between, "%s/between.safetensors", f.b.folder);
+    forge(&f.b, best, between, "stoker.loops", text.bytes);
+    stk__text_release(&text);
+    forge(&f.b, between, f.path, "stoker.loader", NULL);
+    tiny_init(&m);
+    assert_fails(bench_fit(&f.b, &m, f.path, &t), STK_EFORMAT, &f.b.err, "lacks a sound 'loader'");
+    stk_trainer_destroy(&t);
+    tiny_init(&m);
+    assert_ok(bench_fit(&f.b, &m, between, &t), &f.b.err);
+    stk_trainer_destroy(&t);
+    bench_close(&f.b);
+}
+
 static void prepare_mean(bench *b, stk_trainer *t, void *user)
 {
     prepare(b, t, user);
@@ -447,11 +478,15 @@ static void rates(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_of_others), cmocka_unit_test(files_elsewhere),
-        cmocka_unit_test(best_elsewhere),  cmocka_unit_test(time_used_up),
-        cmocka_unit_test(damaged_states),  cmocka_unit_test(rates),
-        cmocka_unit_test(contradictions),  cmocka_unit_test(means)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(files_of_others),
+                                       cmocka_unit_test(files_elsewhere),
+                                       cmocka_unit_test(best_elsewhere),
+                                       cmocka_unit_test(time_used_up),
+                                       cmocka_unit_test(damaged_states),
+                                       cmocka_unit_test(rates),
+                                       cmocka_unit_test(contradictions),
+                                       cmocka_unit_test(between_epochs),
+                                       cmocka_unit_test(means)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

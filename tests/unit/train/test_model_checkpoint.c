@@ -202,6 +202,32 @@ static void shared_folder(void **state)
     run_close(&r);
 }
 
+static const char *looked_at;
+static char held[4096]; /* that folder at the second validation */
+
+static stk_status look_at_folder(stk_module *module, stk_trainer *t, const stk_moment *at,
+                                 stk_error *err)
+{
+    if (at->epoch == 1)
+        snprintf(held, sizeof held, "%s", list(looked_at));
+    return stk_trainer_log(t, "val_loss", 1, 0, 0, err);
+}
+
+/* So is one of its own, until the next is saved. */
+static void claimed(void **state)
+{
+    run r;
+
+    run_open(&r, 2);
+    r.m.ops.validation_step = look_at_folder;
+    looked_at = r.dir;
+    add(&r.b, r.t, &stk__callback_model_checkpoint, "dirpath", r.dir, NULL);
+    run_fit(&r);
+    assert_non_null(strstr(held, ".stoker-put-epoch=0-step=10"));
+    assert_string_equal(list(r.dir), "epoch=1-step=20");
+    run_close(&r);
+}
+
 /* ---- An outsider's in its place ---------------------------------------------------------------
  */
 
@@ -310,12 +336,10 @@ static void an_outsiders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_default),   cmocka_unit_test(scored),
-        cmocka_unit_test(the_best),     cmocka_unit_test(when),
-        cmocka_unit_test(names),        cmocka_unit_test(said_aloud),
-        cmocka_unit_test(refused),      cmocka_unit_test(no_room),
-        cmocka_unit_test(two_at_once),  cmocka_unit_test(shared_folder),
-        cmocka_unit_test(an_outsiders),
+        cmocka_unit_test(by_default),    cmocka_unit_test(scored),  cmocka_unit_test(the_best),
+        cmocka_unit_test(when),          cmocka_unit_test(names),   cmocka_unit_test(said_aloud),
+        cmocka_unit_test(refused),       cmocka_unit_test(no_room), cmocka_unit_test(two_at_once),
+        cmocka_unit_test(shared_folder), cmocka_unit_test(claimed), cmocka_unit_test(an_outsiders),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
