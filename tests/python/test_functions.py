@@ -116,19 +116,19 @@ class AtWork(unittest.TestCase):
             self.assertGreaterEqual(stats.wait_s, 0.16)
             self.assertAlmostEqual(sum(stats.waits_s.values()), stats.wait_s, delta=0.02 * stats.wait_s)
             self.assertEqual((stats.stages["prepare"]["items"], stats.stages["deliver"]["items"]), (320, 20))
-            self.assertGreaterEqual(stats.stages["prepare"]["busy_s"], 0.16)
+            self.assertTrue(0.16 <= stats.stages["prepare"]["busy_s"] < 60)
 
     def test_counters_of_reads(self):
         with tempfile.TemporaryDirectory() as folder:
             values = numpy.arange(64 * 100, dtype="f4").reshape(64, 100)
             numpy.save(f"{folder}/x.npy", values)
-            with stoker.Loader(f"array:{folder}/x.npy?window=1x100", batch_size=8, epochs=1) as loader:
+            with stoker.Loader(f"array:{folder}/x.npy?window=2x100&stride=1x100", batch_size=9, epochs=1) as loader:
                 for _ in loader:
                     pass
                 stats = loader.stats()
-        self.assertEqual((stats.needed_bytes, stats.batches, stats.pictures, stats.decode_s), (values.nbytes, 8, 0, 0))
-        self.assertGreaterEqual(stats.request_bytes, values.nbytes)
-        self.assertGreaterEqual(stats.slab_bytes, 8 * 400)
+        self.assertEqual((stats.needed_bytes, stats.batches, stats.pictures, stats.decode_s), (63 * 800, 7, 0, 0))
+        self.assertTrue(values.nbytes <= stats.request_bytes < 63 * 800)  # windows overlap
+        self.assertGreaterEqual(stats.slab_bytes, 9 * 800)
         self.assertEqual(stats.chunks_needed, 0)  # what is not encoded is read in part
 
     def test_idle_time_behind_a_loop_is_not_its_step(self):
