@@ -120,6 +120,7 @@ typedef struct stk_bench_python_options {
     bool in_order;
     int32_t native, rng; /**< of stoker.torch: auto, true, false; torch, stoker */
     const char *dask;
+    bool dask_shared;
     uint64_t dask_threads, dask_workers, dask_dashboard_port;
     const char *dask_memory_limit;
 } stk_bench_python_options;

@@ -15,10 +15,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker import _native
 from stoker._loader import Loader, option_text
+
+if TYPE_CHECKING:
+    from stoker.dask import Dask
 
 _PREFIX = "python:"
 _SLOT = 4  # numbers of a worker: samples, wall and CPU time within them, CPU time in all; nanoseconds
@@ -46,6 +49,22 @@ def _made(spec: str, arguments: str | None) -> Any:
     if not isinstance(given, dict):
         raise ValueError(f"dataset_args: {arguments}: give an object of keywords, or a list")
     return found(**given) if given or callable(found) else found
+
+
+def _dask(options: dict[str, Any]) -> Dask | None:
+    """Where Dask computes; a cluster that is shared runs before there are workers."""
+    names = ("dask_workers", "dask_threads", "dask_memory_limit", "dask_dashboard_port")
+    given = {name: options[name] for name in names if options[name]}
+    if not options["dask"]:
+        if given or options["dask_shared"]:
+            raise ValueError(f"{[*given, 'dask_shared'][0]} is for dask: local-cluster alone")
+        return None
+    from stoker.dask import Dask
+
+    made = Dask(options["dask"], shared=options["dask_shared"], **given)
+    if options["dask_shared"]:
+        made.start()
+    return made
 
 
 # ---- What workers do ----------------------------------------------------------------------------------------------
@@ -141,10 +160,10 @@ class _Watch:
 
 
 class _WorkerInit:
-    """`worker_init_fn`: each worker tells what it does."""
+    """`worker_init_fn`: each worker tells what it does, and computes with Dask as it is told."""
 
-    def __init__(self, board: str, log: str | None) -> None:
-        self._board, self._log = board, log
+    def __init__(self, board: str, log: str | None, dask: Dask | None) -> None:
+        self._board, self._log, self._dask = board, log, dask
 
     def __call__(self, worker: int) -> None:
         import multiprocessing.util
@@ -152,6 +171,8 @@ class _WorkerInit:
 
         info = torch.utils.data.get_worker_info()
         assert info is not None
+        if self._dask:
+            self._dask(worker)
         watch = _Watch(self._board, self._log, worker)
         watch.over(info.dataset)
         multiprocessing.util.Finalize(None, watch.close, exitpriority=100)
@@ -188,6 +209,7 @@ class _Feed:
         self.watch: _Watch | None = None
         self.step_function: Callable[[Any], Any] | None = None
         self.dataset: Any = None
+        self.dask: Dask | None = None
         self.loader: Any = None
         self.batches: Iterator[Any] | None = None
         self.batch: Any = None
@@ -197,6 +219,7 @@ class _Feed:
             import torch
 
             torch.manual_seed(self.options["seed"])
+            self.dask = _dask(self.options)
             self.dataset = _made(self.options["dataset"], self.options["dataset_args"])
 
     def _make(self) -> Any:
@@ -220,8 +243,10 @@ class _Feed:
                 "num_workers": self.workers, "prefetch_factor": options["prefetch_factor"],
                 "persistent_workers": options["persistent_workers"], "timeout": options["timeout"] or 0,
                 "multiprocessing_context": None if context == "auto" else context,
-                "worker_init_fn": _WorkerInit(self.board.path, self.log)}
+                "worker_init_fn": _WorkerInit(self.board.path, self.log, self.dask)}
         else:
+            if self.dask:
+                self.dask()
             self.watch = _Watch(self.board.path, self.log, -1)
             self.watch.over(self.dataset)
         if options["loader"] == "torch":
@@ -286,6 +311,8 @@ class _Feed:
         self.batches = self.batch = self.loader = None
         if self.watch:
             self.watch.close()
+        if self.dask:
+            self.dask.close()
 
 
 def _interrupt(signum: int, frame: object) -> None:

@@ -30,14 +30,16 @@ static const stk_option rows[] = {
     {"dask", STK_OPTION_STRING, AT(dask), NULL, 0, 0, NULL, "MODE",
      "How a dataset that computes with Dask does so in a worker: off, single-threaded, threads:N, "
      "cluster:ADDRESS, local-cluster; left out: as it is."},
+    {"dask_shared", STK_OPTION_BOOL, AT(dask_shared), "false", 0, 0, NULL, NULL,
+     "One local cluster for all workers, instead of one for each."},
     {"dask_threads", STK_OPTION_UINT, AT(dask_threads), "0", 0, 65536, NULL, NULL,
-     "Threads of each worker of a local cluster; 0: Dask's default."},
+     "Threads of each worker of a local cluster; 0: one."},
     {"dask_workers", STK_OPTION_UINT, AT(dask_workers), "0", 0, 65536, NULL, NULL,
-     "Workers of a local cluster; 0: Dask's default."},
+     "Workers of a local cluster; 0: one."},
     {"dask_memory_limit", STK_OPTION_STRING, AT(dask_memory_limit), NULL, 0, 0, NULL, "SIZE",
      "Memory of each worker of a local cluster, as Dask writes it ('4GB')."},
     {"dask_dashboard_port", STK_OPTION_UINT, AT(dask_dashboard_port), "0", 0, 65535, NULL, NULL,
-     "Port of a local cluster's dashboard; 0: none."},
+     "Port of a local cluster's dashboard; 0: any that is free."},
 };
 
 const stk_option_table stk__bench_python_option_table = {

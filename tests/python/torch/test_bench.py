@@ -35,6 +35,23 @@ MODULE = textwrap.dedent("""
         def __iter__(self):
             return (torch.tensor([i]) for i in range(40))
 
+    class Lazy(torch.utils.data.Dataset):
+        def __len__(self):
+            return 8
+        def __getitem__(self, index):
+            import dask, threading
+            gate = threading.Barrier(2)
+            def part():
+                try:
+                    gate.wait(2 if dask.config.get("scheduler") == "threads" else 0.01)
+                except threading.BrokenBarrierError:
+                    pass
+                return threading.get_ident()
+            parts = dask.compute(dask.delayed(part)(), dask.delayed(part)())
+            with open("threads", "a") as file:
+                file.write(f"{len(set(parts))}\\n")
+            return torch.tensor(index)
+
     def tensors():
         return torch.utils.data.TensorDataset(torch.rand(1000, 3, 32, 32), torch.arange(1000))
 
@@ -125,6 +142,19 @@ class Bench(unittest.TestCase):
         steps = (self.folder / "steps").read_text().splitlines()
         self.assertEqual(steps, (60000 // 512) * ["(512, 28, 28, 1) torch.int64"] + ["(96, 28, 28, 1) torch.int64"])
         self.assertEqual(row["samples"], 60000 - 512)
+
+    def test_where_dask_computes(self):
+        arguments = ("--loader", "torch", "--num-workers", "0,1", "--batch-size", 4, "--num-epochs", 1, "--train-step-time", 0)
+        (self.folder / "settings.yaml").write_text('python: {dask: [single-threaded, "threads:2"]}')
+        rows = self.rows("python:mine:Lazy", *arguments, "settings.yaml")
+        self.assertEqual([row["label"] for row in rows], [f"dask={dask} num_workers={n}" for dask in ("single-threaded", "threads:2")
+                                                          for n in (0, 1)])
+        # Each sample tells by how many threads its two parts were computed: with one, by the same.
+        threads = (self.folder / "threads").read_text().split()
+        self.assertEqual(threads, sorted(threads))
+        self.assertEqual(set(threads), {"1", "2"})
+        done = self.bench("python:mine:Lazy", "--dask-workers", 2)
+        self.assertIn("dask_workers is for dask: local-cluster alone", done.stderr.splitlines()[-1])
 
     def test_a_ceiling(self):
         rows = self.rows("python:mine:Squares", "--loader", "torch", "--num-workers", 0, "--ceiling", "--min-seconds", 0.1,
