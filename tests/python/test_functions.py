@@ -217,6 +217,18 @@ class Infos(InFolder):
         self.assertEqual({len(column) for column in found.columns.values()}, {len(found.nodes)})
         self.assertIn("4×6", Tags(found._repr_html_()).texts["td"])
 
+    def test_a_checkpoint_and_its_weights_alone(self):
+        about = {"weight": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}
+        head = json.dumps(about).encode()
+        Path("w.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + bytes(24))
+        found = stoker.info("w.safetensors")
+        self.assertEqual(type(found).__name__, "Description")
+        self.assertIn("float32 [2, 3]", found.description.values())
+        self.assertIn("float32 [2, 3]", repr(found))
+        made = stoker.convert("w.safetensors", "again.safetensors")
+        self.assertEqual((made.tensors, made.total, made.target), (1, None, "again.safetensors"))
+        self.assertTrue(Path("again.safetensors").exists())
+
     def test_a_store_and_all_there_is(self):
         Path("file").write_bytes(bytes(100000))
         self.assertIn("io_depth", stoker.info(".", store=True).description)
