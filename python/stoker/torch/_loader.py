@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch.utils.data
@@ -12,7 +11,7 @@ from torch.utils.data import _DatasetKind
 from stoker.torch import _native
 from stoker.torch._iterator import Inline, Workers
 from stoker.torch._sources import as_dataset
-from stoker.torch._state import VERSION, Moment, generators_of, go_to
+from stoker.torch._state import VERSION, Moment, generators_of
 from stoker.torch._threads import Threads
 
 T = TypeVar("T", covariant=True)
@@ -79,23 +78,14 @@ class DataLoader(torch.utils.data.DataLoader[T]):
             persistent_workers=persistent_workers, pin_memory_device=pin_memory_device, in_order=in_order)
 
     def __iter__(self) -> Any:
-        if self.native is not False:
-            plan = _native.plan(self)
-            if not isinstance(plan, str):
-                return self._resumed_in_c(plan)
-            if self.native is True:
-                raise ValueError(f"native=True: {plan}")
-        iterator = super().__iter__()
-        self._latest = weakref.ref(iterator)
-        return iterator
-
-    def _resumed_in_c(self, plan: Callable[[], Any]) -> Any:
-        resumed, self._resumed = self._resumed, None
-        if resumed and resumed["given"] is None:
-            go_to(resumed["now"], generators_of(self))
-        iterator = plan()
-        if resumed:
-            iterator.resume(self, resumed)
+        plan = _native.plan(self) if self.native is not False else ""
+        if not isinstance(plan, str):
+            resumed, self._resumed = self._resumed, None
+            iterator: Any = plan(resumed)
+        elif self.native is True:
+            raise ValueError(f"native=True: {plan}")
+        else:
+            iterator = super().__iter__()
         self._latest = weakref.ref(iterator)
         return iterator
 

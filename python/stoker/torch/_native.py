@@ -72,21 +72,29 @@ class _Order:
 # ---- Batches ----
 
 
+class _Opened:
+    """Where an epoch's samples come from: datasets, what they hold, and lists of indices on the way there."""
+
+    def __init__(self, source: Source, datasets: list[_native.Dataset], maps: list[Any]) -> None:
+        self.source, self.datasets, self.maps = source, datasets, maps
+
+
 class _Kept:
     """What a loader keeps from epoch to epoch."""
 
     def __init__(self) -> None:
-        self.source: Source | None = None
-        self.opened: list[_native.Dataset] = []
+        self.opened: _Opened | None = None
         self.said: str | None = None
         self.batches: Batches | None = None  # of persistent workers
 
-    def open(self, source: Source) -> list[_native.Dataset]:
-        if self.source is None or not source.same(self.source):
-            opened = [part.open() for part in source.parts]
-            for dataset in opened:
+    def open(self, source: Source, maps: list[Any]) -> _Opened:
+        if self.opened is not None and source.same(self.opened.source):
+            datasets = self.opened.datasets
+        else:
+            datasets = [part.open() for part in source.parts]
+            for dataset in datasets:
                 dataset.check({"transforms": source.transforms})
-            self.opened, self.source = opened, source
+        self.opened = _Opened(source, datasets, maps)
         return self.opened
 
     def say(self, text: str) -> None:
@@ -98,68 +106,78 @@ class _Kept:
 class Batches(_BaseDataLoaderIter):
     """An epoch of a loader, or with persistent workers one after another."""
 
-    def __init__(self, loader: Any, datasets: list[_native.Dataset], source: Source, maps: list[Any]) -> None:
+    over = False  # the consumer has been told that the epoch has ended
+
+    def __init__(self, loader: Any, opened: _Opened, resumed: dict[str, Any] | None) -> None:
+        begun = resumed if resumed and resumed["given"] is not None else None
+        self._generators = generators_of(loader)
+        if resumed and (begun is None or begun.get("made")):
+            go_to(begun["made"] if begun else resumed["now"], self._generators)
+        self._made: Moment | None = Moment(self._generators)
         super().__init__(loader)
         self._busy_s = 0.0  # of loaders that have ended
-        self._epochs = self._given = 0
-        self._generators = generators_of(loader)
-        self._start: Moment | None = None  # before the order is drawn
-        self._restart(loader, datasets, source, maps)
+        self._epochs = 0
+        if resumed and resumed["base_seed"] is not None:
+            self._base_seed, self._epochs = resumed["base_seed"], resumed["epoch"]
+            if begun is None:
+                go_to(resumed["now"], self._generators)  # this seed had been drawn before
+        self.restart(loader, opened, begun)
 
-    def _restart(self, loader: Any, datasets: list[_native.Dataset], source: Source, maps: list[Any]) -> None:
-        """The draws that follow are those of PyTorch, at the same moments."""
-        self._datasets, self._source, self._maps = datasets, source, maps
+    def restart(self, loader: Any, opened: _Opened, begun: dict[str, Any] | None = None) -> None:
+        """An epoch begins, or goes on. The draws are those of PyTorch, at the same moments."""
+        self._opened, self.over, self._num_yielded = opened, False, begun["given"] if begun else 0
         self._size = len(loader.dataset)
         self._options = {"epochs": "1", "seed": str((self._base_seed + self._epochs) % 2**64), "timeout": str(loader.timeout),
-                         "num_workers": str(loader.num_workers), "transforms": source.transforms}
+                         "num_workers": str(loader.num_workers), "transforms": opened.source.transforms}
+        self._epochs += 1
+        self._loaders: list[_native.Loader] = []
+        self._order: _Order | None = None
+        self._start: Moment | None = None  # before the sampler draws
+        self._ahead = loader.num_workers * (loader.prefetch_factor or 0)
+        if begun and begun["start"]:
+            go_to(begun["start"], self._generators)
         if loader.num_workers > 0:
             self._options["prefetch_factor"] = str(loader.prefetch_factor)
+            self._start = Moment(self._generators)
             self._sampler_iter = iter(self._index_sampler)
-        self._loaders: list[_native.Loader] = []
-        self._order: _Order | None = None  # drawn with the first batch, or by workers' loaders when they begin
-        self._num_yielded = self._given
-        self._epochs += 1
-        if loader.num_workers > 0:
             self._begin()
+        elif begun and begun["start"]:
+            self._begin()
+        if begun:
+            go_to(begun["now"], self._generators)
 
-    def _begin(self) -> _Order:
-        self._start = Moment(self._generators)
-        self._order = order = _Order(self._index_sampler, self._sampler_iter)
-        indices = checked(order.indices, self._size)
-        for chosen in self._maps:
-            indices = chosen[indices]
-        indices = numpy.ascontiguousarray(checked(indices, self._source.size), numpy.int64)
-        self._options["batch_size"] = str(order.batch_size)
-        if len(indices):
-            self._loaders = [_native.Loader(dataset, self._options, indices, self._given) for dataset in self._datasets]
-        return order
+    def again(self, loader: Any, opened: _Opened) -> None:
+        """The next epoch of persistent workers."""
+        self._made = None
+        self._reset(loader)
+        self.restart(loader, opened)
 
     def state(self) -> dict[str, Any]:
-        return {"given": self._num_yielded, "start": self._start and self._start.to_dict(), "base_seed": self._base_seed,
-                "epoch": self._epochs - 1}
+        return {"given": self._num_yielded, "made": self._made and self._made.to_dict(), "base_seed": self._base_seed,
+                "start": self._start and self._start.to_dict(), "epoch": self._epochs - 1}
 
     def rest(self) -> dict[str, Any]:
         """What goes on with the next epoch."""
         return {"base_seed": self._base_seed, "epoch": self._epochs} if self._persistent_workers else {}
 
-    def resume(self, loader: Any, state: dict[str, Any]) -> None:
-        """Go on behind the batches that were given before, or with the next epoch of persistent workers."""
-        if state["base_seed"] is None:
-            return
-        moment = state["now"] if state["given"] is None else state["start"]
-        if moment:
-            go_to(moment, self._generators)
-        self._base_seed, self._epochs, self._given = state["base_seed"], state["epoch"], state["given"] or 0
-        self._restart(loader, self._datasets, self._source, self._maps)
-        if self._order is None and state["start"]:
-            self._begin()
-        self._given = 0
-        if state["given"] is not None:
-            go_to(state["now"], self._generators)
+    def _begin(self) -> _Order:
+        self._start = self._start or Moment(self._generators)
+        self._order = order = _Order(self._index_sampler, self._sampler_iter)
+        indices = checked(order.indices, self._size)
+        for chosen in self._opened.maps:
+            indices = chosen[indices]
+        indices = numpy.ascontiguousarray(checked(indices, self._opened.source.size), numpy.int64)
+        self._options["batch_size"] = str(order.batch_size)
+        if len(indices):
+            self._loaders = [_native.Loader(dataset, self._options, indices, self._num_yielded)
+                             for dataset in self._opened.datasets]
+        if self._ahead:
+            self._exhaust(order, self._num_yielded + self._ahead - 1)
+        return order
 
     def _next_values(self) -> list[torch.Tensor] | None:
-        values: list[Any] = [None] * self._source.values
-        for part, loader in zip(self._source.parts, self._loaders):
+        values: list[Any] = [None] * self._opened.source.values
+        for part, loader in zip(self._opened.source.parts, self._loaders):
             fields = loader.next()
             if fields is None:
                 return None
@@ -177,29 +195,34 @@ class Batches(_BaseDataLoaderIter):
                 error.add_note("native=False has it read in Python")
             raise
         if values is None:
-            self._end(order)
+            self.over = True
+            self._exhaust(order, len(order.indices))
+            self._busy_s = self.busy_s
+            while self._loaders:
+                self._loaders.pop().close()
             raise StopIteration
         if order.lengths is not None:
             values = [value[: order.lengths[self._num_yielded]] for value in values]
         self._num_yielded += 1
-        batch = self._source.collate(values)
+        if self._ahead:
+            self._exhaust(order, self._num_yielded + self._ahead - 1)
+        batch = self._opened.source.collate(values)
         pin: Any = pin_memory
         return pin(batch, self._pin_memory_device) if self._pin_memory else batch
 
     next = __next__
-
-    def _end(self, order: _Order) -> None:
-        finish, order.finish = order.finish, int
-        finish()
-        self._busy_s = self.busy_s
-        while self._loaders:
-            self._loaders.pop().close()
 
     @property
     def busy_s(self) -> float:
         """Seconds that the workers have worked, all together."""
         running: float = sum(loader.stats()["stages"]["prepare"]["busy_s"] for loader in self._loaders)
         return self._busy_s + running
+
+    def _exhaust(self, order: _Order, steps: int) -> None:
+        """With workers PyTorch asks the sampler for its end as many batches ahead as there are in flight."""
+        if steps * order.batch_size >= len(order.indices):
+            finish, order.finish = order.finish, int
+            finish()
 
 
 def _refuse(loader: Any) -> None:
@@ -216,27 +239,26 @@ def _refuse(loader: Any) -> None:
 _KEPT: WeakKeyDictionary[Any, _Kept] = WeakKeyDictionary()
 
 
-def plan(loader: Any) -> Callable[[], Iterator[Any]] | str:
+def plan(loader: Any) -> Callable[[dict[str, Any] | None], Iterator[Any]] | str:
     """What makes an iterator of the loader that runs in C, or the reason why there is none."""
     kept = _KEPT.setdefault(loader, _Kept())
     try:
         _refuse(loader)
         source, maps = resolve(loader.dataset)
-        datasets = kept.open(source)
+        opened = kept.open(source, maps)
     except (Unknown, IndexError, _native.Error) as reason:
         kept.say(f"DataLoader: Python makes the batches, as {reason}")
         return str(reason)
     threads = f"{loader.num_workers} threads" if loader.num_workers else "the caller's thread"
     kept.say(f"DataLoader: {source.what} is read in C by {threads}: {source.transforms or 'no transforms'}")
 
-    def begin() -> Iterator[Any]:
-        if loader.persistent_workers and loader.num_workers > 0:
-            if kept.batches is None:
-                kept.batches = Batches(loader, datasets, source, maps)
-            else:
-                kept.batches._reset(loader)
-                kept.batches._restart(loader, datasets, source, maps)
-            return kept.batches
-        return Batches(loader, datasets, source, maps)
+    def begin(resumed: dict[str, Any] | None = None) -> Iterator[Any]:
+        if not loader.persistent_workers or loader.num_workers == 0:
+            return Batches(loader, opened, resumed)
+        if kept.batches is None or resumed:
+            kept.batches = Batches(loader, opened, resumed)
+        else:
+            kept.batches.again(loader, opened)
+        return kept.batches
 
     return begin

@@ -8,6 +8,7 @@ import numpy
 import torch
 import torchvision
 from PIL import Image
+from torch.utils.data import Sampler
 from torchvision.transforms import v2
 
 from stoker.torch import _native
@@ -21,7 +22,7 @@ def native(loader):
     """Its epoch by C."""
     plan = _native.plan(loader)
     assert not isinstance(plan, str), plan
-    return plan()
+    return plan(None)
 
 
 def picture(width, height, seed):
@@ -69,3 +70,30 @@ def cifar(count=60, kind=torchvision.datasets.CIFAR10, transform=None):
     made.targets = RANDOM.integers(0, 10, count).tolist()
     made.transform, made.target_transform = transform, None
     return made
+
+
+class Eager(Sampler):
+    """It draws when it is asked for an iterator."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+    def __iter__(self):
+        return iter(torch.randperm(self.n).tolist())
+
+
+class Uneven(Sampler):
+    """Batches of all sizes."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __len__(self):
+        return 4
+
+    def __iter__(self):
+        order = torch.randperm(self.n).tolist()
+        yield from (order[:3], order[3:14], order[14:15], tuple(order[15:20]))

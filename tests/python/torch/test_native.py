@@ -18,36 +18,9 @@ from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, v2
 
 import stoker.torch
-from native_support import MEAN, RANDOM, STD, TO_FLOAT, Folder, cifar, mnist, native, pictures
+from native_support import MEAN, RANDOM, STD, TO_FLOAT, Eager, Folder, Uneven, cifar, mnist, native, pictures
 from stoker.torch import _native
 from stoker.torch._sources import as_dataset
-
-
-class Eager(Sampler):
-    """It draws when it is asked for an iterator."""
-
-    def __init__(self, n):
-        self.n = n
-
-    def __len__(self):
-        return self.n
-
-    def __iter__(self):
-        return iter(torch.randperm(self.n).tolist())
-
-
-class Uneven(Sampler):
-    """Batches of all sizes."""
-
-    def __init__(self, n):
-        self.n = n
-
-    def __len__(self):
-        return 3
-
-    def __iter__(self):
-        order = torch.randperm(self.n).tolist()
-        yield from (order[:3], order[3:14], order[14:15], tuple(order[15:20]))
 
 
 class Order(unittest.TestCase):
@@ -115,16 +88,17 @@ class Order(unittest.TestCase):
     def test_persistent_workers(self):
         self.same(lambda: (DataLoader(self.data, 7, shuffle=True, num_workers=2, persistent_workers=True), None), epochs=4)
 
-    def test_an_epoch_left_early_leaves_its_generator(self):
-        for workers in (0, 2):
+    def test_generators_within_an_epoch(self):
+        for workers, size in ((0, 2), (1, 5), (2, 5), (2, 7), (2, 25)):
             states = []
             for begin in (iter, native):
                 generator = torch.Generator().manual_seed(3)
-                loader = DataLoader(self.data, 2, shuffle=True, generator=generator, num_workers=workers)
+                loader = DataLoader(self.data, size, shuffle=True, generator=generator, num_workers=workers)
                 batches = begin(loader)
-                next(batches)
-                del batches
-                states.append(torch.randperm(9, generator=generator).tolist())
+                states.append([generator.get_state().sum().item()])
+                for _ in batches:
+                    states[-1].append(generator.get_state().sum().item())
+                states[-1].append(generator.get_state().sum().item())
             self.assertEqual(*states)
 
     def test_two_at_once(self):
