@@ -43,8 +43,8 @@ class Examples(unittest.TestCase):
         self.assertEqual(len(losses), 5)
         self.assertLess(losses[-1], losses[0] - 1)
 
-    def test_a_dataset_of_python_is_the_same_each_time(self):
-        found = [self.figures(self.run_one("python_dataset.py", "--workers", "2"), "loss") for _ in range(2)]
+    def test_any_number_of_workers_is_the_same(self):
+        found = [self.figures(self.run_one("python_dataset.py", "--workers", str(workers)), "loss") for workers in (0, 2)]
         self.assertEqual(len(found[0]), 2)
         self.assertEqual(found[0], found[1])
 
