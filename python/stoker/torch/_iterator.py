@@ -21,7 +21,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDat
 
 from stoker.torch import _random
 from stoker.torch._message import END, EPOCH, ERROR, TASK, Answer, value_of
-from stoker.torch._process import Process, Work, preload
+from stoker.torch._process import Process, Work, preload, uninterrupted
 from stoker.torch._state import Moment, generators_of, go_to, to_bytes, to_tensor
 from stoker.torch._worker import Descriptor, Fetcher, Plan
 
@@ -172,14 +172,16 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         assert self._consumer is not None
         inherited = [p.socket.fileno() for p in self._processes if p is not process]
         try:
-            process.start(self._context, self._plan, self._consumer, inherited)
+            with uninterrupted():
+                process.start(self._context, self._plan, self._consumer, inherited)
+                self._poll.register(process.socket, select.POLLIN)
+                self._poll.register(process.pidfd, select.POLLIN)
+                self._processes[process.number:process.number + 1] = [process]
         except (TypeError, AttributeError, pickle.PicklingError):
             warnings.warn(
                 "A worker cannot be started, as what it is given cannot be pickled: the dataset, collate_fn or worker_init_fn. "
                 "With multiprocessing_context='fork' nothing is pickled.", stacklevel=2)
             raise
-        self._poll.register(process.socket, select.POLLIN)
-        self._poll.register(process.pidfd, select.POLLIN)
 
     def _end(self, process: Process) -> int | None:
         """Reap a process that has ended or been killed: its exit code."""
@@ -208,7 +210,11 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
             self._failures[first.task.number] = message + ", as the worker before it did"
         else:
             _LOG.warning("%s: another one does its work again", message)
-        self._launch(process)
+        try:
+            self._launch(process)
+        except BaseException:
+            self._shutdown_workers(gone=process)
+            raise
         process.dispatch()
 
     def _shutdown_workers(self, gone: Process | None = None) -> None:
@@ -216,21 +222,19 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
             return
         live = [p for p in self._processes if p is not gone]
         self._processes = []
-        for process in live:
-            process.socket.shutdown(socket.SHUT_RDWR)
-        deadline = time.monotonic() + _END
-        for process in live:
-            process.process.join(max(0.0, deadline - time.monotonic()))
-            if process.process.exitcode is None:
-                process.process.terminate()
-                process.process.join(1)
-            if process.process.exitcode is None:
+        try:
+            for process in live:
+                process.socket.shutdown(socket.SHUT_RDWR)
+            deadline = time.monotonic() + _END
+            for process in live:
+                process.process.join(max(0.0, deadline - time.monotonic()))
+        finally:
+            for process in live:
                 process.kill()
-                process.process.join()
-            process.close()
-        if self._consumer is not None:
-            os.close(self._consumer.fd)
-            self._consumer = None
+                process.close()
+            if self._consumer is not None:
+                os.close(self._consumer.fd)
+                self._consumer = None
 
     def __del__(self) -> None:
         if hasattr(self, "_consumer"):
@@ -266,7 +270,6 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
             for number in range(self._num_workers):
                 process = Process(number, self._epoch, to_bytes(states[number]) if states else None)
                 self._launch(process)
-                self._processes.append(process)
         self._turn = itertools.cycle(self._processes)
         if begun:
             self._skip(begun)

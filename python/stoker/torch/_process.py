@@ -2,12 +2,15 @@
 """A worker process as its consumer sees it."""
 from __future__ import annotations
 
+import contextlib
 import multiprocessing.forkserver
 import os
 import signal
 import socket
+import threading
 import time
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from stoker import _native
@@ -16,6 +19,23 @@ from stoker.torch._message import END, TASK, Answer, Task, receive_answer, send_
 from stoker.torch._worker import Descriptor, Plan, main
 
 _IN_FLIGHT = 64  # tasks that lie in a socket: their answers fit in the other direction
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Has Ctrl-C wait: a worker that has been started and is not known yet could not be ended."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[Any] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            handler(signal.SIGINT, came[0])
 
 
 class Work:
@@ -41,33 +61,24 @@ class Process:
         self.epoch = epoch  # that one
 
     def start(self, context: Any, plan: Plan, consumer: Descriptor, inherited: list[int]) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            self.stack = os.memfd_create("stoker-stack")
-        except OSError:
-            ours.close()
-            theirs.close()
-            raise
         self.slabs: dict[int, _native.Slab] = {}
         self.sent = 0
         forked = context.get_start_method() == "fork"
-        self.process = context.Process(
-            target=main, daemon=True,
-            args=(plan, self.number, theirs, consumer, Descriptor(self.stack),
-                  [*inherited, ours.fileno()] if forked else [], self.state))
-        try:
-            self.process.start()
+        with contextlib.ExitStack() as undo:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            undo.callback(ours.close)
+            with theirs:
+                self.stack = os.memfd_create("stoker-stack")
+                undo.callback(os.close, self.stack)
+                self.process = context.Process(
+                    target=main, daemon=True,
+                    args=(plan, self.number, theirs, consumer, Descriptor(self.stack),
+                          [*inherited, ours.fileno()] if forked else [], self.state))
+                self.process.start()
+                undo.callback(self.kill)
+            self.socket = ours
             self.pidfd = os.pidfd_open(self.process.pid)
-        except BaseException:
-            if self.process.pid is not None:
-                self.process.kill()
-                self.process.join()
-            ours.close()
-            os.close(self.stack)
-            raise
-        finally:
-            theirs.close()
-        self.socket = ours
+            undo.pop_all()
 
     def dispatch(self) -> None:
         """Send what the socket takes. A worker that is gone is seen later."""
@@ -136,7 +147,9 @@ class Process:
         return self.epoch == epoch
 
     def kill(self) -> None:
+        """It has ended, whatever it was at."""
         self.process.kill()
+        self.process.join()
 
     def close(self) -> None:
         """Its descriptors; the process has ended."""

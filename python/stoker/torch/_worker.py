@@ -253,7 +253,10 @@ def main(plan: Plan, number: int, to: socket.socket, consumer: Descriptor, stack
         os.close(fd)
     _native.end_with(consumer.fd)
     faulthandler.register(signal.SIGUSR1, file=stack.fd, all_threads=True)
+    interruptible = callable(signal.getsignal(signal.SIGINT))
     try:
+        if interruptible:  # the handler is the consumer's, who has Ctrl-C wait while it starts workers
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         _set_worker_signal_handlers()
         torch.multiprocessing._set_thread_name("pt_data_worker")
         torch.set_num_threads(1)
@@ -265,4 +268,5 @@ def main(plan: Plan, number: int, to: socket.socket, consumer: Descriptor, stack
     except (KeyboardInterrupt, BrokenPipeError, ConnectionResetError):
         pass  # the consumer has been told too, or is gone
     finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         _torch_worker._worker_info = None

@@ -16,6 +16,7 @@ import torch
 import torch.utils.data
 
 import stoker.torch
+from processes import there
 
 stoker_loader = functools.partial(stoker.torch.DataLoader, native=False)
 LOADERS = {"Torch": torch.utils.data.DataLoader, "Stoker": stoker_loader}
@@ -61,11 +62,10 @@ class Case(unittest.TestCase):
             self.assertEqual(got, wanted, where)
 
     def assertGone(self, pids, seconds=10):
-        """These children have ended and were waited for."""
+        """These processes have ended, and those of them that are our children were waited for."""
         ended = time.monotonic() + seconds
         left = set(pids)
-        while left and time.monotonic() < ended:
-            left = {pid for pid in left if os.path.exists(f"/proc/{pid}")}
+        while (left := {pid for pid in left if there(pid)}) and time.monotonic() < ended:
             time.sleep(0.005)
         self.assertFalse(left, "processes are still there")
 
