@@ -154,6 +154,7 @@ class Peak(threading.Thread):
 
 
 def rows(batch: Any) -> int:
+    batch = next(iter(batch.values())) if isinstance(batch, dict) else batch
     return len(batch[1]) if isinstance(batch, (tuple, list)) else len(batch)
 
 

@@ -71,18 +71,17 @@ class Modes(unittest.TestCase):
             self.assertEqual(processes, {worker})  # workers of a loader have no children
 
     def test_one_cluster_for_all(self):
-        for method in ("fork", "spawn"):
-            with Dask("local-cluster", shared=True, dask_workers=1, dask_threads=1) as scheduler:
-                scheduler.start()
-                found = places(scheduler, multiprocessing_context=method)
-                server = scheduler._server
-                self.assertEqual(len({tuple(processes) for processes, _ in found.values()}), 1)
-                (process,), _ = found.popitem()[1]
-                self.assertNotIn(process, (os.getpid(), *found))
-                self.assertIsNone(server.poll())
-            self.assertEqual(server.returncode, 0)
-            with self.assertRaises(ProcessLookupError):
-                os.kill(process, 0)
+        with Dask("local-cluster", shared=True, dask_workers=1, dask_threads=1) as scheduler:
+            scheduler.start()
+            found = places(scheduler)
+            server = scheduler._server
+            self.assertEqual(len({tuple(processes) for processes, _ in found.values()}), 1)
+            (process,), _ = found.popitem()[1]
+            self.assertNotIn(process, (os.getpid(), *found))
+            self.assertIsNone(server.poll())
+        self.assertEqual(server.returncode, 0)
+        with self.assertRaises(ProcessLookupError):
+            os.kill(process, 0)
 
     def test_a_cluster_that_runs(self):
         with Dask("local-cluster", shared=True) as cluster:

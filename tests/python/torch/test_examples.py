@@ -48,6 +48,13 @@ class Examples(unittest.TestCase):
         self.assertEqual(len(found[0]), 2)
         self.assertEqual(found[0], found[1])
 
+    def test_forecasts_become_better_than_no_change(self):
+        text = self.run_one("climate_windows.py")
+        errors, same = self.figures(text, "error"), self.figures(text, "of no change")
+        self.assertIn("windows of t2m, u10 are read natively", text)
+        self.assertEqual(len(errors), 3)
+        self.assertLess(errors[-1], same[-1] / 2)
+
     def test_lightning_goes_on(self):
         whole = self.run_one("lightning_mnist.py")
         rest = self.run_one("lightning_mnist.py", "--resume", "runs/lightning_logs/version_0/checkpoints/last.ckpt")
