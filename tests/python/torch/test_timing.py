@@ -207,8 +207,9 @@ class Profile(Case):
         self.assertIn(f"  profiler_logs/{trace.name}", said)
 
     def test_some_of_them_under_another_name(self):
-        self.run_main(stoker.profile, "slow:Both", "--epochs", "2", "--profilers", "simple", "--name", "mine", "--output-dir", "p")
-        self.assertEqual(os.listdir("p/mine/profiler_logs"), ["fit-simple_profiler_output.txt"])
+        self.run_main(stoker.profile, "slow:Both", "--epochs", "2", "--profilers", "advanced", "--name", "mine", "--output-dir", "p")
+        self.assertEqual(os.listdir("p/mine/profiler_logs"), ["fit-advanced_profiler_output.txt"])
+        self.assertIn("(training_step)", Path("p/mine/profiler_logs/fit-advanced_profiler_output.txt").read_text())
         self.assertIn("'complex': give some of simple, advanced, pytorch",
                       self.refused(stoker.profile, "slow:Both", "--profilers", "simple,complex"))
 
