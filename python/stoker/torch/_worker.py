@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import itertools
 import os
 import pickle
@@ -249,6 +250,7 @@ class Worker:
 def main(plan: Plan, number: int, to: socket.socket, consumer: Descriptor, stack: Descriptor, inherited: list[int],
          state: bytes | None) -> None:
     """The life of a worker process; `state` is the random state of the one that it replaces."""
+    gc.freeze()  # what is inherited is the consumer's: looking for garbage in it would copy its pages
     for fd in inherited:
         os.close(fd)
     _native.end_with(consumer.fd)
