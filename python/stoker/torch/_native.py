@@ -172,7 +172,7 @@ class Batches(_BaseDataLoaderIter):
             self._loaders = [_native.Loader(dataset, self._options, indices, self._num_yielded)
                              for dataset in self._opened.datasets]
         if self._ahead:
-            self._exhaust(order, self._num_yielded + self._ahead - 1)
+            self._asked(order, self._num_yielded + self._ahead)
         return order
 
     def _next_values(self) -> list[torch.Tensor] | None:
@@ -196,7 +196,7 @@ class Batches(_BaseDataLoaderIter):
             raise
         if values is None:
             self.over = True
-            self._exhaust(order, len(order.indices))
+            self._asked(order, len(order.indices) + 1)
             self._busy_s = self.busy_s
             while self._loaders:
                 self._loaders.pop().close()
@@ -204,8 +204,7 @@ class Batches(_BaseDataLoaderIter):
         if order.lengths is not None:
             values = [value[: order.lengths[self._num_yielded]] for value in values]
         self._num_yielded += 1
-        if self._ahead:
-            self._exhaust(order, self._num_yielded + self._ahead - 1)
+        self._asked(order, self._num_yielded + self._ahead)
         batch = self._opened.source.collate(values)
         pin: Any = pin_memory
         return pin(batch, self._pin_memory_device) if self._pin_memory else batch
@@ -218,9 +217,9 @@ class Batches(_BaseDataLoaderIter):
         running: float = sum(loader.stats()["stages"]["prepare"]["busy_s"] for loader in self._loaders)
         return self._busy_s + running
 
-    def _exhaust(self, order: _Order, steps: int) -> None:
-        """With workers PyTorch asks the sampler for its end as many batches ahead as there are in flight."""
-        if steps * order.batch_size >= len(order.indices):
+    def _asked(self, order: _Order, batches: int) -> None:
+        """PyTorch has asked the sampler for so many; the end of its indices is met by a batch that is not full."""
+        if batches * order.batch_size > len(order.indices):
             finish, order.finish = order.finish, int
             finish()
 
