@@ -214,6 +214,7 @@ def main():
     parser.add_argument("--sample", type=int)
     parser.add_argument("--room")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--tests", action="store_true", help="print the tests that would run, and do nothing")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_intermixed_args()
     root = arguments.root.resolve()
@@ -224,7 +225,11 @@ def main():
         return 1
     began = time.monotonic()
     try:
-        results = run_all(root, choose(every, arguments, root), arguments.jobs)
+        chosen = choose(every, arguments, root)
+        if arguments.tests:
+            print("\n".join(sorted({t for m in chosen for t in m.tests})))
+            return 0
+        results = run_all(root, chosen, arguments.jobs)
     except Failure as failure:
         print(f"mutate: {failure}")
         return 1
