@@ -381,7 +381,7 @@ class Randoms(unittest.TestCase):
             numpy.random.seed(odd)
             for _ in range(odd):
                 self.draws()
-            if odd & 1:
+            if odd & 2:
                 numpy.random.standard_normal()
                 random.gauss(0, 1)
             state = self.state()
