@@ -45,6 +45,11 @@ def write(ds, path, version, chunks=(5, 8, 7)):
     ds.to_zarr(path, encoding=encoding, zarr_format=version, consolidated=True)
 
 
+def doubled(block, box):
+    """With the arguments of an index, and none."""
+    return block[box] * 2
+
+
 class Case(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -154,6 +159,7 @@ class Ways(Case):
                 (lambda ds: ds.transpose("lon", "lat", "time"), "transposed"), (lambda ds: ds.isel(lat=points, lon=points), "points"),
                 (lambda ds: lazy + 1, "Dask"), (lambda ds: lazy.where(lazy.t > 0), "Dask"), (lambda ds: lazy.chunk(time=20), "Dask"),
                 (lambda ds: lazy.transpose("lon", "lat", "time"), "Dask"), (lambda ds: lazy.isel(lon=[3, 1]), "Dask"),
+                (lambda ds: xarray.Dataset({"t": (lazy.t.dims, lazy.t.data.map_blocks(doubled, (slice(None),) * 3, dtype="f4"))}), "Dask"),
                 (lambda ds: xarray.concat([lazy, lazy], "time"), "Dask"), (lambda ds: lazy.shift(time=1), "Dask")):
             given, sizes = make(self.opened()[["t"]]), {"time": 2}  # what is read once is in memory
             with self.subTest(words=words, ds=given), self.assertLogs("stoker", logging.WARNING) as log:
