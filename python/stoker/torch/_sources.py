@@ -57,8 +57,11 @@ class Arrays(Dataset[Any]):
 
 
 def as_dataset(given: Any) -> Any:
-    """What a DataLoader is given: arrays in a tuple, list or dict become a dataset, and those of zarr; all else is one."""
-    each = given.values() if type(given) is dict else given if type(given) in (tuple, list) else [None]
+    """What a DataLoader is given: arrays in a tuple or dict become a dataset, and those of zarr; all else is one.
+
+    A list of arrays is one as well: its samples are its items.
+    """
+    each = given.values() if type(given) is dict else given if type(given) is tuple else [None]
     return Arrays(given) if _is_zarr(given) or (len(each) and all(map(_is_array, each))) else given
 
 

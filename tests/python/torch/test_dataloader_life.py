@@ -19,6 +19,7 @@ import numpy
 import torch
 from torch.utils import data as torch_data
 
+from stoker import torch as stoker_torch
 from data import Case, Count, Drawn, Made, Marks, Squares, both, numbers, stoker_loader, wait_for
 
 
@@ -484,6 +485,18 @@ class Differences(Case):
                 whole[3] = 99
                 self.assertEqual(part[1].item(), 3 if ours and workers else 99)
         self.both(check)
+
+    def test_arrays_in_a_tuple(self):
+        """torch's takes each for a sample; ours, whatever `native` is, for a field. In a list each is a sample of both."""
+        arrays = torch.arange(3), torch.arange(3, 6)
+
+        def check(loader, ours):
+            for workers in (0, 1):
+                wanted = [[torch.tensor([0, 1, 2]), torch.tensor([3, 4, 5])]] if ours else [torch.stack(arrays)]
+                self.assertSame(list(loader(arrays, 3, num_workers=workers)), wanted)
+                self.assertSame(list(loader(list(arrays), 3, num_workers=workers)), [torch.stack(arrays)])
+        self.both(check)
+        self.assertSame(list(stoker_torch.DataLoader(list(arrays), 3)), [torch.stack(arrays)])
 
     def test_nothing_in_dev_shm(self):
         def check(loader, ours):

@@ -155,10 +155,10 @@ class Values(unittest.TestCase):
         self.same(x)
         self.same(as_dataset(x))
         self.same(y[::-1])
-        for given in ((x, y), [x.astype("f4"), y.astype("i2"), x > 0.5], {"a": x, "b": torch.arange(30)}):
+        for given in ((x, y), (x.astype("f4"), y.astype("i2"), x > 0.5), {"a": x, "b": torch.arange(30)}):
             self.same(as_dataset(given))
         self.assertEqual(len(as_dataset((x, y))), 30)
-        for other in ([1, 2], (x, "text"), {}, [], x, [[1, 2], [3, 4]]):
+        for other in ([1, 2], (x, "text"), {}, [], x, [x, y], [[1, 2], [3, 4]]):  # a list of arrays is PyTorch's: of samples
             self.assertIs(as_dataset(other), other)
         with self.assertRaisesRegex(ValueError, "one length"):
             as_dataset((x, y[1:]))
