@@ -78,6 +78,21 @@ class _Numbers(_Column):
         return super().value(in_sequence)
 
 
+class _Scalars(_Column):
+    """Numbers of NumPy, of one type."""
+
+    def __init__(self, first: Any, dtype: torch.dtype, rows: int, writer: Writer) -> None:
+        super().__init__()
+        self.first, self.writer, self.rows = first, writer, rows
+        self.place = (writer.reserve(rows * first.nbytes), *DTYPES[dtype])
+
+    def value(self, in_sequence: bool) -> Any:
+        count = len(self.values)
+        if count <= self.rows and _native.stack_arrays(self.values, self.first, self.writer.open(), self.place[0]):
+            return Placed((*self.place, (count,)))
+        return super().value(in_sequence)
+
+
 class _Tensors:
     """Rows of one shape and type, in the slab."""
 
@@ -149,7 +164,9 @@ def _column(sample: Any, rows: int, writer: Writer) -> Any:
     kind = type(sample)
     if kind in _OF_NUMBERS:
         return _Numbers(*_OF_NUMBERS[kind], rows, writer)
-    if (kind is numpy.ndarray or isinstance(sample, (numpy.number, numpy.bool_))) and sample.dtype in _OF_ARRAYS:
+    if isinstance(sample, (numpy.number, numpy.bool_)) and sample.dtype in _OF_ARRAYS:
+        return _Scalars(sample, _OF_ARRAYS[sample.dtype], rows, writer)
+    if kind is numpy.ndarray and sample.dtype in _OF_ARRAYS:
         return _Arrays(sample, _OF_ARRAYS[sample.dtype], sample.nbytes, rows, writer)
     if kind is torch.Tensor and sample.dtype in DTYPES and plain(sample):
         return _Tensors(sample, sample.dtype, sample.numel() * sample.element_size(), rows, writer)

@@ -8,6 +8,7 @@ process that is killed leaves no half of one.
 from __future__ import annotations
 
 import array
+import errno
 import io
 import os
 import pickle
@@ -65,7 +66,9 @@ def _send(to: socket.socket, packet: bytes, fd: int | None, flags: int = 0) -> N
 
 
 def _receive(source: socket.socket, flags: int = 0) -> tuple[bytes, int | None]:
-    packet, extra, _, _ = source.recvmsg(_PACKET, _DESCRIPTOR, flags | socket.MSG_CMSG_CLOEXEC)
+    packet, extra, got, _ = source.recvmsg(_PACKET, _DESCRIPTOR, flags | socket.MSG_CMSG_CLOEXEC)
+    if got & socket.MSG_CTRUNC:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     for _, _, data in extra:
         return packet, struct.unpack("=i", data[:4])[0]
     return packet, None

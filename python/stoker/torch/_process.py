@@ -63,6 +63,7 @@ class Process:
     def start(self, context: Any, plan: Plan, consumer: Descriptor, inherited: list[int]) -> None:
         self.slabs: dict[int, _native.Slab] = {}
         self.sent = 0
+        self.lost = False  # an answer could not be taken
         forked = context.get_start_method() == "fork"
         with contextlib.ExitStack() as undo:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -91,12 +92,18 @@ class Process:
 
     def receive(self) -> bool:
         """Take one answer from the socket. False: there is none. EOFError: there will be none."""
+        if self.lost:
+            raise EOFError
         try:
             answer = receive_answer(self.socket, self.slabs)
         except BlockingIOError:
             return False
         except ConnectionResetError:
             answer = None
+        except (OSError, MemoryError):  # of this process: another worker makes the batch again
+            self.lost = True
+            self.process.kill()
+            raise
         if answer is None:
             raise EOFError
         while self.tasks and self.tasks[0].task[:3] != (TASK, answer.epoch, answer.number):  # they have no answer

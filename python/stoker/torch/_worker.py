@@ -228,7 +228,14 @@ class Worker:
                 self.ended, kind, payload = True, END, b""
             else:
                 kind, payload = ERROR, self._pickled(_caught(self._where()))
-        self.writer.send(kind, task, payload, buffers, self.fetcher.state() if self.fetcher else b"")
+        state = b""
+        try:
+            state = self.fetcher.state() if self.fetcher else b""
+        except Exception:
+            self.writer.forget()
+            self.ended = False
+            kind, payload, buffers = ERROR, self._pickled(_caught(self._where())), []
+        self.writer.send(kind, task, payload, buffers, state)
 
     def _pickled(self, error: Any) -> bytes:
         if issubclass(error.exc_type, StopIteration):  # which would end the consumer's loop

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that die or hang, consumers that die, and machines that have too little."""
 import ctypes
+import errno
 import gc
 import logging
 import os
 import random
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -416,6 +418,26 @@ class Machines(Case):
                 raise AssertionError("40 descriptors are not enough")
             assert refused > 3, refused
         self.in_a_child(check)
+
+    def test_an_answer_that_cannot_be_taken(self):
+        """For want of descriptors or memory: an OSError, and whoever goes on has this batch, too."""
+        def check(limit, small):
+            loader = stoker_loader(Made(12, lambda i: torch.full((4000000,), i)), 2, num_workers=2)
+            iterator = iter(loader)
+            for process in iterator._processes:
+                select.select([process.socket], [], [], 60)
+            before = resource.getrlimit(limit)
+            resource.setrlimit(limit, (small(), before[1]))
+            with self.assertRaises(OSError) as caught:
+                next(iterator)
+            resource.setrlimit(limit, before)
+            self.assertIn(caught.exception.errno, (errno.EMFILE, errno.ENOMEM))
+            with self.assertLogs("stoker", "WARNING"):
+                self.assertEqual([batch[:, 0].tolist() for batch in iterator], [[i, i + 1] for i in range(0, 12, 2)])
+        full = lambda: int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        for limit, small in ((resource.RLIMIT_NOFILE, lambda: 3), (resource.RLIMIT_AS, lambda: full() + (1 << 25))):
+            with self.subTest(limit=limit):
+                self.in_a_child(lambda: check(limit, small))
 
     def test_a_file_size_limit(self):
         """RLIMIT_FSIZE also counts for memfds: an error, not a hang."""

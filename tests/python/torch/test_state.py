@@ -149,6 +149,14 @@ class States(Same):
         with self.assertRaisesRegex(ValueError, "not a state"):
             self.make(Noisy).load_state_dict({"_index_sampler_state": 0})
 
+    def test_a_stateful_dataset_that_cannot_say_its_place(self):
+        """An error with its reason, not a worker that dies."""
+        class Wrong(Stream):
+            def state_dict(self):
+                raise KeyError("no place yet")
+        with self.assertRaisesRegex(KeyError, "no place yet"):
+            list(self.make(Wrong, num_workers=2))
+
     def test_a_state_without_a_place(self):
         loader = self.make(Noisy, num_workers=2, in_order=False)
         iterator = iter(loader)
