@@ -67,7 +67,7 @@ def as_keywords(text: str) -> str:
 
 def option_text(name: str, value: object) -> str:
     """The text of an option, as a command line has it."""
-    if isinstance(value, bool):
+    if isinstance(value, (bool, numpy.bool_)):
         return "true" if value else "false"
     if isinstance(value, (str, int, float, Transform)):
         return str(value)
@@ -83,7 +83,7 @@ def option_text(name: str, value: object) -> str:
 class Loader:
     """Batches of a dataset, in an order that depends on nothing but its options.
 
-    `dataset` is the spec of one, as the command takes it ("mnist:DIR", "images:DIR", "array:URL?..."), or what lies in
+    `dataset` is the spec of one, as the command takes it ("mnist:DIR", "images:DIR", "array:URL?..."), a path, or what lies in
     memory: an array, or a tuple or dict of them, of which the first dimension counts the samples; nothing is copied; or
     windows of xarray (stoker.xarray). The other keywords are the options below; transforms may be objects of stoker.transforms. A loop over the loader is one
     epoch; the next loop is the next epoch. A batch is a dict from a field's name to its array, [rows, ...], or with
@@ -164,6 +164,8 @@ class Loader:
 
     def load_state_dict(self, state: dict[str, str]) -> None:
         """Go on behind a state_dict(): the next loop gives the rest of its epoch. O(1)."""
+        if not isinstance(state, dict) or not isinstance(state.get("loader"), str):
+            raise _native.InvalidError("this is not a state of stoker.Loader")
         self._native.restore(state["loader"])
         self._current = None
 

@@ -2,6 +2,7 @@
 """What a user has in memory as a dataset of the library."""
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Union
 
@@ -31,6 +32,8 @@ def dataset(given: Given) -> str | _native.Dataset:
     """The spec, or the arrays: fields are named as in a mapping, "data", or by their place in a tuple."""
     if isinstance(given, (str, _native.Dataset)):
         return given
+    if isinstance(given, os.PathLike):
+        return os.fsdecode(given)
     if type(given).__module__.partition(".")[0] == "zarr":
         raise TypeError("a zarr array or group is read by its spec: \"array:PATH?window=...\"")
     if hasattr(given, "spec"):  # stoker.xarray.Windows

@@ -101,6 +101,8 @@ class Values(unittest.TestCase):
         for size in (16, "16", numpy.int64(16), numpy.uint8(16)):
             with stoker.Loader("digits:?size=64", batch_size=size, timeout=numpy.float32(2.5), shuffle=None) as loader:
                 self.assertEqual(len(loader), 4)
+        with stoker.Loader("digits:?size=64", shuffle=numpy.True_, drop_last=numpy.False_) as loader:
+            self.assertNotEqual(next(iter(loader))["index"].tolist(), list(range(64)))
 
 
 class Order(unittest.TestCase):
@@ -171,6 +173,9 @@ class Order(unittest.TestCase):
             self.assertEqual(caught.exception.status, "STK_EMISMATCH")
             with self.assertRaises(stoker.DataError):
                 loader.load_state_dict({"loader": "no state"})
+            for other in ("text", None, {}, {"loader": 3}):
+                with self.assertRaisesRegex(stoker.InvalidError, "not a state"):
+                    loader.load_state_dict(other)
 
 
 class Memory(unittest.TestCase):
@@ -360,6 +365,8 @@ class Errors(unittest.TestCase):
             Path(f"{folder}/x.npy").write_bytes(b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f4'}")
             with self.assertRaises(stoker.DataError):
                 stoker.Loader(f"npy:{folder}/x.npy")
+            with self.assertRaises(stoker.DataError):
+                stoker.Loader(Path(folder, "x.npy"))
             numpy.save(f"{folder}/y.npy", numpy.zeros((100, 1000)))
             with open(f"{folder}/y.npy", "r+b") as file:
                 file.truncate(400000)

@@ -67,7 +67,7 @@ class DataLoader(torch.utils.data.DataLoader[T]):
     ) -> None:
         own = {"rng": rng, "native": native, "workers": workers, "on_worker_error": on_worker_error}
         for name, value in own.items():
-            if value not in _CHOICES[name]:
+            if not any(isinstance(value, type(choice)) and value == choice for choice in _CHOICES[name]):
                 raise ValueError(f"{name} is {value!r}: give one of {', '.join(map(repr, _CHOICES[name]))}")
             setattr(self, name, value)
         self._resumed: dict[str, Any] | None = None
@@ -124,7 +124,7 @@ class DataLoader(torch.utils.data.DataLoader[T]):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on behind a state_dict() with the next loop."""
-        if state.get("version") != VERSION:
+        if not isinstance(state, dict) or state.get("version") != VERSION or "rng" not in state:
             raise ValueError("this is not a state of stoker.torch.DataLoader")
         for name, own in (("rng", self.rng), ("num_workers", self.num_workers)):
             if state[name] != own and not (name == "num_workers" and self.rng == "stoker"):

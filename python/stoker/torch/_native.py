@@ -66,7 +66,10 @@ class _Order:
         if any(length < self.batch_size for length in lengths[:-1]):
             self.lengths = lengths
             all_batches = [batch + batch[-1:] * (self.batch_size - len(batch)) for batch in all_batches]
-        self.indices = numbers(list(itertools.chain.from_iterable(all_batches)))
+        try:
+            self.indices = numbers(list(itertools.chain.from_iterable(all_batches)))
+        except Unknown as reason:
+            raise TypeError(f"the sampler gives {reason}: native=False has Python read them") from None
 
 
 # ---- Batches ----
@@ -233,6 +236,8 @@ def _refuse(loader: Any) -> None:
         raise Unknown("the batch_sampler has no length")
     if type(loader.batch_sampler) is BatchSampler and not hasattr(loader.batch_sampler.sampler, "__len__"):
         raise Unknown("the sampler has no length")
+    if isinstance(loader.sampler, BatchSampler):
+        raise Unknown("the sampler gives lists of indices")
 
 
 _KEPT: WeakKeyDictionary[Any, _Kept] = WeakKeyDictionary()

@@ -57,11 +57,13 @@ class Arrays(Dataset[Any]):
 
 
 def as_dataset(given: Any) -> Any:
-    """What a DataLoader is given: arrays in a tuple or dict become a dataset, and those of zarr; all else is one.
+    """What a DataLoader is given: arrays in a tuple, or by name in a dict, become a dataset, and those of zarr; all else is one.
 
-    A list of arrays is one as well: its samples are its items.
+    A list of arrays is one as well, and a dict of them by index: their samples are their items.
     """
-    each = given.values() if type(given) is dict else given if type(given) is tuple else [None]
+    each: Any = given if type(given) is tuple else ()
+    if type(given) is dict and all(isinstance(name, str) for name in given):
+        each = given.values()
     return Arrays(given) if _is_zarr(given) or (len(each) and all(map(_is_array, each))) else given
 
 
@@ -234,7 +236,8 @@ def checked(order: numpy.ndarray[Any, Any], size: int) -> numpy.ndarray[Any, Any
     """Indices as a list takes them: from its end where they are negative."""
     order = numpy.where(order < 0, order + size, order) if len(order) and order.min() < 0 else order
     if len(order) and (order.min() < 0 or order.max() >= size):
-        raise IndexError(f"an index of the sampler is beyond a dataset of {size} samples")
+        beyond = order[(order < 0) | (order >= size)][0]
+        raise IndexError(f"an index of the sampler, {beyond if beyond >= 0 else beyond - size}, is beyond a dataset of {size} samples")
     return order
 
 

@@ -115,7 +115,7 @@ class Order(unittest.TestCase):
 
     def test_indices_beyond_the_end(self):
         for indices in ([50], [-51], [3, 1 << 40]):
-            with self.assertRaises(IndexError):
+            with self.assertRaisesRegex(IndexError, f"sampler, {indices[-1]}, is"):
                 next(native(DataLoader(self.data, sampler=indices)))
             self.assertRegex(str(_native.plan(DataLoader(Subset(self.data, indices)))), "beyond a dataset of 50")
 
@@ -158,7 +158,7 @@ class Values(unittest.TestCase):
         for given in ((x, y), (x.astype("f4"), y.astype("i2"), x > 0.5), {"a": x, "b": torch.arange(30)}):
             self.same(as_dataset(given))
         self.assertEqual(len(as_dataset((x, y))), 30)
-        for other in ([1, 2], (x, "text"), {}, [], x, [x, y], [[1, 2], [3, 4]]):  # a list of arrays is PyTorch's: of samples
+        for other in ([1, 2], (x, "text"), {}, [], x, [x, y], {0: x, 1: x}, [[1, 2], [3, 4]]):  # a list of arrays is PyTorch's: of samples
             self.assertIs(as_dataset(other), other)
         with self.assertRaisesRegex(ValueError, "one length"):
             as_dataset((x, y[1:]))
@@ -298,6 +298,9 @@ class Refused(Folder):
         self.refuse("collate_fn", data, collate_fn=list)
         self.refuse("sampler has no length", data, sampler=Endless())
         self.refuse("batch_sampler has no length", data, batch_sampler=Endless())
+        self.refuse("lists of indices", data, sampler=BatchSampler(SequentialSampler(data), 3, False))
+        with self.assertRaisesRegex(TypeError, "no numbers: native=False"):
+            next(native(DataLoader(data, sampler=[1.0])))
 
     def test_folders(self):
         folder = torchvision.datasets.ImageFolder
@@ -394,6 +397,9 @@ class OneImport(Folder):
             self.assertNotIsInstance(iter(stoker.torch.DataLoader(mnist(transform=v1.ToTensor()), native=False)),
                                      _native.Batches)
         self.assertEqual(next(iter(stoker.torch.DataLoader(opaque, 3)))[0].shape, (3, 3, 50, 50))
+        for other in (0, 1, None, "false"):
+            with self.assertRaisesRegex(ValueError, "native is"):
+                stoker.torch.DataLoader(opaque, native=other)
 
 
 if __name__ == "__main__":

@@ -157,6 +157,11 @@ class States(Same):
         with self.assertRaisesRegex(KeyError, "no place yet"):
             list(self.make(Wrong, num_workers=2))
 
+    def test_what_is_no_state(self):
+        for state in ("text", None, {}, {"version": 1}):
+            with self.assertRaisesRegex(ValueError, "not a state"):
+                self.make(Noisy).load_state_dict(state)
+
     def test_a_state_without_a_place(self):
         loader = self.make(Noisy, num_workers=2, in_order=False)
         iterator = iter(loader)
