@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from lightning.pytorch.profilers import Profiler
 
 
@@ -45,11 +44,3 @@ class Listening(Profiler):
 def is_fetch(action: str) -> bool:
     """Whether it waits for a batch of the training loader."""
     return action.endswith(".train_dataloader_next")
-
-
-def rows_of(batch: Any) -> int:
-    """Samples of a batch: rows of the first tensor in it."""
-    if isinstance(batch, torch.Tensor):
-        return batch.shape[0] if batch.ndim else 1
-    values = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (list, tuple)) else ()
-    return next((rows for rows in map(rows_of, values) if rows), 0)

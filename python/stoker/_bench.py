@@ -14,10 +14,11 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from stoker import _native
+from stoker._batch import rows_of
 from stoker._loader import Loader, option_text
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _PREFIX = "python:"
 _SLOT = 4  # numbers of a worker: samples, wall and CPU time within them, CPU time in all; nanoseconds
 _SHORT = 20_000  # samples that take less on average are looked at one in ...
 _SPARSE = 16
+_HEAP = 1 << 9  # a class that Python code has made (Py_TPFLAGS_HEAPTYPE)
 
 
 def _named(spec: str) -> Any:
@@ -131,8 +133,10 @@ class _Watch:
         numbers[at + 3] = cpu_end if self._worker >= 0 else 0
 
     def over(self, dataset: Any) -> None:
-        """From here on: the class does it, as some loaders look at the type of a dataset."""
+        """From here on: the class does it, as some loaders look at the type of a dataset. Those of C stay as they are."""
         kind = type(dataset)
+        if not kind.__flags__ & _HEAP:
+            return
         for name in ("__getitem__", "__getitems__", "__iter__"):
             inner = getattr(kind, name, None)
             if inner is not None:
@@ -179,17 +183,6 @@ class _WorkerInit:
 
 
 # ---- The loop -----------------------------------------------------------------------------------------------------
-
-
-def _rows(batch: Any) -> int | None:
-    """Samples of a batch: the length of the first array or text list in it."""
-    if isinstance(batch, Mapping):
-        batch = list(batch.values())
-    elif hasattr(batch, "shape"):
-        return int(batch.shape[0]) if batch.shape else 1
-    if isinstance(batch, Sequence) and not isinstance(batch, (str, bytes)) and len(batch):
-        return len(batch) if isinstance(batch[0], (str, bytes)) else _rows(batch[0])
-    return None
 
 
 def _nothing(_: int) -> None:
@@ -285,7 +278,7 @@ class _Feed:
             return -1
         if self.dataset is None:  # as PyTorch's has it
             self.batch = [values for name, values in self.batch.items() if name != "index"]
-        rows = _rows(self.batch)
+        rows = rows_of(self.batch)
         return int(self.options["batch_size"]) if rows is None else rows
 
     def step(self, _: int) -> None:

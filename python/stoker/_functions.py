@@ -37,7 +37,7 @@ def _with_page(arguments: list[str]) -> tuple[Any, str]:
 
     with tempfile.TemporaryDirectory(prefix="stoker-") as folder:
         page = File(folder, "page.html")
-        return result_of([arguments[0], f"--html={page}", *arguments[1:]], unsaid=f"wrote {page}"), page.read_text()
+        return result_of([arguments[0], f"--html={page}", *arguments[1:]], unsaid=f"wrote {page}"), page.read_text(encoding="utf-8")
 
 
 def info(path: Path | None = None, **options: Unpack[InfoOptions]) -> Info:
@@ -141,7 +141,7 @@ def bench(dataset: Path, *, log: Path | None = None, **options: Unpack[BenchOpti
     failed = [row for row in rows if row["error"]]
     if failed and not any("samples_per_s" in row for row in rows):
         failure = _native.error(failed[0]["status"], failed[0]["error"])
-    if failure and len(failed) == len(rows):
+    if failure and (not failed or len(failed) == len(rows)):
         raise failure
     for row in failed:
         logging.getLogger("stoker").error("%s: %s", row["label"], row["error"])

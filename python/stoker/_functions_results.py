@@ -179,7 +179,7 @@ class Page:
         self.html = text
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        Path(path).write_text(self.html)
+        Path(path).write_text(self.html, encoding="utf-8")
 
     def __repr__(self) -> str:
         return f"<a page of {size(len(self.html))}: save(path), or look at it in a notebook>"

@@ -222,7 +222,8 @@ class StokerDataModule(LightningDataModule):
         if isinstance(source, str):
             source = {"dataset": source}
         if isinstance(source, Mapping) and "dataset" in source:
-            kept.append(next(opened, None) or self._open(source))
+            loader = next(opened, None)
+            kept.append(self._open(source) if loader is None else loader)
             return _Feed(self, kept[-1], stage == "train")
         if isinstance(source, Mapping):
             return {name: self._make(stage, each, opened, kept) for name, each in source.items()}

@@ -2,7 +2,6 @@
 """What a training waits for: the ledger of the trainer's time, and the verdict on it."""
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Sequence
@@ -13,9 +12,11 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info
 
 from stoker import _native
-from stoker._actions import Listening, is_fetch, rows_of
+from stoker._actions import Listening, is_fetch
+from stoker._batch import rows_of
 from stoker._functions_view import Verdict
 from stoker._loader import Loader
+from stoker._ranks import local_ranks
 
 PARTS = {
     "step": "the step",
@@ -146,7 +147,7 @@ def verdict_of(loader: Any, waits: Sequence[float], step: float, wall: float, co
         figures |= {
             "steps": steps, "cpu_s": cores, "samples": samples, "batch_size": samples / steps,
             "wait_mean": statistics.fmean(later), "wait_p50": p50, "wait_p95": p95,
-            "num_workers": getattr(loader, "num_workers", -1), "usable_cores": len(os.sched_getaffinity(0)), "ranks": 1,
+            "num_workers": getattr(loader, "num_workers", -1), "usable_cores": _native.cores(), "ranks": local_ranks(),
         }
     values = _native.judge(figures, own)
     if own is None and values["limit"] == "unknown":
@@ -222,7 +223,7 @@ class StallMonitor(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         assert self._ledger is not None
-        self._ledger.samples += rows_of(batch)
+        self._ledger.samples += rows_of(batch) or 0
         every = self.every_n_steps or getattr(trainer, "log_every_n_steps", 0)
         step = trainer.global_step
         if not every or step % every or step == self._logged:

@@ -129,7 +129,7 @@ class Loader:
     def _epoch(self, loop: int) -> Iterator[Any]:
         native = self._native
         try:
-            while (fields := native.next()) is not None:
+            while (fields := self._next(loop)) is not None:
                 values = tuple(map(self._value, fields))
                 del fields
                 yield values if self._as_tuple else dict(zip(self._fields, values))
@@ -138,6 +138,11 @@ class Loader:
         finally:
             if loop == self._loops:  # else another has begun, and is measured
                 native.stop_meter()
+
+    def _next(self, loop: int) -> Any:
+        if loop != self._loops:  # which would take batches from the other
+            raise RuntimeError("another loop over this loader has begun: this one is over. Two at once need two loaders")
+        return self._native.next()
 
     def __len__(self) -> int:
         """Batches of an epoch."""

@@ -43,7 +43,7 @@ def dataset(given: Given) -> str | _native.Dataset:
         return spec
     if isinstance(given, Mapping):
         named = {str(name): array for name, array in given.items()}
-    elif isinstance(given, (tuple, list)):
+    elif isinstance(given, tuple):
         named = {str(i): array for i, array in enumerate(given)}
     elif hasattr(given, "__array__") or hasattr(given, "__array_interface__"):
         named = {"data": given}

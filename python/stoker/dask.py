@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from stoker import _native
+from stoker._ranks import local_ranks
 
 __all__ = ["Dask"]
 
 _MODES = "off, single-threaded, threads:N, cluster:ADDRESS, local-cluster"
-_RANKS = ("LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 
 
 class Dask:
@@ -179,7 +179,7 @@ class Dask:
         """Whether the cores are enough for as many workers of a loader, on each of the ranks of this machine; else it warns."""
         if self._kind in ("off", "cluster"):
             return True
-        ranks = ranks if ranks is not None else next((int(os.environ[name]) for name in _RANKS if os.environ.get(name, "").isdecimal()), 1)
+        ranks = ranks if ranks is not None else local_ranks()
         cores = cores if cores is not None else _native.cores()
         users = 1 if self.shared else max(1, workers)
         total = ranks * users * self.threads

@@ -28,7 +28,8 @@ import numpy
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from stoker._actions import Listening, is_fetch, rows_of
+from stoker._actions import Listening, is_fetch
+from stoker._batch import rows_of
 from stoker._functions_view import Grid
 from stoker._lightning_stall import loader_of, verdict_of
 
@@ -149,7 +150,7 @@ class BatchTimer(Callback):
         timed.total = self._now(True) - self._asked
         timed.other = timed.total - timed.data - timed.forward - timed.backward
         timed.cores = time.process_time() - self._cores
-        timed.epoch, timed.batch, timed.samples = trainer.current_epoch, batch_idx, rows_of(batch)
+        timed.epoch, timed.batch, timed.samples = trainer.current_epoch, batch_idx, rows_of(batch) or 0
         timed.optimizer_steps, self._steps = trainer.global_step - self._steps, trainer.global_step
         self.batches.append(timed)
 

@@ -344,6 +344,10 @@ class Benches(InFolder):
         self.assertEqual(found.columns["samples_per_s"][0], None)
         self.assertIn(found.settings[0].error, repr(found))
 
+    def test_a_log_that_is_not_complete(self):
+        with self.assertRaisesRegex(stoker.Error, "full"):
+            stoker.bench("digits:?size=640", num_workers=[0, 1], log="/dev/full", **self.FAST)
+
 
 class Failures(InFolder):
     def test_classes_and_messages(self):

@@ -395,6 +395,23 @@ class Errors(unittest.TestCase):
             interpreters.run_string(made, f"import sys; sys.path[:0] = {path!r}; import stoker._native")
 
 
+class Loops(unittest.TestCase):
+    def test_one_at_a_time(self):
+        with stoker.Loader("digits:?size=64", batch_size=16) as loader:
+            first = iter(loader)
+            next(first)
+            second = iter(loader)
+            next(second)
+            with self.assertRaisesRegex(RuntimeError, "another loop"):
+                next(first)
+            self.assertEqual(len(list(second)), 3)
+            self.assertEqual(len(list(loader)), 4)
+
+    def test_a_list_is_no_dataset(self):
+        with self.assertRaisesRegex(TypeError, "tuple or dict"):
+            stoker.Loader([numpy.zeros((4, 2)), numpy.zeros((4, 2))])
+
+
 class Package(unittest.TestCase):
     def test_imports_numpy_alone(self):
         status, out, err = python("import sys, numpy; before = set(sys.modules); import stoker\n"
