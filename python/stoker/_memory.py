@@ -36,6 +36,8 @@ def dataset(given: Given) -> str | _native.Dataset:
         return os.fsdecode(given)
     if type(given).__module__.partition(".")[0] == "zarr":
         raise TypeError("a zarr array or group is read by its spec: \"array:PATH?window=...\"")
+    if type(given).__module__.partition(".")[0] == "xarray" and isinstance(given, Mapping):
+        raise TypeError("a dataset of xarray is cut into samples by stoker.xarray.windows()")
     if hasattr(given, "spec"):  # stoker.xarray.Windows
         if given.spec is None:
             raise _native.InvalidError(f"this dataset is not read natively: {given.why_not}; take stoker.torch.DataLoader")

@@ -235,4 +235,9 @@ def windows(ds: xarray.Dataset | xarray.DataArray, sizes: Mapping[Hashable, int]
     """
     if isinstance(ds, xarray.DataArray):
         ds = ds.to_dataset(name=ds.name if ds.name is not None else "data")
+    if not isinstance(ds, xarray.Dataset):
+        raise TypeError(f"windows are cut of a dataset of xarray, and this is a {type(ds).__name__}: open it, as with xarray.open_zarr()")
+    for what, given in (("sizes", sizes), ("stride", stride or {})):
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{what} is a {type(given).__name__}: give a dict from dimensions to elements, as dict(time=4)")
     return Windows(ds, sizes, stride or {}, dask if isinstance(dask, Dask) else Dask(dask, **options))

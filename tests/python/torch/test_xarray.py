@@ -148,6 +148,12 @@ class Values(Case):
                                      ({"time": 4}, {"time": 0}, "stride of 0"), ({}, {"x": 1}, "no dimension 'x'")):
             with self.assertRaisesRegex(stoker.InvalidError, words):
                 stoker.xarray.windows(ds, sizes, stride=stride)
+        for given, options, words in (("era5.zarr", {"sizes": {}}, "this is a str"), (ds, {"sizes": 4}, "sizes is a int"),
+                                      (ds, {"sizes": {"time": 4}, "stride": 1}, "stride is a int")):
+            with self.assertRaisesRegex(TypeError, words):
+                stoker.xarray.windows(given, **options)
+        with self.assertRaisesRegex(TypeError, "xarray.windows"):
+            stoker.Loader(ds)
 
 
 class Ways(Case):
