@@ -22,7 +22,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDat
 from stoker.torch import _random
 from stoker.torch._message import END, EPOCH, ERROR, TASK, Answer, value_of
 from stoker.torch._process import Process, Work, preload, uninterrupted
-from stoker.torch._state import Moment, generators_of, go_to, to_bytes, to_tensor
+from stoker.torch._state import Moment, generators_of, go_on, go_to, to_bytes, to_tensor
 from stoker.torch._worker import Descriptor, Fetcher, Plan
 
 _LOG = logging.getLogger("stoker")
@@ -98,7 +98,7 @@ class Inline(Base):
         if resumed and given is not None:
             self._base_seed = resumed["base_seed"]
             self._skip(given, resumed)
-            go_to(resumed["now"], self._generators)
+            go_on(resumed, self._generators, self._num_workers)
 
     def _skip(self, count: int, resumed: dict[str, Any]) -> None:
         """Batches that were given before; those of an iterable dataset are made and left."""
@@ -277,7 +277,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         for _ in range(self._prefetch * self._num_workers):
             self._send_next()
         if begun:
-            go_to(begun["now"], self._generators)
+            go_on(begun, self._generators, self._num_workers)
 
     def _skip(self, begun: dict[str, Any]) -> None:
         """Behind what was given before."""

@@ -17,7 +17,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from stoker import _native
 from stoker._loader import _as_torch
 from stoker.torch._sources import Source, checked, numbers, resolve
-from stoker.torch._state import Moment, generators_of, go_to
+from stoker.torch._state import Moment, generators_of, go_on, go_to
 from stoker.torch._translate import Unknown
 
 _LOG = logging.getLogger("stoker")
@@ -147,7 +147,7 @@ class Batches(_BaseDataLoaderIter):
         elif begun and begun["start"]:
             self._begin()
         if begun:
-            go_to(begun["now"], self._generators)
+            go_on(begun, self._generators, self._num_workers)
 
     def again(self, loader: Any, opened: _Opened) -> None:
         """The next epoch of persistent workers."""

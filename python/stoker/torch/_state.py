@@ -47,3 +47,14 @@ def go_to(moment: dict[str, Any], generators: list[torch.Generator]) -> None:
     _random.load(state)
     for generator, value in zip(generators, moment["generators"], strict=True):
         generator.set_state(value)
+
+
+def go_on(resumed: dict[str, Any], generators: list[torch.Generator], num_workers: int) -> None:
+    """Set the random states to those of a state, behind what was drawn again.
+
+    Another number of workers has asked the sampler for more or less by then: its generators are where these draws left them.
+    """
+    now = resumed["now"]
+    if resumed["num_workers"] != num_workers:
+        now = now | {"generators": [generator.get_state() for generator in generators]}
+    go_to(now, generators)

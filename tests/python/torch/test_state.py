@@ -130,16 +130,18 @@ class States(Same):
 
     def test_another_number_of_workers(self):
         for before, after in ((0, 2), (2, 0), (3, 1)):
-            torch.manual_seed(1)
-            loader = self.make(Noisy, num_workers=before, shuffle=True, rng="stoker")
-            iterator = iter(loader)
-            for _ in range(5):
-                next(iterator)
-            state = loader.state_dict()
-            expected = list(iterator), list(loader)
-            other = self.make(Noisy, num_workers=after, shuffle=True, rng="stoker")
-            other.load_state_dict(state)
-            self.assert_same((list(other), list(other)), expected)
+            for taken, options in ((5, dict()), (-2, dict(generator=True))):
+                with self.subTest(before=before, after=after, **options):
+                    torch.manual_seed(1)
+                    loader = self.make(Noisy, num_workers=before, shuffle=True, rng="stoker", **options)
+                    iterator = iter(loader)
+                    for _ in range(taken % len(loader)):
+                        next(iterator)
+                    state = loader.state_dict()
+                    expected = list(iterator), list(loader)
+                    other = self.make(Noisy, num_workers=after, shuffle=True, rng="stoker", **options)
+                    other.load_state_dict(state)
+                    self.assert_same((list(other), list(other)), expected)
 
     def test_what_does_not_fit(self):
         state = self.make(Noisy, num_workers=2).state_dict()
