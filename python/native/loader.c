@@ -141,9 +141,12 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
  * context, whose messages the source holds. */
 static void end(loader *self)
 {
+    stk_loader *ended = self->loader;
+
+    self->loader = NULL; /* from here on nobody else reaches it */
     stk_py_meter_end(&self->meter);
     Py_BEGIN_ALLOW_THREADS
-    stk_loader_destroy(&self->loader);
+    stk_loader_destroy(&ended);
     stk_dataset_close(&self->dataset);
     Py_END_ALLOW_THREADS
     if (self->own)
@@ -193,7 +196,8 @@ static int make_room(loader *self, stk_error *err)
         if (PyErr_WarnEx(PyExc_RuntimeWarning,
                          "all batches of the loader are kept: it goes on with memory beyond "
                          "memory_budget. Keep copies of what is needed, or fewer batches",
-                         2))
+                         3) ||
+            !usable(self)) /* who hears of it may have closed it */
             return -1;
     }
     for (stk_py_held *h = self->held.first; h && status == STK_EBUSY; h = h->after) {
@@ -216,10 +220,10 @@ static stk_status wait_for_batch(loader *self, stk_batch **batch, stk_error *err
     status = stk_loader_next(self->loader, LOOK_MS, batch, err);
     Py_END_ALLOW_THREADS
     self->busy = false;
-    stk_py_hand_over_messages(self->source);
     return status;
 }
 
+/* Signals and messages run code of Python, which may close the loader. */
 static PyObject *loader_next(PyObject *object, PyObject *unused)
 {
     loader *self = (loader *)object;
@@ -227,12 +231,15 @@ static PyObject *loader_next(PyObject *object, PyObject *unused)
     stk_status status = STK_EAGAIN;
     stk_error err;
 
-    if (!usable(self))
-        return NULL;
+    stk_py_held *held = NULL;
     while (status == STK_EAGAIN || status == STK_EBUSY) {
-        if (PyErr_CheckSignals() || (status == STK_EBUSY && make_room(self, &err)))
+        if (PyErr_CheckSignals() || !usable(self) ||
+            (status == STK_EBUSY && make_room(self, &err)))
             return NULL;
         status = wait_for_batch(self, &batch, &err);
+        if (status == STK_OK)
+            held = stk_py_hold(object, batch);
+        stk_py_hand_over_messages(self->source);
         if (status == STK_EBUSY && !self->held.first)
             break;
     }
@@ -240,7 +247,6 @@ static PyObject *loader_next(PyObject *object, PyObject *unused)
         Py_RETURN_NONE;
     if (status != STK_OK)
         return stk_py_raise(&err);
-    stk_py_held *held = stk_py_hold(object, batch);
     PyObject *tensors = held ? stk_py_tensors(held) : NULL;
     if (held)
         stk_py_let_go(held);
@@ -319,9 +325,11 @@ static PyObject *loader_restore(PyObject *object, PyObject *argument)
         return NULL;
     stk_status status = stk_loader_state_parse(text, &state, &err);
     if (status == STK_OK) {
+        self->busy = true;
         Py_BEGIN_ALLOW_THREADS
         status = stk_loader_restore(self->loader, &state, &err);
         Py_END_ALLOW_THREADS
+        self->busy = false;
     }
     stk_py_hand_over_messages(self->source);
     if (status != STK_OK)
@@ -338,9 +346,11 @@ static PyObject *loader_set_epoch(PyObject *object, PyObject *argument)
     if ((epoch == (unsigned long long)-1 && PyErr_Occurred()) || !usable(self))
         return NULL;
     stk_status status;
+    self->busy = true;
     Py_BEGIN_ALLOW_THREADS
     status = stk_loader_set_epoch(self->loader, epoch, &err);
     Py_END_ALLOW_THREADS
+    self->busy = false;
     if (status != STK_OK)
         return stk_py_raise(&err);
     Py_RETURN_NONE;
@@ -351,7 +361,8 @@ static PyObject *loader_stats(PyObject *object, PyObject *unused)
     const loader *self = (loader *)object;
     stk_loader_stats s = {.struct_size = sizeof s};
 
-    if (!usable(self))
+    /* While another thread waits for a batch, too. */
+    if (!self->loader && !usable(self))
         return NULL;
     stk_loader_get_stats(self->loader, &s);
     return stk_py_stats(&s);

@@ -312,11 +312,12 @@ class Waiting(unittest.TestCase):
             thread = threading.Thread(target=lambda: next(iter(loader)))
             thread.start()
             time.sleep(0.05)
-            for call in (loader._native.next, loader.close, loader.stats):
+            for call in (loader._native.next, loader.close, loader.state_dict):
                 with self.assertRaisesRegex(RuntimeError, "another thread"):
                     call()
+            self.assertEqual(loader.stats().batches, 0)  # which any may ask for
             thread.join()
-            loader.stats()
+            self.assertEqual(loader.stats().batches, 1)
 
     def test_interpreter_ends_with_a_live_loader(self):
         for keep in ("loader", "batch", "loader, batch"):
@@ -406,6 +407,38 @@ class Loops(unittest.TestCase):
                 next(first)
             self.assertEqual(len(list(second)), 3)
             self.assertEqual(len(list(loader)), 4)
+
+    def test_closed_by_who_hears_of_it(self):
+        native = stoker.Loader("digits:", batch_size=64)._native
+        kept = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = lambda *_, **__: native.close()
+            with self.assertRaisesRegex(RuntimeError, "closed"):
+                while True:
+                    kept.append(native.next())
+        self.assertEqual(len(numpy.asarray(kept[0][0])), 64)
+
+    def test_closed_by_another_thread(self):
+        for _ in range(5):
+            native = stoker.Loader("digits:?size=640", batch_size=64, num_workers=1)._native
+            state = native.state()
+
+            def go():
+                try:
+                    for _ in range(100):
+                        native.set_epoch(1)
+                        native.restore(state)
+                except RuntimeError as e:
+                    self.assertIn("closed", str(e))
+
+            thread = threading.Thread(target=go)
+            thread.start()
+            while thread.is_alive():
+                try:
+                    native.close()
+                except RuntimeError as e:
+                    self.assertIn("in use", str(e))
 
     def test_a_list_is_no_dataset(self):
         with self.assertRaisesRegex(TypeError, "tuple or dict"):
