@@ -93,20 +93,21 @@ class Inline(Base):
             raise AssertionError("timeout needs num_workers > 0")
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             torch.utils.data.graph_settings.apply_sharding(self._dataset, self._world_size, self._rank)
-        self._fetcher = Fetcher(plan_of(self, loader), self._dataset)
+        place = to_bytes(resumed.get("place")) if resumed else None
+        self._fetcher = Fetcher(plan_of(self, loader), self._dataset, place or b"")
         self._start: Moment | None = None  # before the first index: samplers draw then
         if resumed and given is not None:
             self._base_seed = resumed["base_seed"]
-            self._skip(given, resumed)
+            self._skip(given, resumed["start"], make=self._dataset_kind == _DatasetKind.Iterable and not place)
             go_on(resumed, self._generators, self._num_workers)
 
-    def _skip(self, count: int, resumed: dict[str, Any]) -> None:
-        """Batches that were given before; those of an iterable dataset are made and left."""
-        if resumed["start"]:
-            go_to(resumed["start"], self._generators)
+    def _skip(self, count: int, start: dict[str, Any] | None, make: bool) -> None:
+        """Batches that were given before; those of an iterable dataset that cannot say its place are made and left."""
+        if start:
+            go_to(start, self._generators)
         for _ in range(count):
             index = self._next_index_of_epoch()
-            if self._dataset_kind == _DatasetKind.Iterable:
+            if make:
                 self._fetcher.fetch(index)
         self._num_yielded = count
 
@@ -127,7 +128,7 @@ class Inline(Base):
 
     def state(self) -> dict[str, Any]:
         return {"given": self._num_yielded, "made": self._made.to_dict(), "start": self._start and self._start.to_dict(),
-                "base_seed": self._base_seed}
+                "base_seed": self._base_seed, "place": to_tensor(self._fetcher.state() or None)}
 
 
 class Workers(Base, _MultiProcessingDataLoaderIter):
@@ -198,7 +199,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         code = self._end(process)
         how = f"by {signal.Signals(-code).name}" if code is not None and code < 0 else f"with exit code {code}"
         message = f"DataLoader worker (pid(s) {pid}) exited unexpectedly, {how}"
-        first = process.tasks[0] if process.tasks else None
+        first = next((work for work in process.tasks if work.task.kind == TASK), None)
         if first is not None:
             first.deaths += 1
             message += f", in the batch of {first.task.index!r}"
@@ -206,8 +207,9 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
             self._shutdown_workers(gone=process)
             raise RuntimeError(message)
         if first is not None and first.deaths > 1:
-            process.tasks.popleft()
-            self._failures[first.task.number] = message + ", as the worker before it did"
+            process.tasks.remove(first)
+            if first.task.epoch == self._epoch:
+                self._failures[first.task.number] = message + ", as the worker before it did"
         else:
             _LOG.warning("%s: another one does its work again", message)
         try:
@@ -254,6 +256,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         self.over = False
         self._start = Moment(self._generators)
         _BaseDataLoaderIter._reset(self, loader)
+        self._plan.base_seed, self._plan.shared_seed = int(self._base_seed), self._shared_seed  # of workers that start now
         self._epoch += 1
         self._sent = self._given = 0  # batches of this epoch
         self._dropped = 0  # batches that a resumed loop makes again, and does not give
@@ -353,6 +356,9 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
                 break
             self._owner.pop(self._given, None)
             self._given += 1
+        for number in self._failures:
+            if not self._in_order or number == self._given:
+                return number, self._owner[number], None
         candidates = [process] if self._in_order and process else self._processes
         for candidate in candidates:
             while candidate.answers or self._received(candidate):
@@ -363,9 +369,6 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
                     self._retire(candidate)
                     return self._ready()
                 return answer.number, candidate, answer
-        for number in self._failures:
-            if not self._in_order or number == self._given:
-                return number, self._owner[number], None
         return None
 
     def _received(self, process: Process) -> bool:
@@ -380,6 +383,17 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         self._send_next()
 
     def _next_data(self) -> Any:
+        while self._dropped:
+            self._next_answer()
+            self._dropped -= 1
+            self._num_yielded += 1
+        process, answer = self._next_answer()
+        value = value_of(answer, self._is_kept(process))
+        if answer.kind == ERROR:
+            raise _exception_of(value)
+        return self._pinned(value)
+
+    def _next_answer(self) -> tuple[Process, Answer]:
         if not self._processes:
             raise StopIteration
         deadline = time.monotonic() + (self._timeout or _LOOK)
@@ -398,15 +412,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         if answer is None:
             raise RuntimeError(self._failures.pop(number))
         process.given = answer.state
-        if self._dropped:
-            self._dropped -= 1
-            self._num_yielded += 1
-            del answer, found
-            return self._next_data()
-        value = value_of(answer, self._is_kept(process))
-        if answer.kind == ERROR:
-            raise _exception_of(value)
-        return self._pinned(value)
+        return process, answer
 
     def _is_kept(self, process: Process) -> bool:
         """Whether so many batches are kept that more are copied: each takes one of the mappings that a process may have."""

@@ -243,8 +243,8 @@ class Writer:
         self._which = fitting[0]
         return self._slabs[self._which].lease
 
-    def send(self, kind: int, task: Task, payload: bytes, buffers: list[pickle.PickleBuffer], extra: bytes) -> None:
-        """Hand the answer over; `extra` is the dataset's state."""
+    def fill(self, payload: bytes, buffers: list[pickle.PickleBuffer], extra: bytes) -> None:
+        """All of the answer; `extra` is the dataset's state."""
         table = b""
         for buffer in buffers:
             raw = buffer.raw()
@@ -260,12 +260,18 @@ class Writer:
         if place:
             own.memory[place:place + len(payload)] = payload
         own.memory[extra_place:extra_place + len(extra)] = extra
+        self._places = place, len(payload), extra_place, len(extra), len(buffers)
+        self._inline = b"" if place else payload
+
+    def send(self, kind: int, task: Task) -> None:
+        """Hand over what was filled in."""
+        assert self._which is not None
+        own = self._slabs[self._which]
         _random.save(own.lease, HEADER)
         own.slab.give()
-        packet = _ANSWER.pack(kind, task.epoch, task.number, self._which, 0 if self._gone is None else self._gone + 1,
-                              place, len(payload), extra_place, len(extra), len(buffers))
+        packet = _ANSWER.pack(kind, task.epoch, task.number, self._which, 0 if self._gone is None else self._gone + 1, *self._places)
         try:
-            _send(self._to, packet if place else packet + payload, self._fd)
+            _send(self._to, packet + self._inline, self._fd)
         finally:
             if self._fd is not None:
                 os.close(self._fd)

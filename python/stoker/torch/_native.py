@@ -119,6 +119,7 @@ class Batches(_BaseDataLoaderIter):
         self._made: Moment | None = Moment(self._generators)
         super().__init__(loader)
         self._busy_s = 0.0  # of loaders that have ended
+        self._loaders: list[_native.Loader] = []
         self._epochs = 0
         if resumed and resumed["base_seed"] is not None:
             self._base_seed, self._epochs = resumed["base_seed"], resumed["epoch"]
@@ -133,7 +134,7 @@ class Batches(_BaseDataLoaderIter):
         self._options = {"epochs": "1", "seed": str((self._base_seed + self._epochs) % 2**64), "timeout": str(loader.timeout),
                          "num_workers": str(loader.num_workers), "transforms": opened.source.transforms}
         self._epochs += 1
-        self._loaders: list[_native.Loader] = []
+        self._close()
         self._order: _Order | None = None
         self._start: Moment | None = None  # before the sampler draws
         self._ahead = loader.num_workers * (loader.prefetch_factor or 0)
@@ -200,9 +201,7 @@ class Batches(_BaseDataLoaderIter):
         if values is None:
             self.over = True
             self._asked(order, len(order.indices) + 1)
-            self._busy_s = self.busy_s
-            while self._loaders:
-                self._loaders.pop().close()
+            self._close()
             raise StopIteration
         if order.lengths is not None:
             values = [value[: order.lengths[self._num_yielded]] for value in values]
@@ -213,6 +212,16 @@ class Batches(_BaseDataLoaderIter):
         return pin(batch, self._pin_memory_device) if self._pin_memory else batch
 
     next = __next__
+
+    def _close(self) -> None:
+        """End what runs: batches that are kept hold it, too."""
+        self._busy_s = self.busy_s
+        while self._loaders:
+            self._loaders.pop().close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_loaders"):
+            self._close()
 
     @property
     def busy_s(self) -> float:

@@ -130,6 +130,8 @@ class Process:
     def python_stack(self) -> str:
         """Where it is, as faulthandler writes it."""
         before = os.fstat(self.stack).st_size
+        if before == 0:
+            return "its start\n"
         try:
             os.kill(self.process.pid, signal.SIGUSR1)
         except ProcessLookupError:

@@ -10,6 +10,7 @@ from typing import Any
 from torch.utils.data import _DatasetKind
 
 from stoker.torch._iterator import Base, plan_of
+from stoker.torch._state import generators_of, go_to
 from stoker.torch._worker import Fetcher
 
 
@@ -17,10 +18,17 @@ class Threads(Base):
     """In the order of the sampler. The threads share the dataset and the random states of the process."""
 
     def __init__(self, loader: Any, resumed: dict[str, Any] | None) -> None:
-        if loader.rng == "stoker" or loader._dataset_kind == _DatasetKind.Iterable or resumed:
-            raise ValueError("workers='thread' is for map-style datasets, with rng='torch' and without a state to go on from: "
+        within = resumed is not None and resumed["given"] is not None
+        if loader.rng == "stoker" or loader._dataset_kind == _DatasetKind.Iterable or within:
+            raise ValueError("workers='thread' is for map-style datasets, with rng='torch' and no state within an epoch: "
                              "threads share their random states, and cannot share an iterator")
+        generators = generators_of(loader)
+        if resumed:
+            go_to(resumed["now"], generators)
         super().__init__(loader)
+        if resumed and resumed["base_seed"] is not None:
+            self._base_seed = resumed["base_seed"]
+            go_to(resumed["now"], generators)  # this seed had been drawn before
         self._plan = plan_of(self, loader)
         self._local = threading.local()
         self._pool = concurrent.futures.ThreadPoolExecutor(
@@ -36,6 +44,7 @@ class Threads(Base):
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         super()._reset(loader, first_iter)
+        self.over = False
         self._drop()
         for _ in range(self._ahead):
             self._submit()
@@ -68,7 +77,10 @@ class Threads(Base):
         return self._pinned(batch)
 
     def state(self) -> dict[str, Any]:
-        raise RuntimeError("workers='thread' has no state: threads share their random states")
+        raise RuntimeError("workers='thread' has no state within an epoch: threads share their random states")
+
+    def rest(self) -> dict[str, Any]:
+        return {"base_seed": self._base_seed} if self._persistent_workers else {}
 
     def __del__(self) -> None:
         if hasattr(self, "_pool"):

@@ -116,6 +116,14 @@ class Fetcher:
 
     def fetch(self, index: Any) -> Any:
         """The batch. StopIteration: an iterable dataset has no more."""
+        try:
+            return self._fetch(index)
+        except StopIteration as e:
+            if self.iterator is None:
+                raise RuntimeError(f"StopIteration was raised at index {self.at!r}") from e
+            raise
+
+    def _fetch(self, index: Any) -> Any:
         if not self.plan.auto_collation:
             self.at = index if self.iterator is None else None
             self._seed_batch()
@@ -219,7 +227,7 @@ class Worker:
         try:
             if self.failed is not None:
                 error, self.failed = self.failed, None
-                kind, payload = ERROR, pickle.dumps(error)
+                kind, payload = ERROR, self._pickled(error)
             else:
                 payload, buffers = self._batch(task.index, task.number)
         except Exception as e:
@@ -235,7 +243,14 @@ class Worker:
             self.writer.forget()
             self.ended = False
             kind, payload, buffers = ERROR, self._pickled(_caught(self._where())), []
-        self.writer.send(kind, task, payload, buffers, state)
+        try:
+            self.writer.fill(payload, buffers, state)
+        except (OSError, MemoryError):
+            self.writer.forget()
+            self.ended = False
+            kind = ERROR
+            self.writer.fill(self._pickled(_caught(self._where())), [], b"")
+        self.writer.send(kind, task)
 
     def _pickled(self, error: Any) -> bytes:
         if issubclass(error.exc_type, StopIteration):  # which would end the consumer's loop
@@ -262,6 +277,7 @@ def main(plan: Plan, number: int, to: socket.socket, consumer: Descriptor, stack
         os.close(fd)
     _native.end_with(consumer.fd)
     faulthandler.register(signal.SIGUSR1, file=stack.fd, all_threads=True)
+    os.write(stack.fd, b"\n")  # from now on that signal is answered, and does not end this process
     interruptible = callable(signal.getsignal(signal.SIGINT))
     try:
         if interruptible:  # the handler is the consumer's, who has Ctrl-C wait while it starts workers

@@ -148,6 +148,46 @@ class Deaths(Case):
         del loader
         self.eventually(lambda: not children(), "workers are left")
 
+    def test_a_batch_that_kills_twice_in_a_later_epoch(self):
+        """Persistent workers: what says that the epoch begins comes before it."""
+        folder = self.folder()
+        armed = Marks(folder, "armed")
+
+        def sample(index):
+            if index == 2 and armed.read():
+                armed.add("dies")
+                os.kill(os.getpid(), signal.SIGKILL)
+            if index == 0 and armed.read():  # not before the other worker's deaths
+                self.eventually(lambda: len(armed.read()) > 2, "no deaths")
+                time.sleep(0.3)
+            return index
+        loader = stoker_loader(Made(20, sample), 2, num_workers=2, persistent_workers=True)
+        wanted = numbers(loader)
+        armed.add("now")
+        iterator = iter(loader)
+        with self.assertLogs("stoker", "WARNING"):
+            got = [next(iterator).tolist()]
+        with self.assertRaisesRegex(RuntimeError, r"exited unexpectedly.*SIGKILL.*\[2, 3\]"):
+            next(iterator)
+        self.assertEqual(got + numbers(iterator), wanted[:1] + wanted[2:])
+
+    def test_random_numbers_of_positions_in_a_later_epoch(self):
+        def run(dataset):
+            torch.manual_seed(5)
+            loader = stoker_loader(dataset, 3, True, num_workers=2, persistent_workers=True, rng="stoker")
+            return [list(loader) for _ in range(2)]
+        wanted = run(Drawn(40))
+
+        class DiesLater(Dies):
+            def __getitem__(self, index):
+                self.marks.add("came") if index == self.at else None
+                if index == self.at and len(self.marks.read()) == 2:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return Drawn.__getitem__(self, index)
+        for at in (wanted[1][6][0][1].item(), wanted[1][-1][0][-1].item()):
+            with self.assertLogs("stoker", "WARNING"):
+                self.assertSame(run(DiesLater(40, at, "SIGKILL", self.folder())), wanted)
+
     def test_in_worker_init_fn(self):
         """No worker of it ever works: an error, not a loop without end."""
         with self.assertLogs("stoker", "WARNING"), self.assertRaisesRegex(RuntimeError, "exited unexpectedly"):
@@ -216,6 +256,13 @@ class Hangs(Case):
         self.assertEqual(got, list(range(8)))
         self.assertIn("here_it_hangs", logs.output[0])
         self.assertRegex(logs.output[0], rf"pid {self.marks.read()[0]}\b")
+
+    def test_named_while_it_starts(self):
+        """The signal that asks for its stack does not end a worker that cannot answer yet."""
+        with mock.patch.object(_iterator, "_LOOK", 0.1), self.assertLogs("stoker", "WARNING") as logs:
+            self.assertEqual(numbers(stoker_loader(Squares(4), 2, num_workers=1, multiprocessing_context="spawn")), [[0, 1], [4, 9]])
+        self.assertNotIn("exited unexpectedly", "".join(logs.output))
+        self.assertIn("its start", logs.output[0])
 
     def test_a_timeout_is_for_one_batch(self):
         loader = stoker_loader(Made(8, lambda i: time.sleep(0.3) or i), 1, num_workers=1, timeout=2)
@@ -448,6 +495,23 @@ class Machines(Case):
                 list(stoker_loader(Made(8, lambda i: torch.ones(100000)), 2, num_workers=2))
             except (RuntimeError, OSError):
                 pass
+        self.in_a_child(check)
+
+    def test_a_slab_that_cannot_be_had(self):
+        """An error of the batch that has too much, and its worker goes on."""
+        def check():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+            samples = [b"0", b"1", bytes(1 << 21), b"3"]
+            iterator = iter(stoker_loader(Made(4, samples.__getitem__), None, num_workers=1))
+            assert [next(iterator), next(iterator)] == samples[:2]
+            try:
+                next(iterator)
+            except OSError as error:
+                assert "index 2" in str(error), error
+            else:
+                raise AssertionError("no error")
+            assert list(iterator) == samples[3:]
         self.in_a_child(check)
 
 

@@ -2,6 +2,7 @@
 """state_dict() of stoker.torch.DataLoader, and rng="stoker"."""
 import io
 import itertools
+import os
 import random
 import unittest
 
@@ -128,6 +129,52 @@ class States(Same):
         self.assertFalse(loader.state_dict()["again"])
         self.assertTrue(len(list(iterator)) == 1)
 
+    def test_a_stateful_dataset_of_no_workers_is_not_gone_through_again(self):
+        class Counted(StatefulStream):
+            def __iter__(self):
+                for item in super().__iter__():
+                    made.append(item[0])
+                    yield item
+        made = []
+        iterator = iter(loader := self.make(Counted))
+        next(iterator)
+        state = loader.state_dict()
+        expected = list(iterator)
+        made.clear()
+        other = self.make(Counted)
+        other.load_state_dict(state)
+        self.assert_same(list(other)[0][0], expected[0][0])
+        self.assertEqual(made, [5, 6, 7, 8, 9])
+
+    def test_many_batches_that_are_gone_through_again(self):
+        class Long(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                return iter(range(3000))
+        iterator = iter(loader := DataLoader(Long(), None, num_workers=1))
+        list(itertools.islice(iterator, 2500))
+        state = loader.state_dict()
+        del iterator
+        other = DataLoader(Long(), None, num_workers=1)
+        other.load_state_dict(state)
+        self.assertEqual(list(other), list(range(2500, 3000)))
+
+    def test_threads_between_epochs(self):
+        for options in ({}, {"persistent_workers": True}):
+            options |= {"num_workers": 2, "workers": "thread", "shuffle": True}
+            seed(4)
+            loader = self.make(lambda: range(50), **options)
+            list(loader)
+            state = loader.state_dict()
+            expected = list(loader), torch.rand(2)
+            seed(99)
+            other = self.make(lambda: range(50), **options)
+            other.load_state_dict(state)
+            self.assert_same((list(other), torch.rand(2)), expected, options)
+            iterator = iter(other)
+            next(iterator)
+            with self.assertRaisesRegex(RuntimeError, "within an epoch"):
+                other.state_dict()
+
     def test_another_number_of_workers(self):
         for before, after in ((0, 2), (2, 0), (3, 1)):
             for taken, options in ((5, dict()), (-2, dict(generator=True))):
@@ -196,6 +243,22 @@ class InC(Same):
                 other.load_state_dict(state)
                 got = ([] if taken == 13 else list(other)), list(other), torch.rand(2)
                 self.assert_same(got, expected, (options, epochs, taken))
+
+
+    def test_a_batch_does_not_keep_threads(self):
+        def threads():
+            return len(os.listdir("/proc/self/task"))
+        data = torch.utils.data.TensorDataset(torch.arange(5000))
+        for again in (False, True):
+            loader = DataLoader(data, 4, native=True, num_workers=3, persistent_workers=again)
+            iterator = iter(loader)
+            kept, before = [next(iterator)], threads()
+            if again:
+                kept.append(next(iter(loader)))
+                self.assertLessEqual(threads(), before)
+            del loader, iterator
+            self.assertLessEqual(threads(), before - 3)
+            self.assertEqual(kept[0][0].tolist(), [0, 1, 2, 3])
 
 
 class Positions(Same):

@@ -465,6 +465,19 @@ class Threads(Same):
         self.assertRaisesRegex(RuntimeError, "StopIteration at index 5", next, iterator)
         self.assertEqual([batch.item() for batch in iterator], [6, 7])
 
+    def test_stop_iteration_without_batches(self):
+        class Bad(Squares):
+            def __getitem__(self, i):
+                if i == 1:
+                    raise StopIteration
+                return i
+        for options in ({}, {"num_workers": 1}, {"num_workers": 1, "workers": "thread"}):
+            iterator = iter(DataLoader(Bad(3), None, native=False, **options))
+            self.assertEqual(next(iterator), 0)
+            with self.assertRaisesRegex(RuntimeError, "StopIteration"):
+                next(iterator)
+            self.assertEqual(next(iterator), 2)
+
     def test_time_is_over(self):
         until = threading.Event()
 
@@ -481,6 +494,16 @@ class Threads(Same):
     def test_what_threads_cannot(self):
         with self.assertRaisesRegex(ValueError, "thread"):
             iter(DataLoader(Squares(), num_workers=1, workers="thread", rng="stoker"))
+
+
+class Errors(unittest.TestCase):
+    def test_of_a_class_without_a_name(self):
+        def begin(worker):
+            class Local(Exception):
+                pass
+            raise Local("no luck")
+        with self.assertRaisesRegex(RuntimeError, "no luck"):
+            list(DataLoader(Squares(4), num_workers=1, worker_init_fn=begin))
 
 
 class Messages(unittest.TestCase):
