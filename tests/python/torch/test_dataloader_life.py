@@ -499,12 +499,18 @@ class Differences(Case):
         self.assertSame(list(stoker_torch.DataLoader(list(arrays), 3)), [torch.stack(arrays)])
 
     def test_nothing_in_dev_shm(self):
+        def mapped():
+            """Files of it in this process and its children, deleted ones too."""
+            child = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+            maps = [Path(f"/proc/{pid}/maps") for pid in (os.getpid(), *child)]
+            return {line.split(None, 5)[5] for file in maps if file.exists() for line in file.read_text().splitlines() if "/dev/shm/" in line}
+
         def check(loader, ours):
+            before = mapped()  # another test's tensors may still be there
             iterator = iter(loader(Made(40, lambda i: torch.ones(1000)), 4, num_workers=2))
-            next(iterator)
-            child = [int(pid) for pid in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()]
-            maps = "".join(Path(f"/proc/{pid}/maps").read_text() for pid in (os.getpid(), *child) if os.path.exists(f"/proc/{pid}/maps"))
-            self.assertEqual("/dev/shm" in maps, not ours)
+            batch = next(iterator)
+            self.assertEqual(bool(mapped() - before), not ours)
+            del batch
         self.both(check)
 
 
