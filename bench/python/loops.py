@@ -4,6 +4,7 @@
 The window opens after warm-up batches of a stream that does not end, and the consumer does nothing with a batch.
 """
 import argparse
+import importlib
 import json
 import os
 import random
@@ -86,7 +87,13 @@ def data_loader(dataset: Any, batch_size: int, num_workers: int, **options: Any)
                       persistent_workers=num_workers > 0, **options)
 
 
-def loader_of(args: argparse.Namespace) -> Any:
+def dataset_of(work: str, data: str) -> Any:
+    """None: the library has it."""
+    made = {"small": Small, "large": Large, "tail": Slow, "folder": lambda: folder(data, False), "opaque": lambda: folder(data, True)}
+    return made[work]() if work in made else None
+
+
+def loader_of(args: argparse.Namespace, dataset: Any) -> Any:
     n = args.num_workers
     if args.work == "mnist":
         return stoker.Loader(f"mnist:{args.data}", batch_size=256, shuffle=True, drop_last=True, num_workers=n,
@@ -95,9 +102,7 @@ def loader_of(args: argparse.Namespace) -> Any:
         return stoker.Loader(f"images:{args.data}?index=none", batch_size=64, shuffle=True, drop_last=True, num_workers=n,
                              transforms="random_resized_crop(224), horizontal_flip", output="torch", as_tuple=True)
     if args.work == "tail":
-        return data_loader(Slow(), 16, n, rng="stoker")
-    dataset = {"small": Small, "large": Large, "folder": lambda: folder(args.data, False),
-               "opaque": lambda: folder(args.data, True)}[args.work]()
+        return data_loader(dataset, 16, n, rng="stoker")
     return data_loader(dataset, 32 if args.work == "large" else 64, n)
 
 
@@ -186,11 +191,10 @@ def main() -> None:
     p.add_argument("--consumer_ms", type=float, default=0, help="what the consumer takes for a batch")
     p.add_argument("--seconds", type=float, default=5)
     args = p.parse_args()
-    if args.work in ("mnist", "images"):
-        import torch  # noqa: F401: what an import takes is not the first batch's
-    else:
-        import stoker.torch  # noqa: F401
-    row = measure(lambda: loader_of(args), args.seconds, args.consumer_ms / 1000)
+    # What an import takes is not the first batch's, nor what the making of a dataset takes.
+    importlib.import_module("torch" if args.work in ("mnist", "images") else "stoker.torch")
+    dataset = dataset_of(args.work, args.data)
+    row = measure(lambda: loader_of(args, dataset), args.seconds, args.consumer_ms / 1000)
     print(json.dumps({"workload": f"python-{args.work}", "peer": "stoker", "version": stoker.__version__,
                       "config": {"num_workers": args.num_workers}, **row}))
     sys.stdout.flush()

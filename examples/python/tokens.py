@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small language model of bytes: windows of a file at random, each with the same window one byte later.
+"""The next byte of a text: windows of a file at random, each with the same window one byte later.
 
     python examples/python/tokens.py --text shakespeare.txt
     python examples/python/tokens.py --tokens train.npy --vocabulary 50257        # tokens that were made before

@@ -26,7 +26,7 @@ static PyObject *options_help(PyObject *module, PyObject *name)
     return made;
 }
 
-/* Its type in Python, as a stub writes it. */
+/* The type of its keyword in Python. */
 static const char *type_of(const stk_option *option)
 {
     if (option->choices && option->type == STK_OPTION_INT) /* "auto" */
