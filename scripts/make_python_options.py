@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Write python/stoker/_options.py, the types of keywords, from the option tables of the library and of the command, and
-_functions_help.py, what the command says of those that the library has not.
+_functions/help.py, what the command says of those that the library has not.
 
     PYTHONPATH=build/python python3 scripts/make_python_options.py [FOLDER]
 """
@@ -91,4 +91,5 @@ def helps() -> str:
 if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "python" / "stoker")
     Path(folder, "_options.py").write_text(text())
-    Path(folder, "_functions_help.py").write_text(helps())
+    Path(folder, "_functions").mkdir(exist_ok=True)
+    Path(folder, "_functions", "help.py").write_text(helps())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 import numpy
 
 from stoker import _native
-from stoker._loader import option_text
+from stoker._keywords import option_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

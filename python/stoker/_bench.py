@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from stoker import _native
 from stoker._batch import rows_of
-from stoker._loader import Loader, option_text
+from stoker._keywords import option_text
+from stoker._loader import Loader
 
 if TYPE_CHECKING:
     from stoker.dask import Dask

@@ -2,7 +2,6 @@
 """Batches of a dataset, as a loop of Python takes them."""
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Unpack
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Unpack
 import numpy
 
 from stoker import _memory, _native
-from stoker._transform import Transform
+from stoker._keywords import as_keywords, option_text
 
 if TYPE_CHECKING:
-    from stoker._functions_view import LoopVerdict, Stats
+    from stoker._functions.view import LoopVerdict, Stats
     from stoker._options import LoaderOptions
 
 
@@ -53,31 +52,6 @@ _OUTPUTS: dict[str, Callable[[_native.Tensor], Any]] = {
     "jax": _as_jax,
     "dlpack": _as_is,
 }
-
-
-def as_keywords(text: str) -> str:
-    """The help of options with the names of keywords in the place of flags."""
-    return re.sub(
-        r"^  --(?:\[no-\])?([a-z0-9-]+)((?: \S+)?)",
-        lambda flag: f"  {flag[1].replace('-', '_')}{flag[2]}".ljust(len(flag[0])),
-        text,
-        flags=re.MULTILINE,
-    )
-
-
-def option_text(name: str, value: object) -> str:
-    """The text of an option, as a command line has it."""
-    if isinstance(value, (bool, numpy.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, (str, int, float, Transform)):
-        return str(value)
-    if isinstance(value, (list, tuple)):
-        return ", ".join(option_text(name, item) for item in value)
-    if hasattr(value, "__index__"):
-        return str(value.__index__())
-    if hasattr(value, "__float__"):
-        return repr(float(value))
-    raise TypeError(f"{name} is a {type(value).__name__}: give text, a number, a switch, a transform or a list of them")
 
 
 class Loader:
@@ -176,7 +150,7 @@ class Loader:
 
     def stats(self) -> Stats:
         """Counters since the loader was made; times in seconds."""
-        from stoker._functions_view import Stats
+        from stoker._functions.view import Stats
 
         return Stats(self._native.stats())
 
@@ -188,7 +162,7 @@ class Loader:
                 train(batch)
             print(loader.verdict())
         """
-        from stoker._functions_view import LoopVerdict
+        from stoker._functions.view import LoopVerdict
 
         return LoopVerdict(self._native.judge())
 

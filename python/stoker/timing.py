@@ -28,10 +28,10 @@ import numpy
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from stoker._actions import Listening, is_fetch
 from stoker._batch import rows_of
-from stoker._functions_view import Grid
-from stoker._lightning_stall import loader_of, verdict_of
+from stoker._functions.view import Grid
+from stoker.lightning._actions import Listening, is_fetch
+from stoker.lightning._stall import loader_of, verdict_of
 
 PARTS = ("data", "forward", "backward", "other", "total")
 

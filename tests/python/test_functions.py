@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy
 
 import stoker
-import stoker._functions
 from stoker import _native
 from stoker.__main__ import command
 from stoker.transforms import Normalize
@@ -471,7 +470,7 @@ class Texts(InFolder):
 
     def test_keywords_are_those_of_the_tables(self):
         subprocess.run([sys.executable, ROOT / "scripts/make_python_options.py", "."], check=True)
-        for name in ("_options.py", "_functions_help.py"):
+        for name in ("_options.py", "_functions/help.py"):
             self.assertEqual(Path(name).read_text(), (ROOT / "python/stoker" / name).read_text())
 
     def test_help_has_the_options(self):
@@ -486,7 +485,7 @@ class Texts(InFolder):
         code = "import sys, numpy; before = set(sys.modules); import stoker; print(*set(sys.modules) - before)"
         loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
         self.assertEqual({name.split(".")[0] for name in loaded} - sys.stdlib_module_names, {"stoker"})
-        self.assertNotIn("stoker._functions_command", loaded)
+        self.assertNotIn("stoker._functions.command", loaded)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import stoker
 import stoker.torch
-from stoker._actions import Listening
 from stoker.lightning import BatchTransform, StallMonitor, StokerDataModule
+from stoker.lightning._actions import Listening
 
 warnings.filterwarnings("ignore", module="lightning")
 warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
@@ -445,7 +445,7 @@ class Stall(unittest.TestCase):
 
     def setUp(self):
         self.folder = self.enterContext(tempfile.TemporaryDirectory())
-        self.clock = self.enterContext(mock.patch("stoker._lightning_stall.time", Clock()))
+        self.clock = self.enterContext(mock.patch("stoker.lightning._stall.time", Clock()))
 
     def run_with(self, monitor, train, batches=1000, **options):
         clock = self.clock

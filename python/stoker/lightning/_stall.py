@@ -12,11 +12,11 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info
 
 from stoker import _native
-from stoker._actions import Listening, is_fetch
 from stoker._batch import rows_of
-from stoker._functions_view import Verdict
+from stoker._functions.view import Verdict
 from stoker._loader import Loader
 from stoker._ranks import local_ranks
+from stoker.lightning._actions import Listening, is_fetch
 
 PARTS = {
     "step": "the step",

@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union, Unpack
 
-from stoker import _functions_help, _native
-from stoker._loader import as_keywords, option_text
+from stoker import _native
+from stoker._functions.help import CHUNKS, INFO
+from stoker._keywords import as_keywords, option_text
 
 if TYPE_CHECKING:
-    from stoker._functions_results import Bench, Chunks, Conversion, Info, Report
+    from stoker._functions.results import Bench, Chunks, Conversion, Info, Report
     from stoker._options import BenchOptions, ChunksOptions, ContextOptions, ConvertOptions, InfoOptions
 
 Path = Union[str, os.PathLike[str]]
@@ -33,7 +34,7 @@ def _with_page(arguments: list[str]) -> tuple[Any, str]:
     import tempfile
     from pathlib import Path as File
 
-    from stoker._functions_command import result_of
+    from stoker._functions.command import result_of
 
     with tempfile.TemporaryDirectory(prefix="stoker-") as folder:
         page = File(folder, "page.html")
@@ -49,8 +50,8 @@ def info(path: Path | None = None, **options: Unpack[InfoOptions]) -> Info:
         >>> stoker.info("digits:?size=64").fields[0].shape
         (28, 28, 1)
     """
-    from stoker._functions_command import result_of
-    from stoker._functions_results import info_of
+    from stoker._functions.command import result_of
+    from stoker._functions.results import info_of
 
     where = [] if path is None else ["--", os.fspath(path)]
     found = result_of(["info", *_flags(options), *where])
@@ -67,7 +68,7 @@ def chunks(array: Path | None = None, *, window: Shape, **options: Unpack[Chunks
         >>> stoker.chunks(window=(64, 64), dtype="float32", store="s3").best
         (256, 256)
     """
-    from stoker._functions_results import Chunks
+    from stoker._functions.results import Chunks
 
     given: dict[str, object] = {"window": window, **options}
     for name in ("window", "extent", "stride"):
@@ -88,8 +89,8 @@ def convert(source: Path, target: Path, **options: Unpack[ConvertOptions]) -> Co
         >>> stoker.convert("digits:?size=100&split=test", "digits-test").total
         100
     """
-    from stoker._functions_command import result_of
-    from stoker._functions_results import Conversion
+    from stoker._functions.command import result_of
+    from stoker._functions.results import Conversion
 
     return Conversion(result_of(["convert", *_flags(options), "--", os.fspath(source), os.fspath(target)]))
 
@@ -124,8 +125,8 @@ def bench(dataset: Path, *, log: Path | None = None, **options: Unpack[BenchOpti
     """
     import logging
 
-    from stoker._functions_command import run
-    from stoker._functions_results import Bench
+    from stoker._functions.command import run
+    from stoker._functions.results import Bench
 
     lists: dict[str, dict[str, object]] = {}
     flags: dict[str, object] = {}
@@ -156,7 +157,7 @@ def report(*logs: Path, **options: Unpack[ContextOptions]) -> Report:
         >>> report = stoker.report("before.jsonl", "after.jsonl")
         >>> report.runs[0].samples_per_s, print(report.verdict)
     """
-    from stoker._functions_results import Report
+    from stoker._functions.results import Report
 
     return Report(*_with_page(["report", *_flags(options), "--", *(os.fspath(log) for log in logs)]))
 
@@ -167,8 +168,8 @@ def _add_options(function: Callable[..., Any], own: str, *tables: str) -> None:
     function.__doc__ = f"{function.__doc__}\n    Options:\n\n{as_keywords(text)}"
 
 
-_add_options(info, _functions_help.INFO, "survey")
-_add_options(chunks, _functions_help.CHUNKS)
+_add_options(info, INFO, "survey")
+_add_options(chunks, CHUNKS)
 _add_options(convert, "", "convert", "images", "weights")
 _add_options(bench, "", "loader", "bench")
 _add_options(report, "")

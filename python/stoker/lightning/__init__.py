@@ -9,7 +9,7 @@
 """
 from __future__ import annotations
 
-from stoker._lightning_data import BatchTransform, StokerDataModule
-from stoker._lightning_stall import StallMonitor
+from stoker.lightning._data import BatchTransform, StokerDataModule
+from stoker.lightning._stall import StallMonitor
 
 __all__ = ["BatchTransform", "StallMonitor", "StokerDataModule"]

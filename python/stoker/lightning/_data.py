@@ -13,7 +13,7 @@ from lightning.pytorch.trainer.states import RunningStage, TrainerFn
 from torch.utils.data import DataLoader
 
 from stoker._loader import Loader, _as_torch
-from stoker._random import random_states, set_random_states
+from stoker.lightning._random import random_states, set_random_states
 
 if TYPE_CHECKING:
     from stoker._options import LoaderOptions

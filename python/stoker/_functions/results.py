@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stoker._functions_view import Grid, Part, Result, Table, Verdict, number, seconds, shape, share, size, some
+from stoker._functions.view import Grid, Part, Result, Table, Verdict, number, seconds, shape, share, size, some
 
 # ---- info ----
 
