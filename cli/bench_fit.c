@@ -22,11 +22,6 @@ static void progress(void *user, const char *what, uint64_t done, uint64_t total
     cli_console_progress(task->cli, text, done, total);
 }
 
-static void stop(void *trainer)
-{
-    stk_trainer_stop(trainer);
-}
-
 /* What the log says of the setting and of the run; NULL: there is no log, or no memory. */
 static char *about_of(const stk_bench_setting *setting)
 {
@@ -62,7 +57,7 @@ void bench_fit(struct bench_task *task, stk_context *context, stk_config *config
         status = stk_recipe_create(context, config, &options, &recipe, &err);
     if (status == STK_OK) {
         stk_recipe_get_parts(recipe, &parts);
-        cli_on_interrupt(stop, parts.trainer);
+        train_on_interrupt(parts.trainer);
         (void)stk_recipe_measure(recipe, &result->run, &result->figures, &err);
         cli_on_interrupt(NULL, NULL);
     } else {

@@ -138,12 +138,6 @@ static bool has_encoded_pictures(const stk_dataset_info *about)
     return false;
 }
 
-static bool stop(void *user)
-{
-    (void)user;
-    return cli_interrupted() != 0;
-}
-
 static void note_broken(void *user, uint64_t index, const char *key, bool unread,
                         const char *reason)
 {
@@ -232,7 +226,7 @@ int info_survey(struct cli *cli, stk_dataset *dataset, const stk_dataset_info *a
     if (code != CLI_GO_ON)
         return code;
     options.limit = own.sample ? own.sample : own.stats == STATS_AUTO ? AUTO_PICTURES : 0;
-    options.stop = stop;
+    options.stop = cli_is_interrupted;
     if (options.limit > about->size)
         options.limit = 0;
     out->class_counts = calloc((size_t)about->num_classes + 1, sizeof *out->class_counts);

@@ -82,11 +82,6 @@ struct run {
     char folder[PROFILE_PATH], logs[PROFILE_PATH + 32], cache[PROFILE_PATH];
 };
 
-static void stop(void *trainer)
-{
-    stk_trainer_stop(trainer);
-}
-
 /* The configuration whose name the results get. */
 static const char *find_file(const struct cli *cli)
 {
@@ -231,7 +226,7 @@ static int run_make(struct run *run)
     if (code != CLI_GO_ON)
         return code;
     cli_signals_ignore_pipe();
-    cli_on_interrupt(stop, run->parts.trainer);
+    train_on_interrupt(run->parts.trainer);
     return CLI_GO_ON;
 }
 

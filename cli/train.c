@@ -121,11 +121,6 @@ struct run {
     char output_dir[4096]; /* of predictions; "": a writer of the configuration's decides */
 };
 
-static void stop(void *trainer)
-{
-    stk_trainer_stop(trainer);
-}
-
 static int prepare_threads(struct run *run)
 {
     stk_context_options process;
@@ -194,7 +189,7 @@ static int run_make(struct run *run, struct cli *cli, const struct cli_usage *us
     if (code == CLI_GO_ON)
         code = train_recipe(cli, run->context, &options, &run->recipe, &run->parts);
     if (code == CLI_GO_ON)
-        cli_on_interrupt(stop, run->parts.trainer);
+        train_on_interrupt(run->parts.trainer);
     return code;
 }
 

@@ -21,5 +21,7 @@
  * command's. CLI_GO_ON, or the exit code after printing the error. */
 int train_recipe(struct cli *cli, stk_context *context, stk_recipe_options *options,
                  stk_recipe **out, stk_recipe_parts *parts);
+/* The first signal stops a trainer: cli_on_interrupt(). */
+void train_on_interrupt(stk_trainer *trainer);
 
 #endif

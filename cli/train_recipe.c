@@ -52,3 +52,13 @@ int train_recipe(struct cli *cli, stk_context *context, stk_recipe_options *opti
     stk_recipe_get_parts(*out, parts);
     return CLI_GO_ON;
 }
+
+static void stop(void *trainer)
+{
+    stk_trainer_stop(trainer);
+}
+
+void train_on_interrupt(stk_trainer *trainer)
+{
+    cli_on_interrupt(stop, trainer);
+}
