@@ -192,22 +192,6 @@ static PyObject *bench_sizes(PyObject *module, PyObject *nothing)
                          (Py_ssize_t)sizeof(stk_figures));
 }
 
-/* Cores for preparation, as num_workers: auto takes them. */
-static PyObject *bench_workers(PyObject *module, PyObject *nothing)
-{
-    stk_cores cores = {.struct_size = sizeof cores};
-    stk_context_options options;
-    stk_context *context;
-    stk_error err;
-
-    stk_context_options_init(&options);
-    if (stk_context_create(&options, &context, &err) != STK_OK)
-        return stk_py_raise(&err);
-    stk_context_cores(context, &cores);
-    stk_context_destroy(&context);
-    return PyLong_FromUnsignedLong(cores.preparation);
-}
-
 /* ---- The log of a worker ---- */
 
 typedef struct sample_log {
@@ -300,8 +284,6 @@ static PyMethodDef functions[] = {
      "log_summary, step_threads)\n--\n\nMeasure: the bytes of result and figures."},
     {"bench_sizes", bench_sizes, METH_NOARGS,
      "bench_sizes($module, /)\n--\n\nBytes of a result, and of figures."},
-    {"bench_workers", bench_workers, METH_NOARGS,
-     "bench_workers($module, /)\n--\n\nWhat num_workers: auto is."},
     {NULL, NULL, 0, NULL}};
 
 int stk_py_add_bench(PyObject *module)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verdict on figures of others: of a trainer that has its own ledger. */
+/* The verdict on figures: of a loop, or of others, as of a trainer that has its own ledger. */
+#include <stdio.h>
+
 #include "native.h"
 
 enum kind { REAL, COUNT, NUMBER, CORES };
@@ -49,20 +51,27 @@ static int set_figure(stk_figures *f, const char *name, double value)
     return -1;
 }
 
-/* Of the loop that runs, or ran last. */
-static stk_figures figures_of(const stk_py_meter *meter)
+PyObject *stk_py_verdict(const stk_figures *f)
 {
-    stk_figures f = meter->figures;
+    stk_verdict v = {.struct_size = sizeof v};
 
-    f.struct_size = sizeof f;
-    if (meter->open)
-        stk_meter_get(meter->open, &f);
-    return f;
+    if (f->steps > 0) {
+        stk_judge(f, &v);
+    } else {
+        v.limit = STK_LIMIT_UNKNOWN;
+        v.gain = 1;
+        snprintf(v.text, sizeof v.text, "No batch was taken: there is nothing to judge.");
+    }
+    return Py_BuildValue(
+        "{sssdsdsssssdsssKsdsdsdsd}", "limit", stk_limit_name(v.limit), "lost_share", v.lost_share,
+        "limit_share", v.limit_share, "knob", v.knob, "value", v.value, "gain", v.gain, "text",
+        v.text, "steps", (unsigned long long)f->steps, "samples_per_s", f->samples_per_s,
+        "wait_mean", f->wait.mean, "step_time", f->step_time, "step_share", f->step_share);
 }
 
 PyObject *stk_py_judge(PyObject *module, PyObject *args)
 {
-    stk_py_meter judged = {.figures = {.struct_size = sizeof judged.figures}};
+    stk_figures judged = {.struct_size = sizeof judged};
     PyObject *given, *loader, *name, *value;
     Py_ssize_t at = 0;
 
@@ -71,12 +80,12 @@ PyObject *stk_py_judge(PyObject *module, PyObject *args)
     if (loader != Py_None && !PyObject_TypeCheck(loader, stk_py.loader))
         return PyErr_Format(PyExc_TypeError, "the second argument is a loader or None");
     if (loader != Py_None)
-        judged.figures = figures_of(stk_py_meter_of(loader));
+        judged = stk_py_meter_figures(stk_py_meter_of(loader));
     while (PyDict_Next(given, &at, &name, &value)) {
         const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
         const double number = text ? PyFloat_AsDouble(value) : 0;
-        if (PyErr_Occurred() || set_figure(&judged.figures, text, number))
+        if (PyErr_Occurred() || set_figure(&judged, text, number))
             return NULL;
     }
-    return stk_py_meter_judge(&judged);
+    return stk_py_verdict(&judged);
 }

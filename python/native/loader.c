@@ -388,7 +388,9 @@ static PyObject *loader_stop_meter(PyObject *object, PyObject *unused)
 
 static PyObject *loader_judge(PyObject *object, PyObject *unused)
 {
-    return stk_py_meter_judge(&((loader *)object)->meter);
+    const stk_figures figures = stk_py_meter_figures(&((loader *)object)->meter);
+
+    return stk_py_verdict(&figures);
 }
 
 static PyGetSetDef getters[] = {

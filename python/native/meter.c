@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a loop of Python waits for: the meter of the loop that runs, or ran last. */
-#include <stdio.h>
 #include <time.h>
 
 #include "native.h"
@@ -47,23 +46,12 @@ void stk_py_meter_end(stk_py_meter *meter)
     stk_meter_close(&meter->open);
 }
 
-PyObject *stk_py_meter_judge(const stk_py_meter *meter)
+stk_figures stk_py_meter_figures(const stk_py_meter *meter)
 {
-    stk_verdict v = {.struct_size = sizeof v};
     stk_figures f = meter->figures;
 
+    f.struct_size = sizeof f;
     if (meter->open)
         stk_meter_get(meter->open, &f);
-    if (f.steps > 0) {
-        stk_judge(&f, &v);
-    } else {
-        v.limit = STK_LIMIT_UNKNOWN;
-        v.gain = 1;
-        snprintf(v.text, sizeof v.text, "No batch was taken: there is nothing to judge.");
-    }
-    return Py_BuildValue("{sssdsdsssssdsssKsdsdsdsd}", "limit", stk_limit_name(v.limit),
-                         "lost_share", v.lost_share, "limit_share", v.limit_share, "knob", v.knob,
-                         "value", v.value, "gain", v.gain, "text", v.text, "steps",
-                         (unsigned long long)f.steps, "samples_per_s", f.samples_per_s, "wait_mean",
-                         f.wait.mean, "step_time", f.step_time, "step_share", f.step_share);
+    return f;
 }

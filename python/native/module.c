@@ -6,16 +6,24 @@
 
 stk_py_module stk_py;
 
-/* The options of a table as --help shows them. */
-static PyObject *options_help(PyObject *module, PyObject *name)
+/* NULL: an exception is set. */
+static const stk_option_table *table_of(PyObject *name)
 {
     const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
     const stk_option_table *table = text ? stk_option_table_find(text) : NULL;
 
-    if (!text)
-        return NULL;
+    if (text && !table)
+        PyErr_Format(PyExc_KeyError, "no table of options '%s'", text);
+    return table;
+}
+
+/* The options of a table as --help shows them. */
+static PyObject *options_help(PyObject *module, PyObject *name)
+{
+    const stk_option_table *table = table_of(name);
+
     if (!table)
-        return PyErr_Format(PyExc_KeyError, "no table of options '%s'", text);
+        return NULL;
     const int length = stk_options_help(table, NULL, 0);
     char *help = PyMem_Malloc((size_t)length + 1);
     if (!help)
@@ -69,12 +77,9 @@ static PyObject *rows_of(const stk_option_table *table)
 
 static PyObject *options_of(PyObject *module, PyObject *name)
 {
-    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
-    const stk_option_table *table = text ? stk_option_table_find(text) : NULL;
+    const stk_option_table *table = table_of(name);
 
-    if (!text)
-        return NULL;
-    return table ? rows_of(table) : PyErr_Format(PyExc_KeyError, "no table of options '%s'", text);
+    return table ? rows_of(table) : NULL;
 }
 
 static PyObject *transforms(PyObject *module, PyObject *unused)
@@ -121,7 +126,7 @@ static PyObject *cores(PyObject *module, PyObject *unused)
         return stk_py_raise(&err);
     stk_context_cores(context, &found);
     stk_context_destroy(&context);
-    return PyLong_FromUnsignedLong(found.usable);
+    return Py_BuildValue("(II)", (unsigned)found.usable, (unsigned)found.preparation);
 }
 
 static PyMethodDef functions[] = {
@@ -133,7 +138,8 @@ static PyMethodDef functions[] = {
      "those "
      "of a loader's loop, or None."},
     {"cores", cores, METH_NOARGS,
-     "cores($module, /)\n--\n\nCores that this process can keep busy."},
+     "cores($module, /)\n--\n\n(usable, preparation): cores that this process can keep busy, and "
+     "those of them that num_workers: auto takes."},
     {"options", options_of, METH_O,
      "options($module, table, /)\n--\n\n(name, type, default, choices, doc) of each option of a "
      "table."},

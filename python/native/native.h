@@ -91,7 +91,9 @@ void stk_py_meter_end(stk_py_meter *meter);
 const stk_py_meter *stk_py_meter_of(PyObject *owner);
 /* The function `judge` of the module. */
 PyObject *stk_py_judge(PyObject *module, PyObject *args);
+/* Of the loop that runs, or ran last; zeros: of none. */
+stk_figures stk_py_meter_figures(const stk_py_meter *meter);
 /* The verdict as a dict. New reference. */
-PyObject *stk_py_meter_judge(const stk_py_meter *meter);
+PyObject *stk_py_verdict(const stk_figures *figures);
 
 #endif

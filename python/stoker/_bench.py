@@ -196,7 +196,7 @@ class _Feed:
     def __init__(self, options: dict[str, Any], log: str | None) -> None:
         workers = options["num_workers"]
         self.options = options
-        self.workers = workers if isinstance(workers, int) and workers >= 0 else _native.bench_workers()
+        self.workers = workers if isinstance(workers, int) and workers >= 0 else _native.cores()[1]
         self.board = _Board(self.workers)
         self.log = log
         self.past_busy = 0.0  # of loops before, without workers of Python

@@ -180,7 +180,7 @@ class Dask:
         if self._kind in ("off", "cluster"):
             return True
         ranks = ranks if ranks is not None else local_ranks()
-        cores = cores if cores is not None else _native.cores()
+        cores = cores if cores is not None else _native.cores()[0]
         users = 1 if self.shared else max(1, workers)
         total = ranks * users * self.threads
         if total <= cores:

@@ -147,7 +147,7 @@ def verdict_of(loader: Any, waits: Sequence[float], step: float, wall: float, co
         figures |= {
             "steps": steps, "cpu_s": cores, "samples": samples, "batch_size": samples / steps,
             "wait_mean": statistics.fmean(later), "wait_p50": p50, "wait_p95": p95,
-            "num_workers": getattr(loader, "num_workers", -1), "usable_cores": _native.cores(), "ranks": local_ranks(),
+            "num_workers": getattr(loader, "num_workers", -1), "usable_cores": _native.cores()[0], "ranks": local_ranks(),
         }
     values = _native.judge(figures, own)
     if own is None and values["limit"] == "unknown":

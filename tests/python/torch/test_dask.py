@@ -170,8 +170,9 @@ class Threads(unittest.TestCase):
             Dask("threads:2").check(2, cores=11)
 
     def test_usable_cores(self):
-        self.assertGreaterEqual(_native.cores(), 1)
-        self.assertLessEqual(_native.cores(), len(os.sched_getaffinity(0)))
+        usable, preparation = _native.cores()
+        self.assertLessEqual(usable, len(os.sched_getaffinity(0)))
+        self.assertIn(preparation, range(1, usable + 1))
 
     def test_a_worker_warns_once(self):
         code = ("import torch\nfrom stoker.dask import Dask\n"
