@@ -41,28 +41,38 @@ static const struct {
      &PyExc_MemoryError},
 };
 
+/* What one has that is raised with a text alone is that of its class: its first status. */
 static int add_class(PyObject *module, size_t i)
 {
     PyObject *bases = PyTuple_Pack(2, stk_py.error, *classes[i].base);
-    PyObject *made =
-        bases ? PyErr_NewExceptionWithDoc(classes[i].name, classes[i].doc, bases, NULL) : NULL;
+    PyObject *has = Py_BuildValue("{ss}", "status", stk_status_name(classes[i].statuses[0]));
+    PyObject *made = bases && has
+                         ? PyErr_NewExceptionWithDoc(classes[i].name, classes[i].doc, bases, has)
+                         : NULL;
     int failed = !made || PyModule_AddObjectRef(module, classes[i].name + sizeof "stoker", made);
 
     for (size_t k = 0; !failed && k < sizeof classes[i].statuses / sizeof(stk_status); k++)
         if (classes[i].statuses[k] != STK_OK)
             stk_py.errors[-classes[i].statuses[k]] = made; /* the module keeps it */
     Py_XDECREF(bases);
+    Py_XDECREF(has);
     Py_XDECREF(made);
     return failed ? -1 : 0;
 }
 
 int stk_py_add_errors(PyObject *module)
 {
+    PyObject *has = Py_BuildValue("{sssssO}", "status", stk_status_name(STK_EINTERNAL), "key", "",
+                                  "sample", Py_None);
+
+    if (!has)
+        return -1;
     stk_py.error = PyErr_NewExceptionWithDoc(
         "stoker.Error",
         "What the library says has failed. `status` is its name for it (\"STK_EIO\"); `sample` the "
         "index in the dataset and `key` the file, object or option, where there is one.",
-        PyExc_Exception, NULL);
+        PyExc_Exception, has);
+    Py_DECREF(has);
     if (!stk_py.error || PyModule_AddObjectRef(module, "Error", stk_py.error))
         return -1;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)

@@ -233,8 +233,7 @@ static PyObject *loader_next(PyObject *object, PyObject *unused)
 
     stk_py_held *held = NULL;
     while (status == STK_EAGAIN || status == STK_EBUSY) {
-        if (PyErr_CheckSignals() || !usable(self) ||
-            (status == STK_EBUSY && make_room(self, &err)))
+        if (PyErr_CheckSignals() || !usable(self) || (status == STK_EBUSY && make_room(self, &err)))
             return NULL;
         status = wait_for_batch(self, &batch, &err);
         if (status == STK_OK)

@@ -357,6 +357,13 @@ class Errors(unittest.TestCase):
         with self.assertRaises(TypeError):
             stoker.Loader(3)
 
+    def test_raised_with_a_text_alone(self):
+        for kind, status in ((stoker.Error, "STK_EINTERNAL"), (stoker.InvalidError, "STK_EINVAL"), (stoker.NotFoundError, "STK_ENOENT"),
+                             (stoker.AccessError, "STK_EACCES"), (stoker.StorageError, "STK_EIO"), (stoker.DataError, "STK_EFORMAT"),
+                             (stoker.TimedOutError, "STK_ETIMEDOUT"), (stoker.NoMemoryError, "STK_ENOMEM")):
+            error = kind("words")
+            self.assertEqual((str(error), error.status, error.key, error.sample), ("words", status, "", None))
+
     def test_datasets(self):
         with self.assertRaises(FileNotFoundError) as caught:
             stoker.Loader("mnist:/nonexistent-folder")

@@ -134,8 +134,10 @@ class Arrays(unittest.TestCase):
                              ((), "without arrays"), ({}, "without arrays"), (numpy.array(["a"]), "numbers"),
                              (numpy.array([None]), "object"), (numpy.zeros((0, 3)), "no samples"),
                              (numpy.zeros((1,) * 10), "10 dimensions"), (numpy.zeros((3, 0)), "no or too many bytes")):
-            with self.assertRaisesRegex(stoker.InvalidError, words):
+            with self.assertRaisesRegex(stoker.InvalidError, words) as caught:
                 stoker.Loader(given)
+            error = caught.exception
+            self.assertEqual((error.status, error.key, error.sample), ("STK_EINVAL", "", None))
         for given in (3, None, b"digits:"):
             with self.assertRaisesRegex(TypeError, type(given).__name__):
                 stoker.Loader(given)
