@@ -106,6 +106,8 @@ typedef struct stk_bench_feed {
     /** The next batch, of so many samples, in place of the one before; STK_EOS: the epoch is over.
      */
     stk_status (*next)(void *user, uint64_t *samples, stk_error *err);
+    /** No other batch is asked for, but steps go on with the one of now: what makes them ends. */
+    stk_status (*end)(void *user, stk_error *err);
     void (*look)(void *user, stk_bench_feed_stats *out);
     void *user;
 } stk_bench_feed;

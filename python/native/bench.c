@@ -69,6 +69,11 @@ static stk_status next_batch(void *feed, uint64_t *samples, stk_error *err)
     return status == STK_OK && number < 0 ? STK_EOS : status;
 }
 
+static stk_status end_feed(void *feed, stk_error *err)
+{
+    return call(feed, "end", 0, NULL, err);
+}
+
 static stk_status run_step(void *feed, const stk_batch *batch, stk_error *err)
 {
     (void)batch;
@@ -160,6 +165,7 @@ static PyObject *bench_run(PyObject *module, PyObject *arguments, PyObject *keyw
                                       .open = open_feed,
                                       .begin = begin_epoch,
                                       .next = next_batch,
+                                      .end = end_feed,
                                       .look = look,
                                       .user = feed};
     const stk_bench_step step = {

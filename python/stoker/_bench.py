@@ -282,6 +282,12 @@ class _Feed:
         rows = rows_of(self.batch)
         return int(self.options["batch_size"]) if rows is None else rows
 
+    def end(self, _: int) -> None:
+        """The batch of now is had again and again: no worker is needed any more."""
+        if isinstance(self.loader, Loader):
+            self.loader.close()
+        self.batches = self.loader = None
+
     def step(self, _: int) -> None:
         assert self.step_function is not None
         self.step_function(self.batch)
@@ -302,7 +308,8 @@ class _Feed:
         return lines[0] if len(lines) == 1 else f"{lines[0]} {lines[-1]}"
 
     def close(self) -> None:
-        self.batches = self.batch = self.loader = None
+        self.end(0)
+        self.batch = None
         if self.watch:
             self.watch.close()
         if self.dask:

@@ -23,7 +23,7 @@ static stk_status check_feed(const stk_bench *bench, stk_error *err)
 
     if (!s->feed)
         return STK_OK;
-    if (!(s->feed->open && s->feed->begin && s->feed->next && s->feed->look))
+    if (!(s->feed->open && s->feed->begin && s->feed->next && s->feed->end && s->feed->look))
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "the feed lacks a function; set all of stk_bench_feed");
     if (s->step && s->step->run_alone)

@@ -170,10 +170,10 @@ static stk_status take_fed(stk__bench_run *run)
     stk_error *err = &run->result->error;
     const uint64_t start = stk__now_ns();
 
-    if (!run->feeding)
+    if (!run->feeding) {
         STK_TRY(feed->begin(feed->user, run->epoch, err));
-    run->fed = run->feeding ? run->fed : 0;
-    run->feeding = true;
+        run->fed = 0;
+    }
     stk_status status = feed->next(feed->user, &run->count, err);
     run->feeding = status != STK_EOS;
     if (status != STK_OK)
@@ -433,7 +433,7 @@ static stk_status warm_up(stk__bench_run *run)
     return restart(run);
 }
 
-/* One batch is kept; from here on there is no loader. */
+/* One batch is kept; from here on there is no loader, and no worker of a feed. */
 static stk_status keep_one(stk__bench_run *run)
 {
     stk_batch *batch;
@@ -443,6 +443,8 @@ static stk_status keep_one(stk__bench_run *run)
         return status;
     run->kept = batch;
     run->keeps = true;
+    if (run->feed)
+        return run->feed->end(run->feed->user, &run->result->error);
     stk__bench_publish(run->bench, NULL);
     stk_loader_destroy(&run->loader);
     return STK_OK;

@@ -55,6 +55,12 @@ MODULE = textwrap.dedent("""
     def tensors():
         return torch.utils.data.TensorDataset(torch.rand(1000, 3, 32, 32), torch.arange(1000))
 
+    def workers(batch):
+        pid = os.getpid()
+        found = [open(f"/proc/{pid}/task/{task}/children").read().split() for task in os.listdir(f"/proc/{pid}/task")]
+        with open(os.environ["STEPS"], "a") as file:
+            file.write(f"{sum(map(len, found))}\\n")
+
     def step(batch):
         images, labels = batch
         with open(os.environ["STEPS"], "a") as file:
@@ -160,6 +166,18 @@ class Bench(unittest.TestCase):
         rows = self.rows("python:mine:Squares", "--loader", "torch", "--num-workers", 0, "--ceiling", "--min-seconds", 0.1,
                          "--dataset-args", '{"sleep": 0.005}', "--batch-size", 8, "--min-batches", 10, "--train-step-time", 0.01)
         self.assertGreater(rows[1]["samples_per_s"], 2 * rows[0]["samples_per_s"])
+
+    def test_a_ceiling_has_no_workers(self):
+        for loader in "torch", "stoker":
+            for persistent in "false", "true":
+                self.rows("python:mine:Squares", "--loader", loader, "--num-workers", 2, "--multiprocessing-context", "fork", "--ceiling",
+                          "--persistent-workers", persistent, "--batch-size", 8, "--min-seconds", 0, "--min-batches", 4, "--warmup", 2,
+                          "--step", "python:mine:workers")
+                counts = (self.folder / "steps").read_text().split()
+                (self.folder / "steps").unlink()
+                # The setting's own steps, and those before the ceiling has its batch, are beside two workers.
+                self.assertEqual(counts, [*(len(counts) - 5) * ["2"], *5 * ["0"]], (loader, persistent))
+                self.assertIn("2", counts)
 
     def test_what_a_dataset_raises(self):
         for workers in 0, 1:

@@ -16,8 +16,8 @@
 enum { BATCHES = 10, ROWS = 4, LAST = 3 };
 
 typedef struct own_feed {
-    uint64_t opened, begun, epochs[16], at, asked, steps;
-    uint64_t fail_step, fail_at; /* these calls; 0: none */
+    uint64_t opened, begun, epochs[16], at, asked, ended, steps;
+    uint64_t fail_step, fail_at, fail_end; /* these calls; 0: none */
     double busy;
 } own_feed;
 
@@ -61,7 +61,7 @@ static stk_status next(void *user, uint64_t *samples, stk_error *e)
 {
     own_feed *f = user;
 
-    assert_true(f->begun);
+    assert_true(f->begun && !f->ended);
     if (f->at == BATCHES)
         return STK_EOS;
     if (++f->asked == f->fail_at)
@@ -69,6 +69,14 @@ static stk_status next(void *user, uint64_t *samples, stk_error *e)
     f->busy += 0.5;
     *samples = ++f->at == BATCHES ? LAST : ROWS;
     return STK_OK;
+}
+
+static stk_status end(void *user, stk_error *e)
+{
+    own_feed *f = user;
+
+    assert_int_equal(f->asked, 1);
+    return ++f->ended == f->fail_end ? say(e, "a worker stays") : STK_OK;
 }
 
 static void look(void *user, stk_bench_feed_stats *out)
@@ -95,6 +103,7 @@ static const stk_bench_feed feed = {.struct_size = sizeof feed,
                                     .open = open_data,
                                     .begin = begin,
                                     .next = next,
+                                    .end = end,
                                     .look = look,
                                     .user = &own};
 static const stk_bench_step own_step = {.struct_size = sizeof own_step, .run = step, .user = &own};
@@ -157,6 +166,7 @@ static void test_epochs(void **state)
     assert_true(figures.prepare_busy == 0.5 * (3 * BATCHES - 1));
     assert_true(figures.cached_share < 0 && figures.spin && !result.check_failed);
     assert_int_equal(result.delivered, (3 * BATCHES + 5) * ROWS - 3);
+    assert_int_equal(own.ended, 0);
 }
 
 /* What is left of an epoch after num_batches is thrown away. */
@@ -194,8 +204,14 @@ static void test_free_data(void **state)
     options.warmup = 0;
     assert_ok(measure(true), &err);
     assert_int_equal(own.asked, 1);
+    assert_int_equal(own.ended, 1);
     assert_int_equal(figures.samples, 50 * ROWS);
     assert_true(figures.num_workers == 0 && figures.prepare_busy == 0);
+    memset(&own, 0, sizeof own);
+    own.fail_end = 1;
+    assert_int_equal(measure(true), STK_EKIND);
+    assert_string_equal(err.text, "a worker stays");
+    assert_int_equal(own.steps, 0);
 }
 
 static void test_failures(void **state)
