@@ -143,16 +143,15 @@ typedef struct stk_console {
 
 /* ---- The trainer ---- */
 
-/** A word that means yes or no, or leaves it to the others. */
 /** Nothing whose result varies from run to run: where a module cannot be told so, refuse it, or
- * warn.
- */
+ * warn. */
 typedef enum stk_determinism {
     STK_DETERMINISM_NONE = 0,
     STK_DETERMINISM_STRICT,
     STK_DETERMINISM_WARN
 } stk_determinism;
 
+/** A word that means yes or no, or leaves it to the others. */
 typedef enum stk_switch { STK_SWITCH_AUTO = 0, STK_SWITCH_FALSE, STK_SWITCH_TRUE } stk_switch;
 typedef enum stk_nan_policy {
     STK_NAN_STOP = 0, /**< end the run, naming the samples of the batch */

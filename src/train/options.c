@@ -64,8 +64,7 @@ static const stk_option options[] = {
      "norm|value", NULL, "Bound the norm of all gradients, or each value."},
     {"deterministic", STK_OPTION_ENUM, AT(deterministic), "false", 0, 0, "false|true|warn", NULL,
      "The module may use nothing whose result varies from run to run; warn: where it cannot be "
-     "told "
-     "so, that is said, not refused."},
+     "told so, that is said, not refused."},
     {"benchmark", STK_OPTION_BOOL, AT(benchmark), "false", 0, 0, NULL, NULL,
      "Let the GPU's library try its algorithms first."},
     {"inference_mode", STK_OPTION_BOOL, AT(inference_mode), "true", 0, 0, NULL, NULL,
