@@ -355,6 +355,7 @@ class Lifetimes(unittest.TestCase):
             x.fill_(-1)
 
     def test_descriptors(self):
+        gc.collect()
         count = len(os.listdir("/proc/self/fd"))
         kept = list(DataLoader(Squares(), batch_size=4, num_workers=2))
         for _ in DataLoader(Squares(), batch_size=4, num_workers=2):
