@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What is asked of the command and not of the library. Words for who typed it. */
@@ -42,8 +43,7 @@ static stk_status adjust(void *user, stk_bench_setting *setting, stk_loader_opti
 
 int bench_plan_make(struct cli *cli, struct bench_plan *plan)
 {
-    const stk_bench_plan_options options = {
-        .struct_size = sizeof options, .adjust = adjust, .user = plan};
+    const stk_bench_plan_options options = {sizeof options, adjust, plan, getenv("STOKER_PYTHON")};
     stk_error err;
 
     *plan = (struct bench_plan){.cli = cli, .code = CLI_GO_ON};

@@ -267,6 +267,7 @@ typedef struct stk_bench_plan_options {
     stk_status (*adjust)(void *user, stk_bench_setting *setting, stk_loader_options *loader,
                          stk_bench_options *bench, stk_error *err);
     void *user;
+    const char *python; /**< interpreter where python.python is not given; NULL: python3 */
 } stk_bench_plan_options;
 
 typedef struct stk_bench_plan stk_bench_plan;

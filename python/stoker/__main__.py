@@ -11,8 +11,8 @@ def command() -> str:
 
 
 def environment() -> dict[str, str]:
-    """For the command: this interpreter is the one that it finds first, for datasets of Python."""
-    return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+    """For the command: datasets of Python are for this interpreter, where it is one of its own."""
+    return os.environ | ({"STOKER_PYTHON": sys.executable} if sys.executable else {})
 
 
 def main() -> None:

@@ -79,7 +79,7 @@ static stk_status make_setting(const stk_bench_plan *plan, uint64_t which,
                                      .which = which};
     if (how->adjust)
         STK_TRY(how->adjust(how->user, &s->setting, &s->loader, &s->bench, err));
-    STK_TRY(stk__bench_take_python(plan, s, err));
+    STK_TRY(stk__bench_take_python(plan, how, s, err));
     if (s->bench.published)
         apply_published(plan, s);
     STK_TRY(stk__bench_take_knobs(plan, s, err));

@@ -59,8 +59,8 @@ bool stk__bench_given(const stk_bench_plan *plan, const stk_option_table *table,
 
 /* Whether an interpreter is to measure a setting; what has no effect there, or elsewhere, is
  * refused. */
-stk_status stk__bench_take_python(const stk_bench_plan *plan, stk__bench_planned *s,
-                                  stk_error *err);
+stk_status stk__bench_take_python(const stk_bench_plan *plan, const stk_bench_plan_options *how,
+                                  stk__bench_planned *s, stk_error *err);
 
 /* ---- Rows (rows.c) -------------------------------------------------------------------------- */
 

@@ -12,6 +12,8 @@
 #define AT(member) offsetof(stk_bench_python_options, member)
 #define PREFIX     "python:"
 
+enum { STOKER, TORCH }; /* python.loader */
+
 static const stk_option rows[] = {
     {"loader", STK_OPTION_ENUM, AT(loader), "stoker", 0, 0, "stoker|torch", NULL,
      "Who loads a dataset of Python: the DataLoader of stoker.torch, or PyTorch's own."},
@@ -85,19 +87,46 @@ static stk_status refuse(const stk_bench_plan *plan, const char *table_name, boo
     return STK_OK;
 }
 
-stk_status stk__bench_take_python(const stk_bench_plan *plan, stk__bench_planned *s, stk_error *err)
+/* What is said of the loader of a dataset of Python. */
+static stk_status check_loader(const stk_bench_plan *plan, const stk__bench_planned *s,
+                               stk_error *err)
 {
+    static const char *const ours[] = {"native", "rng"};
+    char key[64];
+
+    STK_TRY(refuse(plan, "loader", true, loader_has, STK_COUNT(loader_has), "a dataset of Python",
+                   err));
+    if (s->python.loader != TORCH)
+        return STK_OK;
+    /* Beside PyTorch's loader one value is of the other; several would measure PyTorch's again. */
+    const bool beside = stk_config_count(plan->config, "python.loader") > 1;
+    for (size_t i = 0; i < STK_COUNT(ours); i++) {
+        snprintf(key, sizeof key, "python.%s", ours[i]);
+        if (!beside || (stk_config_count(plan->config, key) > 1 && !s->bench.ladder))
+            STK_TRY(refuse(plan, "python", false, &ours[i], 1,
+                           "PyTorch's loader (python.loader: torch)", err));
+    }
+    return STK_OK;
+}
+
+stk_status stk__bench_take_python(const stk_bench_plan *plan, const stk_bench_plan_options *how,
+                                  stk__bench_planned *s, stk_error *err)
+{
+    static const char *const of_a_step[] = {"python"};
     const stk_option_table *table = &stk__bench_python_option_table;
     const bool step = is_python(s->bench.step), data = is_python(s->setting.dataset);
 
     stk_options_init(table, &s->python, sizeof s->python);
+    if (how->python)
+        s->python.python = how->python;
     STK_TRY(stk_config_apply(plan->config, table, s->setting.which, &s->python, err));
+    if (!data)
+        STK_TRY(refuse(plan, "python", true, of_a_step, step,
+                       "a dataset of the library; python:MODULE:NAME is one of Python", err));
     if (!step && !data)
-        return refuse(plan, "python", true, NULL, 0,
-                      "a dataset of the library; python:MODULE:NAME is one of Python", err);
+        return STK_OK;
     if (data)
-        STK_TRY(refuse(plan, "loader", true, loader_has, STK_COUNT(loader_has),
-                       "a dataset of Python", err));
+        STK_TRY(check_loader(plan, s, err));
     STK_TRY(refuse(plan, "context", true, NULL, 0, "what an interpreter measures", err));
     STK_TRY(refuse(plan, "bench", false, bench_lacks, STK_COUNT(bench_lacks),
                    "what an interpreter measures", err));

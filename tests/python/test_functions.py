@@ -15,12 +15,13 @@ import time
 import unittest
 from html.parser import HTMLParser
 from pathlib import Path
+from unittest import mock
 
 import numpy
 
 import stoker
 from stoker import _native
-from stoker.__main__ import command
+from stoker.__main__ import command, environment
 from stoker.transforms import Normalize
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -361,7 +362,7 @@ class Failures(InFolder):
             (lambda: stoker.chunks(window=(0, 4)), stoker.InvalidError, "side of 0"),
             (lambda: stoker.convert("digits:", "out.tar"), stoker.Error, "out.tar"),
             (lambda: stoker.bench("digits:", batch_size=0), stoker.InvalidError, "batch_size: .0. is out of range"),
-            (lambda: stoker.bench("digits:", batch_sise=2), stoker.InvalidError, "did you mean '--batch-size'[?]$"),
+            (lambda: stoker.bench("digits:", batch_sise=2), stoker.InvalidError, "unknown option 'batch_sise'; did you mean 'batch_size'[?]$"),
             (lambda: stoker.bench("digits:", step=object()), TypeError, "step is a object"),
         ):
             with self.subTest(text), self.assertRaisesRegex(kind, text) as raised:
@@ -480,6 +481,11 @@ class Texts(InFolder):
             for name in names:
                 self.assertRegex(function.__doc__, rf"(?m)^  {name}  *\S")
             self.assertNotRegex(function.__doc__, r"(?m)^  --")
+
+    def test_the_command_knows_this_interpreter(self):
+        self.assertEqual(environment(), os.environ | {"STOKER_PYTHON": sys.executable})
+        with mock.patch("sys.executable", ""):
+            self.assertEqual(environment(), os.environ)
 
     def test_import_stays_light(self):
         code = "import sys, numpy; before = set(sys.modules); import stoker; print(*set(sys.modules) - before)"

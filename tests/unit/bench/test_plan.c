@@ -363,7 +363,50 @@ static void test_of_python(void **state)
                 NULL);
     s = setting_of(&p, 0);
     assert_true(s.python && s.bench->spin && s.bench->train_step_time == 0);
+    refused(&p, "python.loader", "torch",
+            "python.loader: it has no effect on a dataset of the library");
+    plan_end(&p);
+    p = plan_of("dataset: 'digits:'\nbench: {step: 'python:mine:step'}\npython: {python: py}\n",
+                NULL);
+    assert_string_equal(setting_of(&p, 0).python->python, "py");
     refused(&p, "bench.spin", "true", "bench.spin: it has no effect on a real step");
+    plan_end(&p);
+}
+
+/* What only stoker's loader has is refused where it would measure PyTorch's twice. */
+static void test_of_pytorchs_loader(void **state)
+{
+    planned p = plan_of("dataset: 'python:mine:Data'\n"
+                        "python: {loader: [stoker, torch], native: false, rng: stoker}\n",
+                        NULL);
+    const char *words = "it has no effect on PyTorch's loader (python.loader: torch)";
+
+    (void)state;
+    assert_int_equal(stk_bench_plan_count(p.plan), 2);
+    plan_end(&p);
+    p = plan_of("dataset: 'python:mine:Data'\nbench: {ladder: true}\n"
+                "python: {loader: [torch, stoker], native: [auto, false]}\n",
+                NULL);
+    assert_int_equal(stk_bench_plan_count(p.plan), 3);
+    refused(&p, "bench.ladder", "false", words);
+    refused(&p, "python.loader", "torch", "python.native: it has no effect on PyTorch's loader");
+    plan_end(&p);
+    p = plan_of("dataset: 'python:mine:Data'\npython: {loader: torch}\n", NULL);
+    refused(&p, "python.rng", "torch", words);
+    plan_end(&p);
+}
+
+/* Who knows of an interpreter gives it for those that are not named. */
+static void test_of_an_interpreter(void **state)
+{
+    const stk_bench_plan_options how = {.struct_size = sizeof how, .python = "/my/python"};
+    planned p = plan_of("dataset: 'python:mine:Data'\n", &how);
+
+    (void)state;
+    assert_string_equal(setting_of(&p, 0).python->python, "/my/python");
+    plan_end(&p);
+    p = plan_of("dataset: 'python:mine:Data'\npython: {python: other}\n", &how);
+    assert_string_equal(setting_of(&p, 0).python->python, "other");
     plan_end(&p);
 }
 
@@ -538,6 +581,8 @@ int main(void)
         cmocka_unit_test(test_auto),
         cmocka_unit_test(test_alike),
         cmocka_unit_test(test_of_python),
+        cmocka_unit_test(test_of_pytorchs_loader),
+        cmocka_unit_test(test_of_an_interpreter),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_trainings),
         cmocka_unit_test(test_trainings_are_quoted),
