@@ -26,11 +26,13 @@ OPTION = re.compile(r"^  --(\[no-\])?([a-z0-9-]+)(?: (\S+))?(?:  |$)")
 OWN = {"window", "html"}
 
 
-TRANSFORMS = "str | Transform | Sequence[str | Transform]"
+# Of options whose texts have a form of their own.
+FORMS = dict.fromkeys(("transforms", "batch_transforms"), "str | Transform | Sequence[str | Transform]")
+FORMS["dataset_args"] = "str | Mapping[str, Any]"
 
 
 def of_table(table: str) -> dict[str, str]:
-    return {name: TRANSFORMS if name.endswith("transforms") else kind for name, kind, _, _, _ in _native.options(table)}
+    return {name: FORMS.get(name, kind) for name, kind, _, _, _ in _native.options(table)}
 
 
 def of_command(name: str) -> tuple[dict[str, str], list[str]]:
@@ -65,8 +67,8 @@ MADE = "written by scripts/make_python_options.py from the option tables."
 def text() -> str:
     lines = ["# SPDX-License-Identifier: Apache-2.0",
              f'"""Keywords and their types: {MADE}"""',
-             "from collections.abc import Sequence",
-             "from typing import TypedDict",
+             "from collections.abc import Mapping, Sequence",
+             "from typing import Any, TypedDict",
              "",
              "from stoker._transform import Transform"]
     lines += typed("LoaderOptions", "TypedDict", of_table("loader"))
@@ -74,7 +76,7 @@ def text() -> str:
     lines += typed("ContextOptions", "TypedDict", of_table("context"))
     for name in COMMANDS:
         lines += typed(f"{name.capitalize()}Options", "ContextOptions", of_command(name)[0])
-    several = {key: f"{kind} | Sequence[{kind}]" for key, kind in (of_table("loader") | of_table("bench")).items()}
+    several = {key: f"{kind} | Sequence[{kind}]" for key, kind in (of_table("python") | of_table("loader") | of_table("bench")).items()}
     lines += typed("BenchOptions", "ContextOptions", several)
     return "\n".join(lines) + "\n"
 

@@ -6,7 +6,7 @@ The command starts it in place of a run of its own (stk_bench_exec()). What is m
 """
 from __future__ import annotations
 
-import importlib
+import inspect
 import json
 import mmap
 import os
@@ -21,6 +21,7 @@ from stoker import _native
 from stoker._batch import rows_of
 from stoker._keywords import option_text
 from stoker._loader import Loader
+from stoker._named import Mistyped, named
 
 if TYPE_CHECKING:
     from stoker.dask import Dask
@@ -32,26 +33,43 @@ _SPARSE = 16
 _HEAP = 1 << 9  # a class that Python code has made (Py_TPFLAGS_HEAPTYPE)
 
 
-def _named(spec: str) -> Any:
-    """The object that python:MODULE:NAME names."""
-    module, _, name = spec.removeprefix(_PREFIX).partition(":")
-    if not name:
-        raise ValueError(f"{spec!r}: give python:MODULE:NAME")
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
+def _arguments(text: str | None) -> tuple[list[Any], dict[str, Any]]:
+    """What dataset_args say."""
+    try:
+        given = json.loads(text or "{}")
+    except json.JSONDecodeError as error:
+        raise Mistyped(f"dataset_args is no JSON: {text}: {error}") from None
+    if isinstance(given, list):
+        return given, {}
+    if not isinstance(given, dict):
+        raise Mistyped(f"dataset_args is {text}: give an object of keywords, or a list")
+    return [], given
 
 
 def _made(spec: str, arguments: str | None) -> Any:
     """The dataset: what the name is called with `arguments`, or what it is."""
-    found = _named(spec)
-    given = json.loads(arguments) if arguments else {}
-    if isinstance(given, list):
-        return found(*given)
-    if not isinstance(given, dict):
-        raise ValueError(f"dataset_args: {arguments}: give an object of keywords, or a list")
-    return found(**given) if given or callable(found) else found
+    found = named(spec.removeprefix(_PREFIX))
+    positional, keywords = _arguments(arguments)
+    if not callable(found):
+        if positional or keywords:
+            raise Mistyped(f"dataset_args are for a class or a function, and {spec} is an object: leave them out")
+        return found
+    try:
+        signature = inspect.signature(found)
+    except ValueError:  # of some of C it is not known
+        return found(*positional, **keywords)
+    try:
+        signature.bind(*positional, **keywords)
+    except TypeError as error:
+        raise Mistyped(f"dataset_args do not fit {found.__name__}{signature}: {error}") from None
+    return found(*positional, **keywords)
+
+
+def _step(options: dict[str, Any]) -> Callable[[Any], Any]:
+    function: Callable[[Any], Any] = named(options["step"].removeprefix(_PREFIX))
+    if not callable(function):
+        raise Mistyped(f"bench.step: {options['step']} is a {type(function).__name__}: name a function of a batch")
+    return function
 
 
 def _dask(options: dict[str, Any]) -> Dask | None:
@@ -60,7 +78,7 @@ def _dask(options: dict[str, Any]) -> Dask | None:
     given = {name: options[name] for name in names if options[name]}
     if not options["dask"]:
         if given or options["dask_shared"]:
-            raise ValueError(f"{[*given, 'dask_shared'][0]} is for dask: local-cluster alone")
+            raise Mistyped(f"{[*given, 'dask_shared'][0]} is for dask: local-cluster alone")
         return None
     from stoker.dask import Dask
 
@@ -202,13 +220,26 @@ class _Feed:
         self.past_busy = 0.0  # of loops before, without workers of Python
         self.watch: _Watch | None = None
         self.step_function: Callable[[Any], Any] | None = None
+        self.no_step: Exception | None = None  # why there is none
         self.dataset: Any = None
         self.dask: Dask | None = None
         self.loader: Any = None
         self.batches: Iterator[Any] | None = None
         self.batch: Any = None
 
+    def take_step(self) -> int:
+        """The step, and how many threads it has."""
+        import torch
+
+        try:
+            self.step_function = _step(self.options)
+        except Exception as error:  # open() says so
+            self.no_step = error
+        return torch.get_num_threads()
+
     def open(self, _: int) -> None:
+        if self.no_step:
+            raise self.no_step
         if (self.options["dataset"] or "").startswith(_PREFIX):
             import torch
 
@@ -224,13 +255,14 @@ class _Feed:
         import torch.utils.data
 
         if isinstance(self.dataset, torch.utils.data.DataLoader):
-            raise TypeError(f"{options['dataset']} is a DataLoader: give its dataset")
+            raise Mistyped(f"{options['dataset']} is a DataLoader: give its dataset")
+        if not any(hasattr(self.dataset, name) for name in ("__getitem__", "__getitems__", "__iter__")):
+            raise Mistyped(f"{options['dataset']} is a {type(self.dataset).__name__}: a dataset has __getitem__ or __iter__")
         keywords: dict[str, Any] = {
             name: options[name] for name in ("batch_size", "drop_last", "pin_memory", "in_order")}
-        if not isinstance(self.dataset, torch.utils.data.IterableDataset):
-            if options["shuffle"] not in (True, False, "true", "false"):
-                raise ValueError(f"shuffle: {options['shuffle']}: loaders of Python have true and false")
-            keywords["shuffle"] = options["shuffle"] in (True, "true")
+        if options["shuffle"] not in (True, False, "true", "false"):
+            raise Mistyped(f"shuffle: {options['shuffle']}: loaders of Python have true and false")
+        keywords["shuffle"] = options["shuffle"] in (True, "true")
         if self.workers:
             context = options["multiprocessing_context"]
             keywords |= {
@@ -303,6 +335,8 @@ class _Feed:
 
     def tell(self, error: BaseException) -> str:
         """Show where it came from; what it is, in a line."""
+        if isinstance(error, Mistyped):
+            return str(error)
         traceback.print_exception(error)
         lines = [line for line in f"{type(error).__name__}: {error}".splitlines() if line]
         return lines[0] if len(lines) == 1 else f"{lines[0]} {lines[-1]}"
@@ -332,12 +366,7 @@ def measure(setting: dict[str, Any]) -> bytes:
     options = setting["options"]
     log = setting["log"] or None
     feed = _Feed(options, None if setting["log_summary"] else log)
-    threads = 0
-    if (options["step"] or "").startswith(_PREFIX):
-        import torch
-
-        feed.step_function = _named(options["step"])
-        threads = torch.get_num_threads()
+    threads = feed.take_step() if (options["step"] or "").startswith(_PREFIX) else 0
     texts = {table: {name: option_text(name, options[name]) for name, *_ in _native.options(table)
                      if options.get(name) is not None} for table in ("bench", "loader")}
     try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keywords and their types: written by scripts/make_python_options.py from the option tables."""
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
 
 from stoker._transform import Transform
 
@@ -110,6 +110,19 @@ class ConvertOptions(ContextOptions, total=False):
 
 
 class BenchOptions(ContextOptions, total=False):
+    loader: str | Sequence[str] | None
+    dataset_args: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
+    python: str | Sequence[str] | None
+    multiprocessing_context: str | Sequence[str] | None
+    in_order: bool | Sequence[bool] | None
+    native: str | Sequence[str] | None
+    rng: str | Sequence[str] | None
+    dask: str | Sequence[str] | None
+    dask_shared: bool | Sequence[bool] | None
+    dask_threads: int | Sequence[int] | None
+    dask_workers: int | Sequence[int] | None
+    dask_memory_limit: str | Sequence[str] | None
+    dask_dashboard_port: int | Sequence[int] | None
     batch_size: int | Sequence[int] | None
     global_batch_size: int | Sequence[int] | None
     shuffle: bool | str | Sequence[bool | str] | None

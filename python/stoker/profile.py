@@ -17,7 +17,8 @@ from pathlib import Path
 
 from lightning.pytorch.profilers import AdvancedProfiler, Profiler, PyTorchProfiler, SimpleProfiler
 
-from stoker.timing import options, parts_of, time_batches, train
+from stoker._named import Mistyped
+from stoker.timing import arguments_of, options, parts_of, time_batches, train
 
 PROFILERS: dict[str, type[Profiler]] = {
     "simple": SimpleProfiler,
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output-dir", type=Path, default=Path("output/profiler"), metavar="DIR")
     parser.add_argument("--name", help="folder of the results in it (the configuration's name, or the class's)")
     parser.add_argument("--profilers", default=",".join(PROFILERS), help="some of them (%(default)s)")
-    given = parser.parse_args(arguments)
+    given = arguments_of(parser, arguments)
     folder = given.output_dir / (given.name or (given.config.stem if given.config else given.model.rpartition(":")[2]))
     chosen = given.profilers.split(",")
     if unknown := [name for name in chosen if name not in PROFILERS]:
@@ -40,11 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     said = ""
     for name in chosen:
         profiler = PROFILERS[name](dirpath=folder / "profiler_logs", filename=f"{name}_profiler_output")
-        model, data = parts_of(given, parser)
-        if name != chosen[0]:
-            train(given, model, data, [], profiler=profiler)
-            continue
-        timing = time_batches(given, model, data, profiler=profiler)
+        try:
+            model, data = parts_of(given)
+            if name != chosen[0]:
+                train(given, model, data, [], profiler=profiler)
+                continue
+            timing = time_batches(given, model, data, profiler=profiler)
+        except Mistyped as error:
+            parser.error(str(error))
         timing.write(folder)
         said = f"{timing.table()}\n\n{timing.diagnosis()}"
     print(f"{said}\n\nIn {folder}:")

@@ -12,11 +12,10 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib
-import importlib.util
 import json
 import logging
+import math
 import shutil
-import sys
 import time
 import warnings
 from collections.abc import Sequence
@@ -30,10 +29,12 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from stoker._batch import rows_of
 from stoker._functions.view import Grid
+from stoker._named import Mistyped, named
 from stoker.lightning._actions import Listening, is_fetch
 from stoker.lightning._stall import loader_of, verdict_of
 
 PARTS = ("data", "forward", "backward", "other", "total")
+
 
 
 # ---- Each batch ----
@@ -76,7 +77,8 @@ class BatchTimer(Callback):
     """Times the parts of each training batch: `batches`. `rest` is what took the time of `other`, by the trainer's names of
     actions: how often, and the seconds that each took itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, warmup: int = 0) -> None:
+        self.warmup = warmup
         self.batches: list[Batch] = []
         self.rest: dict[str, list[float]] = {}
         self._calls: list[_Call] = []
@@ -141,6 +143,8 @@ class BatchTimer(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._steps = trainer.global_step
+        epochs, steps = (math.inf if most in (None, -1) else most for most in (trainer.max_epochs, trainer.max_steps))
+        _check_warmup(min(trainer.num_training_batches * epochs, steps * trainer.accumulate_grad_batches), self.warmup)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -158,6 +162,12 @@ class BatchTimer(Callback):
 # ---- All of them ----
 
 
+def _check_warmup(batches: float, warmup: int) -> None:
+    if batches <= warmup:
+        raise Mistyped(f"only {batches} batches are trained, and the first {warmup} are left out: raise --epochs or --steps, or "
+                       "lower --warmup-steps")
+
+
 @dataclass
 class Timing:
     """What was found of the batches behind the first `warmup`."""
@@ -168,9 +178,7 @@ class Timing:
     rest: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if len(self.batches) <= self.warmup:
-            raise ValueError(f"only {len(self.batches)} batches were trained, and the first {self.warmup} are left out: raise "
-                             "--epochs or --steps, or lower --warmup-steps")
+        _check_warmup(len(self.batches), self.warmup)
         self.counted = self.batches[self.warmup:]
         self.seconds = {part: [getattr(batch, part) for batch in self.counted] for part in PARTS}
         self.wall = sum(self.seconds["total"])
@@ -233,34 +241,31 @@ class Timing:
 # ---- The command ----
 
 
-def load(name: str) -> Any:
-    """What "package.module:Name" or "file.py:Name" names."""
-    module_name, _, attribute = name.rpartition(":")
-    if not module_name:
-        raise ValueError(f"'{name}' is no MODULE:NAME")
-    if module_name.endswith(".py"):
-        spec = importlib.util.spec_from_file_location(Path(module_name).stem, module_name)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module  # so that its classes can be pickled
-        spec.loader.exec_module(module)
-    else:
-        module = importlib.import_module(module_name)
-    return getattr(module, attribute)
+def _keywords(text: str) -> dict[str, Any]:
+    try:
+        given = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"{text} is no JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise argparse.ArgumentTypeError(f"{text} is no object of keywords")
+    return given
 
 
-def _made(section: Any) -> Any:
+def _made(config: Any, section: str) -> Any:
     """An object of LightningCLI's configuration: class_path and init_args."""
-    module, _, name = section["class_path"].rpartition(".")
-    return load(f"{module}:{name}")(**section.get("init_args", {}))
+    try:
+        module, _, name = config[section]["class_path"].rpartition(".")
+    except (KeyError, TypeError):
+        raise Mistyped(f"the configuration has no {section}.class_path") from None
+    return named(f"{module}:{name}")(**config[section].get("init_args", {}))
 
 
 def options(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("model", nargs="?", metavar="MODULE:CLASS", help="the LightningModule: of a module, or of a FILE.py")
     parser.add_argument("--data", metavar="MODULE:CLASS", help="its LightningDataModule, where it has no train_dataloader()")
-    parser.add_argument("--model-args", metavar="JSON", type=json.loads, default={}, help="an object of keyword arguments")
-    parser.add_argument("--data-args", metavar="JSON", type=json.loads, default={})
+    parser.add_argument("--model-args", metavar="JSON", type=_keywords, default={}, help="an object of keyword arguments")
+    parser.add_argument("--data-args", metavar="JSON", type=_keywords, default={})
     parser.add_argument("-c", "--config", metavar="FILE", type=Path,
                         help="YAML in place of these: `model` and `data`, each with class_path and init_args")
     parser.add_argument("--epochs", type=int, default=2)
@@ -271,15 +276,22 @@ def options(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def parts_of(given: argparse.Namespace, parser: argparse.ArgumentParser) -> tuple[LightningModule, Any]:
-    """The model and its data, made anew."""
+def arguments_of(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
+    given = parser.parse_args(arguments)
     if (given.model is None) == (given.config is None):
         parser.error("give MODULE:CLASS or --config")
+    return given
+
+
+def parts_of(given: argparse.Namespace) -> tuple[LightningModule, Any]:
+    """The model and its data, made anew."""
     if given.config is not None:
         yaml: Any = importlib.import_module("yaml")
+        if not given.config.is_file():
+            raise Mistyped(f"there is no file {given.config}")
         config = yaml.safe_load(given.config.read_text())
-        return _made(config["model"]), _made(config["data"]) if "data" in config else None
-    return load(given.model)(**given.model_args), load(given.data)(**given.data_args) if given.data else None
+        return _made(config, "model"), _made(config, "data") if "data" in config else None
+    return named(given.model)(**given.model_args), named(given.data)(**given.data_args) if given.data else None
 
 
 def train(given: argparse.Namespace, model: LightningModule, data: Any, callbacks: Sequence[Callback], **more: Any) -> Trainer:
@@ -296,7 +308,7 @@ def train(given: argparse.Namespace, model: LightningModule, data: Any, callback
 
 
 def time_batches(given: argparse.Namespace, model: LightningModule, data: Any, **more: Any) -> Timing:
-    timer = BatchTimer()
+    timer = BatchTimer(given.warmup_steps)
     trainer = train(given, model, data, [timer], **more)
     return Timing(timer.batches, given.warmup_steps, loader_of(trainer), timer.rest)
 
@@ -304,8 +316,11 @@ def time_batches(given: argparse.Namespace, model: LightningModule, data: Any, *
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = options("Where the time of a training batch goes.")
     parser.add_argument("--save-dir", type=Path, metavar="DIR", help="where its files go (results/benchmark/TIME)")
-    given = parser.parse_args(arguments)
-    timing = time_batches(given, *parts_of(given, parser))
+    given = arguments_of(parser, arguments)
+    try:
+        timing = time_batches(given, *parts_of(given))
+    except Mistyped as error:
+        parser.error(str(error))
     folder = given.save_dir or Path("results/benchmark") / time.strftime("%Y%m%d_%H%M%S")
     timing.write(folder)
     if given.config is not None:

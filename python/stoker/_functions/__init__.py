@@ -25,8 +25,17 @@ def _shape(sides: object) -> object:
     return sides
 
 
+def _text(name: str, value: object) -> str:
+    """The text of an option; arguments of a dataset are JSON."""
+    if name == "dataset_args" and not isinstance(value, str):
+        import json
+
+        return json.dumps(value)
+    return option_text(name, value)
+
+
 def _flags(options: Mapping[str, object]) -> list[str]:
-    return [f"--{name}={option_text(name, value)}" for name, value in options.items() if value is not None]
+    return [f"--{name}={_text(name, value)}" for name, value in options.items() if value is not None]
 
 
 def _with_page(arguments: list[str]) -> tuple[Any, str]:
@@ -95,11 +104,11 @@ def convert(source: Path, target: Path, **options: Unpack[ConvertOptions]) -> Co
     return Conversion(result_of(["convert", *_flags(options), "--", os.fspath(source), os.fspath(target)]))
 
 
-def _table_of(option: str) -> str | None:
+_OF_BENCH = ("python", "loader", "bench")  # tables whose options may have several values
 
-    return next(
-        (table for table in ("loader", "bench") if any(option == one[0] for one in _native.options(table))), None
-    )
+
+def _table_of(option: str) -> str | None:
+    return next((table for table in _OF_BENCH if any(option == one[0] for one in _native.options(table))), None)
 
 
 def _is_several(name: str, value: object) -> bool:
@@ -114,7 +123,8 @@ def bench(dataset: Path, *, log: Path | None = None, **options: Unpack[BenchOpti
 
     `dataset` is the spec of one, or a file NAME.yaml with all settings. An option with a list has several values, transforms
     with a list of lists: each combination is a setting, measured in a process of its own. With `log` all events are appended to that file, for
-    stoker.report(). Keywords are the options of `stoker bench`.
+    stoker.report(). Keywords are the options of `stoker bench`. Of dataset "python:MODULE:NAME", `dataset_args` is a dict of what it is
+    called with.
 
         >>> found = stoker.bench("digits:", num_workers=[0, 1], batch_size=64, train_step_time=0.005, min_seconds=0.5)
         >>> [setting.label for setting in found.settings]
@@ -133,7 +143,7 @@ def bench(dataset: Path, *, log: Path | None = None, **options: Unpack[BenchOpti
     for name, value in options.items():
         table = _table_of(name) if _is_several(name, value) else None
         if table and isinstance(value, (list, tuple)):
-            lists.setdefault(table, {})[name] = [option_text(name, one) for one in value]
+            lists.setdefault(table, {})[name] = [_text(name, one) for one in value]
         else:
             flags[name] = value
     path = None if log is None else os.fspath(log)
@@ -171,5 +181,5 @@ def _add_options(function: Callable[..., Any], own: str, *tables: str) -> None:
 _add_options(info, INFO, "survey")
 _add_options(chunks, CHUNKS)
 _add_options(convert, "", "convert", "images", "weights")
-_add_options(bench, "", "loader", "bench")
+_add_options(bench, "", *_OF_BENCH)
 _add_options(report, "")

@@ -19,6 +19,7 @@ from typing import Any
 from stoker import _native
 from stoker.__main__ import command, environment
 
+_FLAG = re.compile(r"(?<![\w./-])--(?:\[no-\])?([a-z][a-z0-9-]*)")
 # Of a line on standard error, behind what takes a progress bar away.
 _SAID = re.compile(rb"^(.*\x1b\[K)?stoker: (?:\x1b\[[0-9;]*m)?(error|warning)?(?:: )?(?:\x1b\[m)?(.*)$", re.DOTALL)
 _GRACE = 0.05  # seconds to end in when it is told to
@@ -140,12 +141,18 @@ def _run(arguments: Sequence[str], given: bytes, said: _Said, terminal: int | No
         os.close(ours)
 
 
+def _of_keywords(text: str) -> str:
+    """What a command says of its flags, of keywords."""
+    text = re.sub(r" \('stoker \w+ --help' lists all options\)$", "", text)
+    return _FLAG.sub(lambda flag: flag[1].replace("-", "_"), text)
+
+
 def _failure(code: int, result: Any, errors: Sequence[str]) -> _native.Error:
     error = result.get("error") if isinstance(result, dict) else None
     if isinstance(error, dict):
         found = (error["sample"],) if "sample" in error else ()
-        return _native.error(error["status"], error["text"], error["key"], *found)
-    text = re.sub(r" \('stoker \w+ --help' lists all options\)$", "", errors[-1]) if errors else ""
+        return _native.error(error["status"], _of_keywords(error["text"]), error["key"], *found)
+    text = _of_keywords(errors[-1]) if errors else ""
     if code < 0:
         import signal
 

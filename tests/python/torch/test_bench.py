@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker bench of datasets and steps of Python: what is measured, what is logged, what is refused."""
 import collections
+import contextlib
+import io
 import json
 import os
 import signal
@@ -11,14 +13,18 @@ import textwrap
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import stoker
+from stoker import _bench
 
 BUILD = Path(stoker.__file__).parents[2]
 COMMAND = BUILD / "stoker"
 
 MODULE = textwrap.dedent("""
     import os, time, torch
+
+    MODULE = 1
 
     class Squares(torch.utils.data.Dataset):
         def __init__(self, n=64, sleep=0.0, bad=-1):
@@ -135,6 +141,9 @@ class Bench(unittest.TestCase):
                          "--train-step-time", 0)
         # Each of the two workers has all 40.
         self.assertEqual((row["steps"], row["samples"]), (19, 152))
+        for loader in "torch", "stoker":  # in PyTorch's words
+            result, _ = self.measured("python:mine:Stream", loader=loader, shuffle=True)
+            self.assertIn(b"IterableDataset: expected unspecified shuffle option, but got shuffle=True", result)
 
     def test_a_step_of_ones_own(self):
         row, = self.rows("python:mine:Squares", "--dataset-args", '{"n": 20}', "--loader", "torch", "--num-workers", 1,
@@ -186,10 +195,60 @@ class Bench(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertIn("ValueError: sample 13 is bad", done.stderr.splitlines()[-1])
             self.assertIn('mine.py", line', done.stderr)
-        done = self.bench("python:mine:Circles")
-        self.assertIn("stoker: error: AttributeError: module 'mine' has no attribute 'Circles'", done.stderr)
-        done = self.bench("python:mine:Squares", "--dataset-args", "{")
-        self.assertIn("JSONDecodeError", done.stderr.splitlines()[-1])
+
+    def measured(self, dataset, **more):
+        """What a run in this process comes to, and what it shows beside."""
+        options = {"dataset": dataset, "dataset_args": None, "step": None, "num_workers": 0, "seed": 0, "batch_size": 8,
+                   "shuffle": False, "drop_last": False, "pin_memory": False, "persistent_workers": True, "loader": "stoker",
+                   "in_order": True, "native": "auto", "rng": "torch", "dask": None, "dask_shared": False, "dask_workers": 0,
+                   "dask_threads": 0, "dask_memory_limit": None, "dask_dashboard_port": 0} | more
+        shown = io.StringIO()
+        with contextlib.redirect_stderr(shown), contextlib.chdir(self.folder), mock.patch.object(sys, "path", ["", *sys.path]):
+            result = _bench.measure({"options": options, "log": "", "log_summary": True, "label": "", "about": "", "number": 1, "repeat": 1,
+                                     "free_data": False})
+        for name in "mine", "broken":
+            sys.modules.pop(name, None)
+        return result, shown.getvalue()
+
+    def test_what_is_mistyped_is_one_line(self):
+        (self.folder / "broken.py").write_text("import no_such_module\n")
+        for dataset, more, words in (
+                ("python:mine:squares", {}, "mine has no 'squares': did you mean 'Squares'?"),
+                ("python:mine", {}, "'mine' is no MODULE:NAME, and no FILE.py:NAME"),
+                ("python:mini:Squares", {}, f"there is no module 'mini' for {sys.executable}, in this folder or in PYTHONPATH"),
+                ("python:mini.py:Squares", {}, "there is no file "),
+                ("python:mine:Squares", {"dataset_args": "{"}, "dataset_args is no JSON: {: Expecting property name"),
+                ("python:mine:Squares", {"dataset_args": "7"}, "dataset_args is 7: give an object of keywords, or a list"),
+                ("python:mine:Squares", {"dataset_args": '{"m": 1}'}, "dataset_args do not fit Squares(n=64, sleep=0.0, bad=-1): got "
+                 "an unexpected keyword argument 'm'"),
+                ("python:mine:MODULE", {"dataset_args": "[1]"}, "dataset_args are for a class or a function, and "),
+                ("python:mine:MODULE", {}, "python:mine:MODULE is a int: a dataset has __getitem__ or __iter__"),
+                ("python:mine:Squares", {"step": "python:mine:stop"}, "mine has no 'stop': did you mean 'step'?"),
+                ("python:mine:Squares", {"step": "python:mine:MODULE"}, "bench.step: python:mine:MODULE is a int: name a function"),
+                ("digits:", {"step": "python:mini:step"}, "there is no module 'mini' for ")):
+            result, shown = self.measured(dataset, **more)
+            self.assertIn(b"\0" + words.encode(), result)
+            self.assertEqual(shown, "")
+        result, shown = self.measured("python:broken:Data")
+        self.assertIn(b"ModuleNotFoundError: No module named 'no_such_module'", result)
+        self.assertIn('broken.py", line 1', shown)
+        done = self.bench("python:mine:squares")
+        self.assertEqual((done.returncode, done.stderr.splitlines()[-1]),
+                         (1, "stoker: error: mine has no 'squares': did you mean 'Squares'?"))
+        self.assertNotIn("Traceback", done.stderr)
+
+    def test_as_a_function(self):
+        environment = self.environment | {"PATH": "/no/python/here"}
+        with contextlib.chdir(self.folder), mock.patch.dict(os.environ, environment):
+            found = stoker.bench("python:mine:Squares", dataset_args=[{"n": 40}, {"n": 24}], loader=["stoker", "torch"],
+                                 num_workers=0, batch_size=8, num_epochs=1, train_step_time=0, native="false")
+            self.assertEqual([(one.options["loader"], one.options["dataset_args"], one.steps) for one in found.settings],
+                             [(loader, f'{{"n": {n}}}', steps) for n, steps in ((40, 4), (24, 2)) for loader in ("stoker", "torch")])
+            self.assertEqual(found.best.options["python"], sys.executable)
+            found = stoker.bench("python:mine:Squares", dataset_args={"n": 40}, num_epochs=1, train_step_time=0, batch_size=8)
+            self.assertEqual(found.best.steps, 4)
+            with self.assertRaisesRegex(stoker.InvalidError, "native: it has no effect on PyTorch's loader"):
+                stoker.bench("python:mine:Squares", loader="torch", native="true")
 
     def test_what_has_no_effect_is_refused(self):
         for more, words in ((["--io-depth", "4"], "loader.io_depth: it has no effect on a dataset of Python"),
@@ -197,14 +256,16 @@ class Bench(unittest.TestCase):
                             (["--ranks", "2"], "bench.ranks: it has no effect"),
                             (["--io-engine", "threads"], "context.io_engine: it has no effect"),
                             (["--step", "python:mine:step", "--spin"], "bench.spin: it has no effect on a real step"),
+                            (["--loader", "torch", "--rng", "torch"], "python.rng: it has no effect on PyTorch's loader"),
                             (["--loader", "tf"], "python.loader: 'tf' is not allowed; it takes stoker | torch")):
             done = self.bench("python:mine:Squares", *more)
             self.assertEqual(done.returncode, 2, more)
             self.assertIn(words, done.stderr)
-        done = subprocess.run([COMMAND, "bench", "--dataset", "digits:", "--loader", "torch"], capture_output=True, text=True,
-                              cwd=self.folder)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("python.loader: it has no effect on a dataset of the library", done.stderr)
+        for step in [], ["--step", "python:mine:step"]:
+            done = subprocess.run([COMMAND, "bench", "--dataset", "digits:", "--loader", "torch,stoker", *step], capture_output=True,
+                                  text=True, cwd=self.folder)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("python.loader: it has no effect on a dataset of the library", done.stderr)
 
     def test_interpreters(self):
         done = self.bench("python:mine:Squares", "--python", "/no/such/python")

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import yaml
 
 import stoker.profile
 import stoker.timing
+from stoker._named import named
 
 torch.set_num_threads(1)
 
@@ -170,6 +172,16 @@ class Timing(Case):
                          [6, 13, 8, 1, 28])
 
     def test_of_a_file_into_a_folder_of_the_time(self):
+        (self.folder / "other").mkdir()
+        (self.folder / "other/model.py").write_text('from beside import Both\n\nwith open("runs", "a") as file:\n    file.write("1")\n\n'
+                                                    'class Mine(Both):\n    pass\n')
+        (self.folder / "other/beside.py").write_text("from slow import Both\n")
+        for name in "model", "beside":
+            self.addCleanup(sys.modules.pop, name, None)
+        self.run_main(stoker.timing, "other/model.py:Mine", "--data", "slow.py:Data", "--epochs", "2", "--save-dir", "out")
+        self.assertEqual(len(self.rows(self.folder / "out")), 14)
+        self.assertEqual(pickle.loads(pickle.dumps(named("other/model.py:Mine"))).__module__, "model")
+        self.assertEqual((self.folder / "runs").read_text(), "1")
         self.run_main(stoker.timing, f"{self.folder}/slow.py:Both", "--steps", "3", "--warmup-steps", "0", "--precision",
                       "bf16-mixed", "--model-args", '{"width": 5}')
         self.assertEqual(len(self.rows(self.folder / "results/benchmark/20260102_030405")), 3)
@@ -182,11 +194,24 @@ class Timing(Case):
         self.assertEqual(yaml.safe_load((self.folder / "out/benchmark_config.yaml").read_text()), config)
 
     def test_what_cannot_be_timed(self):
-        with self.assertRaisesRegex(ValueError, "only 7 batches were trained, and the first 10 are left out"):
-            self.run_main(stoker.timing, "slow:Both", "--epochs", "1")
-        with self.assertRaisesRegex(ValueError, "'slow' is no MODULE:NAME"):
-            self.run_main(stoker.timing, "slow")
-        self.assertIn("give MODULE:CLASS or --config", self.refused(stoker.timing))
+        (self.folder / "bad.yaml").write_text("model: {init_args: {}}")
+        (self.folder / "contextlib.py").write_text("")
+        for arguments, words in ((["slow:Both", "--epochs", "1"], "only 7 batches are trained, and the first 10 are left out"),
+                                 (["slow:Both", "--steps", "3"], "only 3 batches are trained"),
+                                 (["slow"], "'slow' is no MODULE:NAME"),
+                                 (["slow:Modell"], "slow has no 'Modell': did you mean 'Model'?"),
+                                 (["slo:Model"], "there is no module 'slo'"),
+                                 (["contextlib.py:Model"], "cannot be imported beside another module contextlib"),
+                                 (["slow:Model", "--model-args", "[1]"], "[1] is no object of keywords"),
+                                 (["slow:Model", "--model-args", "{"], "{ is no JSON"),
+                                 (["-c", "none.yaml"], "there is no file none.yaml"),
+                                 (["-c", "bad.yaml"], "the configuration has no model.class_path"),
+                                 ([], "give MODULE:CLASS or --config")):
+            for module in stoker.timing, stoker.profile:
+                said = self.refused(module, *arguments)
+                self.assertIn(words, said)
+                self.assertNotIn("Traceback", said)
+        self.assertEqual(Clock.now, 0)  # before the training
 
 
 class Profile(Case):
