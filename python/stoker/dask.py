@@ -10,13 +10,14 @@ takes its own when it begins.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
+import multiprocessing.util
+import operator
 import os
 import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from stoker import _native
 from stoker._ranks import local_ranks
@@ -24,6 +25,13 @@ from stoker._ranks import local_ranks
 __all__ = ["Dask"]
 
 _MODES = "off, single-threaded, threads:N, cluster:ADDRESS, local-cluster"
+
+
+class _Taken(NamedTuple):
+    """What a process computes with, as Dask's configuration has it, and what has to be ended for it."""
+
+    config: dict[str, Any]
+    held: contextlib.ExitStack
 
 
 class Dask:
@@ -39,16 +47,17 @@ class Dask:
 
     `dask_workers`, `dask_threads` (of one of these workers), `dask_memory_limit` (of one, "2GiB") and `dask_dashboard_port`
     (without it any that is free) are those of a local cluster. The shared one is a process of its own, begun once by `start()` or the first
-    use in the process that made this object; close() ends it, and so does the end of that process.
+    use in the process that made this object; close() ends it, and so does the end of that process. Threads, clients and clusters of one
+    process are ended by close() there, or with it.
 
-    It is a `worker_init_fn`. A warning with the numbers is given where ranks x workers x threads of Dask are more than the usable
-    cores.
+    It is a `worker_init_fn`. A warning with the numbers is given, by the first worker, where ranks x workers x threads of Dask are more
+    than the usable cores.
     """
 
     def __init__(self, mode: str = "off", *, shared: bool = False, dask_workers: int | None = None,
                  dask_threads: int | None = None, dask_memory_limit: str | int | None = None,
                  dask_dashboard_port: int | None = None) -> None:
-        kind, _, value = mode.partition(":")
+        kind, _, value = str(mode).partition(":")
         self.mode, self._kind, self._value = mode, kind, value
         self.shared = shared
         if kind not in ("off", "single-threaded", "threads", "cluster", "local-cluster"):
@@ -61,18 +70,16 @@ class Dask:
         alone = [name for name, given in local.items() if given is not None]
         if kind != "local-cluster" and alone:
             raise _native.InvalidError(f"{alone[0]} is for dask='local-cluster' alone, and dask is {mode!r}")
-        for name in ("dask_workers", "dask_threads"):
-            if (given := local[name]) is not None and int(given) < 1:
-                raise _native.InvalidError(f"{name} is {given}: give 1 or more")
-        self._cluster = {"n_workers": dask_workers or 1, "threads_per_worker": dask_threads or 1,
-                         "memory_limit": dask_memory_limit if dask_memory_limit is not None else "auto",
-                         "dashboard_address": f":{dask_dashboard_port or 0}"}
+        self._cluster: dict[str, Any] = {
+            "n_workers": _whole("dask_workers", dask_workers, 1),
+            "threads_per_worker": _whole("dask_threads", dask_threads, 1),
+            "memory_limit": dask_memory_limit if dask_memory_limit is not None else "auto",
+            "dashboard_address": f":{_whole('dask_dashboard_port', dask_dashboard_port, 0)}",
+        }
         self._owner = os.getpid()
         self._server: subprocess.Popen[str] | None = None
         self._address = value if kind == "cluster" else ""
-        self._process = 0  # that `_taken` is of
-        self._taken: dict[str, Any] = {}
-        self._open: list[Any] = []
+        self._taken: dict[int, _Taken] = {}  # by process: a child of fork() has what its parent ends, too
 
     @property
     def threads(self) -> int:
@@ -80,18 +87,19 @@ class Dask:
         if self._kind == "threads":
             return int(self._value)
         if self._kind == "local-cluster":
-            return int(self._cluster["n_workers"] or 1) * int(self._cluster["threads_per_worker"] or 1)
+            threads: int = self._cluster["n_workers"] * self._cluster["threads_per_worker"]
+            return threads
         return 1
 
     # ---- In workers ----
 
     def __call__(self, worker_id: int = 0) -> None:
-        """A `worker_init_fn`: what this process computes with Dask from now on."""
+        """A `worker_init_fn`: what this process computes with Dask from now on, until close()."""
         import dask
 
-        if worker_id == 0:
-            self.check(_workers_of_torch())
-        dask.config.set(**self._take())
+        taken = self._take()
+        taken.held.enter_context(dask.config.set(**taken.config))
+        _LASTING.add(self)
 
     @contextlib.contextmanager
     def here(self) -> Iterator[None]:
@@ -101,31 +109,34 @@ class Dask:
             return
         import dask
 
-        with dask.config.set(**self._take()):
+        with dask.config.set(**self._take().config):
             yield
 
-    def _take(self) -> dict[str, Any]:
-        if self._process != os.getpid():
-            self._taken, self._open = self._make(), self._open if self._process == 0 else []
-            self._process = os.getpid()
-        return self._taken
+    def _take(self) -> _Taken:
+        process = os.getpid()
+        if process not in self._taken:
+            with contextlib.ExitStack() as undo:
+                config = self._make(undo)
+                self._taken[process] = _Taken(config, undo.pop_all())
+            multiprocessing.util.Finalize(self, self._taken[process].held.close, exitpriority=100)
+            worker, workers = _worker_of_torch()
+            if worker == 0:
+                self.check(workers)
+        return self._taken[process]
 
-    def _make(self) -> dict[str, Any]:
+    def _make(self, held: contextlib.ExitStack) -> dict[str, Any]:
         if self._kind in ("off", "single-threaded"):
             return {"scheduler": "single-threaded"}
         if self._kind == "threads":
             from concurrent.futures import ThreadPoolExecutor
 
-            return {"scheduler": "threads", "pool": ThreadPoolExecutor(self.threads, "dask")}
+            return {"scheduler": "threads", "pool": held.enter_context(ThreadPoolExecutor(self.threads, "dask"))}
         import distributed
 
         client_type: Any = distributed.Client
-        if self._kind == "local-cluster" and not self.shared:
-            client = client_type(self._own_cluster())
-        else:
-            client = client_type(self.start(), set_as_default=False)
-        self._open = [client]
-        return {"scheduler": client.get}
+        own = self._kind == "local-cluster" and not self.shared
+        cluster = held.enter_context(self._own_cluster()) if own else self.start()
+        return {"scheduler": held.enter_context(client_type(cluster, set_as_default=False)).get}
 
     def _own_cluster(self) -> Any:
         """Workers of a loader are daemonic and have no children: then it is one of threads."""
@@ -152,12 +163,9 @@ class Dask:
 
     def close(self) -> None:
         """End the shared cluster, or what this process has taken."""
-        if self._process == os.getpid():
-            for client in self._open:
-                client.close()
-                if client.cluster:
-                    client.cluster.close()
-        self._process, self._open = 0, []
+        if taken := self._taken.pop(os.getpid(), None):
+            taken.held.close()
+        _LASTING.discard(self)
         if self._server and self._owner == os.getpid():
             self._server.communicate()  # its end of the pipe is its end
             self._server, self._address = None, ""
@@ -171,7 +179,7 @@ class Dask:
     def __getstate__(self) -> dict[str, Any]:
         if self._kind == "local-cluster" and self.shared:
             self.start()
-        return {**self.__dict__, "_server": None, "_process": 0, "_taken": {}, "_open": []}
+        return {**self.__dict__, "_server": None, "_taken": {}}
 
     # ---- Cores ----
 
@@ -191,6 +199,9 @@ class Dask:
         return False
 
 
+_LASTING: set[Dask] = set()  # worker_init_fns that this process computes with, whoever else has them
+
+
 def _after_fork() -> None:
     """A client of a child would wait for a thread of distributed's that stayed in the parent: it gets another."""
     utils: Any = sys.modules.get("distributed.utils")
@@ -203,7 +214,19 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _workers_of_torch() -> int:
+def _worker_of_torch() -> tuple[int, int]:
+    """The number of the worker that this is, of how many; outside of workers 0 of 0."""
     torch = sys.modules.get("torch.utils.data")
     info = torch.get_worker_info() if torch else None
-    return info.num_workers if info else 0
+    return (info.id, info.num_workers) if info else (0, 0)
+
+
+def _whole(name: str, given: Any, least: int) -> int:
+    """A number of a local cluster; where none is given, the least."""
+    try:
+        number = least if given is None else operator.index(given)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise _native.InvalidError(f"{name} is {given!r}: give a whole number, {least} or more")
+    return number

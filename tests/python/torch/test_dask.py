@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker.dask: where Dask computes in the workers of loaders, how many threads that is, the one shared cluster."""
-import multiprocessing
+import multiprocessing.util
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 import warnings
 
 import dask
 import dask.array
+import distributed
 import numpy
 import torch
 import xarray
 
 import stoker
+import stoker.dask
 import stoker.xarray
 from stoker import _native
 from stoker.dask import Dask
@@ -145,6 +149,98 @@ class Modes(unittest.TestCase):
         self.assertEqual((again.mode, again.threads), ("threads:2", 2))
 
 
+class Ends(unittest.TestCase):
+    """What a process has taken ends with close(), and with the process."""
+
+    def setUp(self):
+        self.enterContext(warnings.catch_warnings(action="ignore"))
+
+    def tearDown(self):
+        self.assertIsNone(dask.config.get("scheduler", None))
+
+    def test_threads(self):
+        before = threading.active_count()
+        scheduler = Dask("threads:2")
+        with scheduler.here():
+            (dask.array.ones(60, chunks=1) + 1).sum().compute()
+        self.assertGreater(threading.active_count(), before)
+        scheduler.close()
+        self.assertEqual(threading.active_count(), before)
+        with scheduler.here():  # which takes them anew
+            self.assertEqual(int(dask.array.ones(6, chunks=1).sum().compute()), 6)
+        del scheduler
+        self.assertEqual(threading.active_count(), before)
+
+    def test_from_now_on(self):
+        before = threading.active_count()
+        Dask("threads:2")()  # nobody else has it
+        self.assertEqual(int(dask.array.ones(6, chunks=1).sum().compute()), 6)
+        pool = dask.config.get("pool")
+        self.assertGreater(threading.active_count(), before)
+        (scheduler,) = stoker.dask._LASTING
+        scheduler.close()
+        self.assertEqual(threading.active_count(), before)
+        self.assertIsNone(dask.config.get("pool", None))
+        self.assertRaises(RuntimeError, pool.submit, int)
+
+    def test_a_cluster_is_nobody_elses(self):
+        scheduler = Dask("local-cluster", dask_workers=1)
+        with scheduler.here():
+            client = dask.config.get("scheduler").__self__
+        self.assertRaises(ValueError, distributed.get_client)
+        scheduler.close()
+        self.assertEqual((client.status, client.cluster.status.name), ("closed", "closed"))
+
+    def clients(self, address, count):
+        with distributed.Client(address, set_as_default=False) as client:
+            for _ in range(600):
+                names = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.clients))
+                left = len(set(names) - {client.id, "fire-and-forget"})
+                if left == count:
+                    return left
+                time.sleep(0.1)
+            return left
+
+    def test_clients_of_children(self):
+        with Dask("local-cluster", shared=True) as cluster:
+            address = cluster.start()
+            scheduler = Dask(f"cluster:{address}")
+            with scheduler.here():
+                self.assertEqual(self.clients(address, 1), 1)
+            self.assertEqual(len(places(scheduler)), 2)
+            told = multiprocessing.get_context("fork").SimpleQueue()
+
+            def child():
+                with scheduler.here():
+                    mine = dask.config.get("scheduler").__self__
+                scheduler.close()
+                told.put(mine.status)
+            process = multiprocessing.get_context("fork").Process(target=child)
+            process.start()
+            process.join(60)
+            self.assertEqual(told.get(), "closed")
+            self.assertEqual(self.clients(address, 1), 1)  # ours goes on
+            with scheduler.here():
+                self.assertEqual(int(dask.array.ones(6, chunks=1).sum().compute()), 6)
+            scheduler.close()
+            self.assertEqual(self.clients(address, 0), 0)
+
+    def test_a_child_that_ends(self):
+        read, write = os.pipe()
+        scheduler = Dask("threads:2")
+
+        def child():
+            with scheduler.here():
+                pool = dask.config.get("pool")
+            multiprocessing.util.Finalize(None, lambda: os.write(write, str(pool._shutdown).encode()), exitpriority=1)
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+        process.join(60)
+        os.close(write)
+        with open(read, "rb") as told:
+            self.assertEqual(told.read(), b"True")
+
+
 class Threads(unittest.TestCase):
     def test_more_threads_than_cores(self):
         cases = ((Dask("threads:4"), 2, 1, "1 ranks x 2 workers x 4 threads of Dask are 8 threads, and 7 cores"),
@@ -178,8 +274,19 @@ class Threads(unittest.TestCase):
         code = ("import torch\nfrom stoker.dask import Dask\n"
                 "for _ in torch.utils.data.DataLoader(range(4), num_workers=2, worker_init_fn=Dask('threads:1000')): pass\n")
         done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", code], capture_output=True, text=True, timeout=120)
-        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr.count("1 ranks x 2 workers x 1000 threads of Dask are 2000 threads"), 1, done.stderr)
+
+    def test_windows_warn_once(self):
+        code = ("import dask.array, numpy, torch, xarray, stoker.xarray\n"
+                "ds = xarray.Dataset({'x': ('time', dask.array.arange(8.0, chunks=2) * 2)})\n"
+                "windows = stoker.xarray.windows(ds, {'time': 1}, dask='threads:1000')\n"
+                "for workers in (2, 0):\n"
+                "    for _ in torch.utils.data.DataLoader(windows, num_workers=workers): pass\n")
+        done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", code], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for words in ("1 ranks x 2 workers x 1000 threads of Dask are 2000 threads", "1 ranks x 1 workers x 1000 threads"):
+            self.assertEqual(done.stderr.count(words), 1, done.stderr)
 
 
 class Errors(unittest.TestCase):
@@ -188,7 +295,10 @@ class Errors(unittest.TestCase):
                                      ("threads:two", {}, "write one of"), ("cluster:", {}, "write one of"), ("off:1", {}, "write one of"),
                                      ("threads:2", {"dask_workers": 2}, "dask_workers is for dask='local-cluster' alone"),
                                      ("off", {"shared": True}, "shared is for"),
-                                     ("local-cluster", {"dask_threads": 0}, "dask_threads is 0")):
+                                     ("local-cluster", {"dask_threads": 0}, "dask_threads is 0"),
+                                     ("local-cluster", {"dask_workers": "two"}, "dask_workers is 'two': give a whole number, 1 or more"),
+                                     ("local-cluster", {"dask_dashboard_port": -1}, "dask_dashboard_port is -1"),
+                                     (3, {}, "dask is 3: give one of off"), (None, {}, "dask is None: give one of off")):
             with self.assertRaisesRegex(stoker.InvalidError, words):
                 Dask(mode, **options)
 
