@@ -12,6 +12,11 @@ from stoker import _native
 
 NAMES = {"horizontal_flip": "RandomHorizontalFlip", "vertical_flip": "RandomVerticalFlip"}  # as torchvision has them
 SHARED = ["Compose", "CutMix", "MixUp", "ToDtype", "Transform"]
+# Arguments that have the places of torchvision's, where not all have; the others are given by name.
+PLACES = {"CenterCrop": ["size"], "GaussianBlur": ["kernel_size", "sigma"], "Normalize": ["mean", "std"],
+          "RandAugment": ["num_ops", "magnitude", "num_magnitude_bins"], "RandomCrop": ["size", "padding"],
+          "RandomRotation": ["degrees", "interpolation"], "Resize": ["size", "interpolation", "max_size"]}
+RESIZING = ("RandomResizedCrop", "Resize")
 TYPES = {"int": "int | None", "float": "float | None", "bool": "bool | None"}
 
 
@@ -42,17 +47,29 @@ def call(head: str, arguments: list, tail: str) -> list[str]:
 
 
 def one(name: str, doc: str, options: list) -> list[str]:
-    lines = ["", "", f"class {class_name(name)}(Transform):"]
+    made = class_name(name)
+    resizes = made in RESIZING
+    lines = ["", "", f"class {made}({'Resizing' if resizes else 'Transform'}):"]
     lines += [f'    """{doc[0].upper()}{doc[1:]}.']
     if options:
         lines += [""] + sum((paragraph(about(option), 4) for option in options), [])
+        lines += paragraph("antialias: Always true, as it is by default of torchvision.", 4) if resizes else []
         lines += ['    """']
     else:
         lines[-1] += '"""'
     lines += [""]
-    arguments = [f"{o[0]}: {type_of(o)}" + ("" if i == 0 and o[2] is None else " = None") for i, o in enumerate(options)]
+    places = PLACES.get(made, [o[0] for o in options])
+    types = {o[0]: f"{o[0]}: {type_of(o)} = None" for o in options}
+    if options and options[0][2] is None and "preset" not in types:  # which stands for the others
+        types[options[0][0]] = types[options[0][0]].removesuffix(" = None")
+    arguments = [types.pop(place) for place in places]
+    arguments += ["*", *types.values()] if types else []
+    given = [f"{o[0]}={o[0]}" for o in options]
+    if resizes:
+        arguments += ["antialias: bool = True"]
+        given += ["antialias=antialias"]
     lines += call("    def __init__(", ["self"] + arguments, ") -> None:")
-    lines += call("        super().__init__(", [f'"{name}"'] + [f"{o[0]}={o[0]}" for o in options], ")")
+    lines += call("        super().__init__(", [f'"{name}"'] + given, ")")
     return lines
 
 
@@ -68,7 +85,7 @@ def text() -> str:
              'scripts/make_python_transforms.py from the tables of the library.',
              '"""',
              "from __future__ import annotations", "",
-             f"from stoker._transform import {', '.join(sorted(SHARED[:-1] + ['Numbers', 'Transform']))}", "",
+             f"from stoker._transform import {', '.join(sorted(SHARED + ['Numbers', 'Resizing']))}", "",
              "__all__ = ["] + [f'    "{name}",' for name in names] + ["]"]
     for name, doc, options in transforms:
         lines += one(name, doc, options)

@@ -40,6 +40,15 @@ class Transform:
         return hash(str(self))
 
 
+class Resizing(Transform):
+    """One with a resize, which is antialiased, as torchvision's are unless told otherwise."""
+
+    def __init__(self, _name: str, *, antialias: bool = True, **arguments: Any) -> None:
+        if not antialias:
+            raise ValueError(f"antialias={antialias!r}: what makes pictures smaller is antialiased here, always")
+        super().__init__(_name, **arguments)
+
+
 class Compose(Transform):
     """Several transforms, one after the other. A list does as well."""
 
@@ -69,12 +78,12 @@ class ToDtype(Transform):
 class MixUp(Transform):
     """A weighted mean of two samples of the batch (for `batch_transforms`)."""
 
-    def __init__(self, alpha: Number | None = None, p: Number | None = None) -> None:
+    def __init__(self, alpha: Number | None = None, *, p: Number | None = None) -> None:
         super().__init__("mixup", alpha=alpha, p=p)
 
 
 class CutMix(Transform):
     """A box of another sample of the batch (for `batch_transforms`)."""
 
-    def __init__(self, alpha: Number | None = None, p: Number | None = None) -> None:
+    def __init__(self, alpha: Number | None = None, *, p: Number | None = None) -> None:
         super().__init__("cutmix", alpha=alpha, p=p)

@@ -8,7 +8,7 @@ scripts/make_python_transforms.py from the tables of the library.
 """
 from __future__ import annotations
 
-from stoker._transform import Compose, CutMix, MixUp, Numbers, ToDtype, Transform
+from stoker._transform import Compose, CutMix, MixUp, Numbers, Resizing, ToDtype, Transform
 
 __all__ = [
     "CenterCrop",
@@ -54,7 +54,7 @@ class Decode(Transform):
                          max_blocks=max_blocks)
 
 
-class RandomResizedCrop(Transform):
+class RandomResizedCrop(Resizing):
     """A box of random area, shape and place, resized to one size.
 
     size: Pixels of the result: 224 for a square, or HEIGHTxWIDTH.
@@ -62,24 +62,28 @@ class RandomResizedCrop(Transform):
     ratio: Smallest and largest width / height of the box. Default: [0.75, 1.3333333333333333].
     interpolation: Filter of the resize, antialiased as Pillow's; area is its BOX. One of bilinear, bicubic, area,
         nearest. Default: bilinear.
+    antialias: Always true, as it is by default of torchvision.
     """
 
     def __init__(self, size: Numbers, scale: Numbers = None, ratio: Numbers = None,
-                 interpolation: str | None = None) -> None:
-        super().__init__("random_resized_crop", size=size, scale=scale, ratio=ratio, interpolation=interpolation)
+                 interpolation: str | None = None, antialias: bool = True) -> None:
+        super().__init__("random_resized_crop", size=size, scale=scale, ratio=ratio, interpolation=interpolation,
+                         antialias=antialias)
 
 
-class Resize(Transform):
+class Resize(Resizing):
     """The whole picture in another size.
 
     size: 256: length of the shorter side, the shape stays; HEIGHTxWIDTH: both sides.
     max_size: With one length: most that the longer side may have; 0: no bound. Default: 0.
     interpolation: Filter, antialiased as Pillow's; area is its BOX. One of bilinear, bicubic, area, nearest.
         Default: bilinear.
+    antialias: Always true, as it is by default of torchvision.
     """
 
-    def __init__(self, size: Numbers, max_size: int | None = None, interpolation: str | None = None) -> None:
-        super().__init__("resize", size=size, max_size=max_size, interpolation=interpolation)
+    def __init__(self, size: Numbers, interpolation: str | None = None, max_size: int | None = None,
+                 antialias: bool = True) -> None:
+        super().__init__("resize", size=size, max_size=max_size, interpolation=interpolation, antialias=antialias)
 
 
 class CenterCrop(Transform):
@@ -89,7 +93,7 @@ class CenterCrop(Transform):
     fill: Value of the pixels added around a picture that is smaller, in all channels. Default: 0.
     """
 
-    def __init__(self, size: Numbers, fill: float | None = None) -> None:
+    def __init__(self, size: Numbers, *, fill: float | None = None) -> None:
         super().__init__("center_crop", size=size, fill=fill)
 
 
@@ -102,7 +106,7 @@ class RandomCrop(Transform):
     fill: Value of the pixels added, in all channels. Default: 0.
     """
 
-    def __init__(self, size: Numbers, padding: Numbers = None, fill: float | None = None) -> None:
+    def __init__(self, size: Numbers, padding: Numbers = None, *, fill: float | None = None) -> None:
         super().__init__("random_crop", size=size, padding=padding, fill=fill)
 
 
@@ -148,7 +152,7 @@ class RandomRotation(Transform):
     mask_fill: Class of the corners in masks; 255 where the loss ignores that class. Default: 0.
     """
 
-    def __init__(self, degrees: Numbers, fill: Numbers = None, interpolation: str | None = None,
+    def __init__(self, degrees: Numbers, interpolation: str | None = None, *, fill: Numbers = None,
                  mask_fill: int | None = None) -> None:
         super().__init__("random_rotation", degrees=degrees, fill=fill, interpolation=interpolation,
                          mask_fill=mask_fill)
@@ -192,7 +196,7 @@ class GaussianBlur(Transform):
     p: Share of the samples that are blurred. Default: 1.
     """
 
-    def __init__(self, kernel_size: Numbers, sigma: Numbers = None, p: float | None = None) -> None:
+    def __init__(self, kernel_size: Numbers, sigma: Numbers = None, *, p: float | None = None) -> None:
         super().__init__("gaussian_blur", kernel_size=kernel_size, sigma=sigma, p=p)
 
 
@@ -209,7 +213,7 @@ class RandAugment(Transform):
     """
 
     def __init__(self, num_ops: int | None = None, magnitude: int | None = None,
-                 num_magnitude_bins: int | None = None, fill: Numbers = None, mask_fill: int | None = None) -> None:
+                 num_magnitude_bins: int | None = None, *, fill: Numbers = None, mask_fill: int | None = None) -> None:
         super().__init__("rand_augment", num_ops=num_ops, magnitude=magnitude, num_magnitude_bins=num_magnitude_bins,
                          fill=fill, mask_fill=mask_fill)
 
@@ -239,7 +243,7 @@ class Normalize(Transform):
         Default: none.
     """
 
-    def __init__(self, mean: Numbers, std: Numbers = None, preset: str | None = None) -> None:
+    def __init__(self, mean: Numbers = None, std: Numbers = None, *, preset: str | None = None) -> None:
         super().__init__("normalize", mean=mean, std=std, preset=preset)
 
 

@@ -220,7 +220,20 @@ class Objects(unittest.TestCase):
                         f'super().__init__("{name}"' in inspect.getsource(made)]
             self.assertEqual(len(matching), 1, name)
             parameters = [*inspect.signature(matching[0]).parameters]
-            self.assertEqual(parameters, [argument[0] for argument in arguments])
+            resizes = ["antialias"] if "interpolation" in parameters and "size" in parameters else []
+            self.assertEqual(sorted(parameters), sorted([argument[0] for argument in arguments] + resizes))
+
+    def test_antialiased(self):
+        for resizing in (transforms.Resize, transforms.RandomResizedCrop):
+            self.assertEqual(resizing(8, antialias=True), resizing(8))
+            for other in (False, None):
+                with self.assertRaisesRegex(ValueError, "antialias="):
+                    resizing(8, antialias=other)
+
+    def test_a_preset_in_place_of_mean(self):
+        self.assertEqual(str(transforms.Normalize(preset="cifar10")), "normalize(preset=cifar10)")
+        with self.assertRaisesRegex(stoker.InvalidError, "mean is missing"):
+            stoker.Loader(pictures(4), transforms=transforms.Normalize())
 
     def test_batches(self):
         x = pictures(16)

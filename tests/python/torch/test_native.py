@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loaders that run in C: PyTorch's order and types, and a reason where Python has to do it."""
 import gc
+import inspect
 import tempfile
 import unittest
 import warnings
@@ -18,6 +19,7 @@ from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, v2
 
 import stoker.torch
+import stoker.transforms
 from native_support import MEAN, RANDOM, STD, TO_FLOAT, Eager, Folder, Uneven, cifar, mnist, native, pictures
 from stoker.torch import _native
 from stoker.torch._sources import as_dataset
@@ -360,6 +362,37 @@ class Refused(Folder):
                 _native.plan(loader)
         self.assertEqual(len(logs.output), 1)
         self.assertRegex(logs.output[0], r"MNIST is read in C by 2 threads: normalize\(.*\), layout$")
+
+
+def places(made):
+    """The arguments that a class takes by their places."""
+    parameters = inspect.signature(made).parameters.values()
+    return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+class Named(unittest.TestCase):
+    """stoker.transforms, beside torchvision's classes of the same names."""
+
+    def test_places_of_arguments(self):
+        same = [name for name in stoker.transforms.__all__ if hasattr(v2, name) and name not in ("MixUp", "CutMix", "Transform")]
+        self.assertGreater(len(same), 14)
+        for name in same:
+            mine, theirs = places(getattr(stoker.transforms, name)), places(getattr(v2, name))
+            self.assertEqual(mine, theirs[:len(mine)], name)
+            further = set(inspect.signature(getattr(stoker.transforms, name)).parameters) - set(mine)
+            self.assertFalse(further & set(theirs[len(mine):len(mine) + 1]), name)  # it could have its place
+
+    def test_with_torchvisions_words(self):
+        how = InterpolationMode.BICUBIC
+        for made, text in ((lambda of: of.Resize(9, how, None, True), "resize(size=9, interpolation=bicubic)"),
+                           (lambda of: of.Resize(9, max_size=12, antialias=True), "resize(size=9, max_size=12)"),
+                           (lambda of: of.RandomRotation(9, how), "random_rotation(degrees=9, interpolation=bicubic)"),
+                           (lambda of: of.RandomResizedCrop(9, (0.5, 1), (1, 1), how, True),
+                            "random_resized_crop(size=9, scale=[0.5, 1], ratio=[1, 1], interpolation=bicubic)")):
+            self.assertIsInstance(made(v2), v2.Transform)
+            self.assertEqual(str(made(stoker.transforms)), text)
+        with self.assertRaises(TypeError):
+            stoker.transforms.RandomCrop(9, 2, 0)  # of torchvision's the third is another
 
 
 class OneImport(Folder):
