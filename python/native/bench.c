@@ -83,7 +83,7 @@ static stk_status run_step(void *feed, const stk_batch *batch, stk_error *err)
 static void look(void *feed, stk_bench_feed_stats *out)
 {
     PyGILState_STATE state = PyGILState_Ensure();
-    unsigned long long steps;
+    unsigned long long steps, budget;
     long long workers, prefetch;
     int pinned, persistent;
     double busy;
@@ -91,14 +91,16 @@ static void look(void *feed, stk_bench_feed_stats *out)
 
     PyObject *got = PyObject_CallMethod(feed, "look", NULL);
     if (got &&
-        PyArg_ParseTuple(got, "KLLppd", &steps, &workers, &prefetch, &pinned, &persistent, &busy))
+        PyArg_ParseTuple(got, "KLLppdK", &steps, &workers, &prefetch, &pinned, &persistent, &busy,
+                         &budget))
         *out = (stk_bench_feed_stats){.struct_size = sizeof *out,
                                       .steps = steps,
                                       .num_workers = workers,
                                       .prefetch = prefetch,
                                       .pin_memory = pinned,
                                       .persistent_workers = persistent,
-                                      .busy = busy};
+                                      .busy = busy,
+                                      .budget_bytes = budget};
     else
         (void)fail(feed, &err);
     Py_XDECREF(got);

@@ -324,14 +324,15 @@ class _Feed:
         assert self.step_function is not None
         self.step_function(self.batch)
 
-    def look(self) -> tuple[int, int, int, bool, bool, float]:
+    def look(self) -> tuple[int, int, int, bool, bool, float, int]:
         try:
             steps = len(self.loader)
         except TypeError:
             steps = 0
         options = self.options
         return (steps, self.workers, options["prefetch_factor"] if self.workers else 0, options["pin_memory"],
-                options["persistent_workers"], self.board.busy() + self.past_busy + self._busy_of_loop())
+                options["persistent_workers"], self.board.busy() + self.past_busy + self._busy_of_loop(),
+                self.loader.stats().memory_budget if isinstance(self.loader, Loader) else 0)
 
     def tell(self, error: BaseException) -> str:
         """Show where it came from; what it is, in a line."""

@@ -87,6 +87,7 @@ static void feed_figures(stk__bench_run *run, const stk_bench_feed_stats *now, s
     f->prefetch = now->prefetch;
     f->pin_memory = now->pin_memory;
     f->persistent_workers = now->persistent_workers;
+    f->budget_bytes = now->budget_bytes;
     f->prepare_busy = now->busy - run->feed_stats.busy;
     f->prepare_wait_out = all > f->prepare_busy ? all - f->prepare_busy : 0;
 }

@@ -29,6 +29,8 @@ static stk__case look(const stk_figures *f)
     v.workers = STK_MAX(0.0, (double)f->num_workers);
     v.beside = stk__beside_sum(f);
     v.lost = STK_MIN(1.0, ratio(v.wait, v.wait + v.step + v.beside));
+    v.own = f->budget_bytes > 0;
+    v.watched = threads > 0;
     v.free_cores = (double)f->usable_cores / v.ranks - (f->spin ? (double)f->compute_cores : 0);
     v.busy = ratio(f->prepare_busy, threads);
     v.starved = ratio(f->prepare_wait_in, threads);
@@ -224,8 +226,8 @@ static bool judge_step(const stk__case *v, stk_verdict *out)
                          "without them.",
                          v->f->other_cores, v->f->usable_cores);
     else
-        stk__verdict_say(out, "cheaper preparation, or caches that hold prepared samples (cache: "
-                              "decoded), would give it back.");
+        stk__verdict_say(out, "cheaper preparation%s would give it back.",
+                         v->own ? ", or caches that hold prepared samples (cache: decoded)," : "");
     return true;
 }
 

@@ -25,6 +25,8 @@ typedef struct stk__case {
     double lost;       /* share of the wall time in waits */
     double workers;    /* threads of one rank */
     double ranks;
+    bool own;             /* it is a loader of the library: its caches and formats help */
+    bool watched;         /* what its workers do is known */
     double free_cores;    /* cores for the workers of one rank, without the step's */
     double busy, starved; /* shares of the workers' time: at work, waiting for reads */
     double cpu;           /* share of all usable cores that work */

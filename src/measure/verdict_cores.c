@@ -126,7 +126,7 @@ static bool says_idle(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
 
-    if (v->workers < 1 || v->busy >= STK_JUDGE_IDLE || workers_sleep(v))
+    if (v->workers < 1 || !v->watched || v->busy >= STK_JUDGE_IDLE || workers_sleep(v))
         return false;
     const bool outside = waits_outside(v);
     out->limit = STK_LIMIT_CORES;
@@ -156,6 +156,36 @@ static bool says_idle(const stk__case *v, stk_verdict *out)
     return true;
 }
 
+static void say_busy(const stk__case *v, stk_verdict *out)
+{
+    const stk_figures *f = v->f;
+
+    stk__verdict_say(out, "%s: ",
+                     v->cpu >= STK_JUDGE_BUSY
+                         ? "All cores are busy"
+                         : "All workers are busy, and no core is left over for more");
+    if (v->watched)
+        stk__verdict_say(out, "%.0f worker%s work%s %.0f %% of the time, and ",
+                         v->workers * v->ranks, v->workers * v->ranks == 1 ? "" : "s",
+                         v->workers * v->ranks == 1 ? "s" : "", 100 * v->busy);
+    stk__verdict_say(out, "%.0f %% of %u usable core%s in use.", 100 * STK_MIN(1.0, v->cpu),
+                     f->usable_cores, f->usable_cores == 1 ? " is" : "s are");
+    stk__verdict_say_waits(out, v);
+}
+
+static void say_less_work(const stk__case *v, stk_verdict *out)
+{
+    const stk_figures *f = v->f;
+
+    stk__verdict_say(out, " Less work for each sample helps");
+    if (f->cpu_s_per_1000 > 0)
+        stk__verdict_say(out, " (%.3g CPU-seconds per 1,000 now)", f->cpu_s_per_1000);
+    stk__verdict_say(
+        out, ": %s, a cheaper transform, augmentation on the device%s, or more cores.",
+        v->own ? "smaller or packed samples (stoker convert)" : "smaller samples, or prepared ones",
+        v->own ? ", cache: decoded where the samples fit into memory" : "");
+}
+
 void stk__say_cores(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
@@ -177,15 +207,7 @@ void stk__say_cores(const stk__case *v, stk_verdict *out)
         return;
     }
     out->limit = STK_LIMIT_CORES;
-    stk__verdict_say(
-        out,
-        "%s: %.0f worker%s work%s %.0f %% of the time, and %.0f %% of %u usable core%s in use.",
-        v->cpu >= STK_JUDGE_BUSY ? "All cores are busy"
-                                 : "All workers are busy, and no core is left over for more",
-        v->workers * v->ranks, v->workers * v->ranks == 1 ? "" : "s",
-        v->workers * v->ranks == 1 ? "s" : "", 100 * v->busy, 100 * STK_MIN(1.0, v->cpu),
-        f->usable_cores, f->usable_cores == 1 ? " is" : "s are");
-    stk__verdict_say_waits(out, v);
+    say_busy(v, out);
     if (v->workers * v->ranks > f->usable_cores) {
         stk__verdict_say(out, " More threads than cores only take turns: %.0f in all would do.",
                          advised * v->ranks);
@@ -193,12 +215,7 @@ void stk__say_cores(const stk__case *v, stk_verdict *out)
     } else if (!stk__sweep_better(v, "num_workers")) {
         stk__verdict_say(out, " More workers do not help any more.");
     }
-    stk__verdict_say(
-        out,
-        " Less work for each sample helps (%.3g CPU-seconds per 1,000 now): smaller or packed "
-        "samples (stoker convert), a cheaper transform, augmentation on the device, cache: decoded "
-        "where the samples fit into memory, or more cores.",
-        f->cpu_s_per_1000);
+    say_less_work(v, out);
     if (!f->no_step)
         stk__verdict_say(out, " No wait at all would be %.2fx the samples/s.",
                          stk__gain_to(v, v->step, 0));

@@ -88,7 +88,8 @@ static void look(void *user, stk_bench_feed_stats *out)
                                   .num_workers = 2,
                                   .prefetch = 5,
                                   .persistent_workers = true,
-                                  .busy = f->busy};
+                                  .busy = f->busy,
+                                  .budget_bytes = 4096};
 }
 
 static stk_status step(void *user, const stk_batch *batch, stk_error *e)
@@ -162,6 +163,7 @@ static void test_epochs(void **state)
     assert_int_equal(figures.samples, 3 * ((BATCHES - 1) * ROWS + LAST) - ROWS);
     assert_int_equal(figures.wait.n, 3 * BATCHES - 1);
     assert_true(figures.num_workers == 2 && figures.prefetch == 5 && figures.persistent_workers);
+    assert_int_equal(figures.budget_bytes, 4096);
     /* Half a second of work for each batch of the window. */
     assert_true(figures.prepare_busy == 0.5 * (3 * BATCHES - 1));
     assert_true(figures.cached_share < 0 && figures.spin && !result.check_failed);

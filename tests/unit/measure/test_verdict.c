@@ -160,6 +160,38 @@ static void test_cores_threshold(void **state)
     assert_int_equal(judge(&f).limit, STK_LIMIT_UNKNOWN);
 }
 
+/* Caches and formats of the library are for its own loaders; what workers did may not be known. */
+static void test_cores_of_another_loader(void **state)
+{
+    stk_figures f = plant(0.010, 0.030);
+
+    (void)state;
+    f.usable_cores = 2;
+    assert_null(strstr(judge(&f).text, "convert"));
+    assert_null(strstr(judge(&f).text, "cache"));
+    f.budget_bytes = 64 << 20;
+    assert_non_null(strstr(judge(&f).text, "packed samples (stoker convert)"));
+    assert_non_null(strstr(judge(&f).text, "cache: decoded"));
+    assert_null(strstr(judge(&f).text, "CPU-seconds"));
+    f.prepare_busy = 0;
+    const stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_CORES);
+    assert_non_null(strstr(v.text, "All cores are busy: 100 % of 2 usable cores"));
+    assert_null(strstr(v.text, "2 workers"));
+}
+
+/* A step that the loader stretches and yet never waits for. */
+static void test_stretched_by_another_loader(void **state)
+{
+    stk_figures f = plant(0.010, 0);
+
+    (void)state;
+    f.step_stretch = 1.5;
+    assert_non_null(strstr(judge(&f).text, "cheaper preparation would give it back."));
+    f.budget_bytes = 64 << 20;
+    assert_non_null(strstr(judge(&f).text, "(cache: decoded), would give it back."));
+}
+
 static void test_too_few_workers(void **state)
 {
     stk_figures f = plant(0.010, 0.030);
@@ -540,6 +572,8 @@ int main(void)
         cmocka_unit_test(test_one_core_on_slow_storage),
         cmocka_unit_test(test_storage_threshold),
         cmocka_unit_test(test_cores_threshold),
+        cmocka_unit_test(test_cores_of_another_loader),
+        cmocka_unit_test(test_stretched_by_another_loader),
         cmocka_unit_test(test_too_few_workers),
         cmocka_unit_test(test_oversubscribed_threshold),
         cmocka_unit_test(test_ranks_share_the_cores),
