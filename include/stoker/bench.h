@@ -92,7 +92,7 @@ typedef struct stk_bench_feed_stats {
     uint64_t steps; /**< batches of an epoch; 0: not known */
     int64_t num_workers, prefetch;
     bool pin_memory, persistent_workers;
-    double busy; /**< seconds that its workers have worked until now; 0: not known */
+    double busy;           /**< seconds that its workers have worked until now; 0: not known */
     uint64_t budget_bytes; /**< memory_budget of a loader of the library's; 0: it is another */
 } stk_bench_feed_stats;
 

@@ -139,9 +139,9 @@ typedef struct stk_figures {
     double wall;         /**< of the measured window, s */
     double cpu_s;        /**< of the process in the window, without the step's */
     double cpu_s_per_1000;
-    uint64_t peak_bytes; /**< anonymous and shared memory of the process beyond what it had before
-                            the loader */
-    uint64_t budget_bytes;       /**< of a loader of the library; 0: it is another */
+    uint64_t peak_bytes;   /**< anonymous and shared memory of the process beyond what it had before
+                              the loader */
+    uint64_t budget_bytes; /**< of a loader of the library; 0: it is another */
     double leak_bytes_per_epoch; /**< slope of the memory over the epochs; 0: no steady growth */
     uint64_t bytes_read, requests;
     uint64_t samples, steps, batch_size;

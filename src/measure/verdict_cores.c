@@ -180,10 +180,10 @@ static void say_less_work(const stk__case *v, stk_verdict *out)
     stk__verdict_say(out, " Less work for each sample helps");
     if (f->cpu_s_per_1000 > 0)
         stk__verdict_say(out, " (%.3g CPU-seconds per 1,000 now)", f->cpu_s_per_1000);
-    stk__verdict_say(
-        out, ": %s, a cheaper transform, augmentation on the device%s, or more cores.",
-        v->own ? "smaller or packed samples (stoker convert)" : "smaller samples, or prepared ones",
-        v->own ? ", cache: decoded where the samples fit into memory" : "");
+    stk__verdict_say(out, ": %s, a cheaper transform, augmentation on the device%s, or more cores.",
+                     v->own ? "smaller or packed samples (stoker convert)"
+                            : "smaller samples, or prepared ones",
+                     v->own ? ", cache: decoded where the samples fit into memory" : "");
 }
 
 void stk__say_cores(const stk__case *v, stk_verdict *out)
