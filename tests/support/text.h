@@ -8,8 +8,8 @@
 
 #include "support/support.h"
 
-#define TEST_TAIL  64   /* zeros behind what was loaded: an end, and room for readers by vectors */
-#define TEST_LINES 8192 /* bytes of the text of test_keep_line() */
+#define TEST_TAIL  64    /* zeros behind what was loaded: an end, and room for readers by vectors */
+#define TEST_LINES 16384 /* bytes of the text of test_keep_line() */
 
 /* All of a file, for the caller to free; NULL: it is not there. `size` may be NULL. */
 static inline void *test_load(const char *path, size_t *size)

@@ -8,6 +8,7 @@
 #include "checkpoint/weights/weights.h"
 #include "store/store.h"
 #include "support/faults.h"
+#include "support/over_mem.h"
 #include "support/support.h"
 #include "support/text.h"
 
@@ -153,14 +154,7 @@ static uint64_t bytes_read;
 static stk_status counting_open_mem(stk_context *context, const char *url, const void *options,
                                     stk_store **out, stk_error *e)
 {
-    char inner[256];
-
-    (void)options;
-    snprintf(inner, sizeof inner, "mem%s", url + strlen("counting"));
-    stk_status status = stk__store_mem.open(context, inner, NULL, out, e);
-    if (status == STK_OK)
-        (*out)->ops = &counting;
-    return status;
+    return test_open_over_mem(&counting, context, url, out, e);
 }
 
 static stk_status counting_submit(stk_store *store, stk_read *read)

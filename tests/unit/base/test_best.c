@@ -6,9 +6,7 @@
 
 #define LOGS "root/lightning_logs/"
 
-static stk_context *ctx;
-
-static void check(char *text, const char *expected)
+static void check(stk_context *ctx, char *text, const char *expected)
 {
     if (expected) {
         assert_non_null(text);
@@ -47,9 +45,9 @@ static void test_told(void **state)
     };
 
     for (size_t i = 0; i < STK_COUNT(rows); i++) {
-        check(stk__best_told(ctx, rows[i].path, rows[i].best), rows[i].told);
+        check(*state, stk__best_told(*state, rows[i].path, rows[i].best), rows[i].told);
         if (rows[i].told)
-            check(stk__best_found(ctx, rows[i].path, rows[i].told), rows[i].best);
+            check(*state, stk__best_found(*state, rows[i].path, rows[i].told), rows[i].best);
     }
 }
 
@@ -79,10 +77,10 @@ static void test_not_found(void **state)
 
     for (size_t p = 0; p < STK_COUNT(paths); p++)
         for (size_t i = 0; i < STK_COUNT(told); i++)
-            check(stk__best_found(ctx, paths[p], told[i]), NULL);
+            check(*state, stk__best_found(*state, paths[p], told[i]), NULL);
     for (size_t p = 1; p < STK_COUNT(paths); p++)
         for (size_t i = 0; i < STK_COUNT(escaped); i++)
-            check(stk__best_found(ctx, paths[p], escaped[i]), NULL);
+            check(*state, stk__best_found(*state, paths[p], escaped[i]), NULL);
 }
 
 static void test_folders(void **state)
@@ -93,28 +91,16 @@ static void test_folders(void **state)
                 {"/a", NULL}, {"mem://a/b", "mem://a"}, {"slow+a/b?latency=0", "slow+a?latency=0"}};
 
     for (size_t i = 0; i < STK_COUNT(rows); i++)
-        check(stk__best_folder(ctx, rows[i].path), rows[i].folder);
-}
-
-static int setup(void **state)
-{
-    ctx = test_context();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    stk_context_destroy(&ctx);
-    return 0;
+        check(*state, stk__best_folder(*state, rows[i].path), rows[i].folder);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_told),
-        cmocka_unit_test(test_not_found),
-        cmocka_unit_test(test_folders),
+        cmocka_unit_test_setup_teardown(test_told, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_not_found, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_folders, test_context_open, test_context_close),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

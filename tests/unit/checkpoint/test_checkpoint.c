@@ -208,6 +208,26 @@ static void set_time(const char *path, time_t seconds)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
+typedef struct timed {
+    const char *name;
+    int step;
+    time_t time;
+} timed;
+
+static void save_timed(stk__checkpoint_writer *writer, const char *folder, const timed *files,
+                       size_t n)
+{
+    char path[400];
+    stk_error err;
+
+    for (size_t i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        save(writer, path, files[i].step, NULL, 0);
+        assert_ok(stk__checkpoint_flush(writer, &err), &err);
+        set_time(path, files[i].time);
+    }
+}
+
 static void test_newest(void **state)
 {
     messages said = {0};
@@ -286,18 +306,14 @@ static void test_newest(void **state)
  * where it is younger than the last of the highest. */
 static void test_newest_run(void **state)
 {
-    static const struct {
-        const char *name;
-        int step;
-        time_t time;
-    } files[] = {{"B/version_0/checkpoints/a.ckpt", 40, 5000},
-                 {"B/version_1/checkpoints/a.ckpt", 10, 1000},
-                 {"B/version_1/checkpoints/b.ckpt", 20, 2000},
-                 {"B/c.ckpt", 90, 9000},
-                 {"B/other/version_7/checkpoints/a.ckpt", 91, 9000},
-                 {"A/version_8/checkpoints/a.ckpt", 92, 9000},
-                 {"checkpoints/a.ckpt", 7, 1500},
-                 {"checkpoints/b.ckpt", 8, 1400}};
+    static const timed files[] = {{"B/version_0/checkpoints/a.ckpt", 40, 5000},
+                                  {"B/version_1/checkpoints/a.ckpt", 10, 1000},
+                                  {"B/version_1/checkpoints/b.ckpt", 20, 2000},
+                                  {"B/c.ckpt", 90, 9000},
+                                  {"B/other/version_7/checkpoints/a.ckpt", 91, 9000},
+                                  {"A/version_8/checkpoints/a.ckpt", 92, 9000},
+                                  {"checkpoints/a.ckpt", 7, 1500},
+                                  {"checkpoints/b.ckpt", 8, 1400}};
     static const struct {
         time_t time; /* of the run without a number */
         int step;
@@ -314,12 +330,7 @@ static void test_newest_run(void **state)
                      ctx, &(stk__newest_where){.runs = runs, .other = other, .goes_on = false},
                      found, sizeof found, &err),
                  STK_ENOENT, &err, "/B' or '");
-    for (size_t i = 0; i < STK_COUNT(files); i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
-        save(writer, path, files[i].step, NULL, 0);
-        assert_ok(stk__checkpoint_flush(writer, &err), &err);
-        set_time(path, files[i].time);
-    }
+    save_timed(writer, folder, files, STK_COUNT(files));
     for (size_t i = 0; i < STK_COUNT(expected); i++) {
         snprintf(path, sizeof path, "%s/checkpoints/a.ckpt", folder);
         set_time(path, expected[i].time);
@@ -380,26 +391,17 @@ static void test_newest_of_own(void **state)
 /* A run of two folders, one of which has nothing good: all runs count, each by its version. */
 static void test_newest_of_two(void **state)
 {
-    static const struct {
-        const char *name;
-        int step;
-        time_t time;
-    } files[] = {{"version_5/a/x.ckpt", 5, 1000},
-                 {"version_4/a/x.ckpt", 9, 2000},
-                 {"version_4/b/x.ckpt", 10, 3000}};
+    static const timed files[] = {{"version_5/a/x.ckpt", 5, 1000},
+                                  {"version_4/a/x.ckpt", 9, 2000},
+                                  {"version_4/b/x.ckpt", 10, 3000}};
     messages said = {0};
     stk_context *ctx = context_with(&said);
     stk__checkpoint_writer *writer = quick_writer(ctx);
-    char folder[256], path[400], own[2][300], found[400];
+    char folder[256], own[2][300], found[400];
     stk_error err;
 
     test_folder(folder);
-    for (size_t i = 0; i < STK_COUNT(files); i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
-        save(writer, path, files[i].step, NULL, 0);
-        assert_ok(stk__checkpoint_flush(writer, &err), &err);
-        set_time(path, files[i].time);
-    }
+    save_timed(writer, folder, files, STK_COUNT(files));
     test_write(folder, files[2].name, "damaged", 7);
     for (int version = 4; version <= 5; version++) {
         const stk__newest_where where = {
@@ -419,25 +421,16 @@ static void test_newest_of_two(void **state)
  * the system's clock can tell. */
 static void test_newest_of_shared(void **state)
 {
-    static const struct {
-        const char *name;
-        int step;
-        time_t time;
-    } files[] = {{"epoch=2-step=12.ckpt", 12, 1000},
-                 {"epoch=0-step=4.ckpt", 4, 2000},
-                 {"epoch=0-step=3.ckpt", 3, 2000}};
+    static const timed files[] = {{"epoch=2-step=12.ckpt", 12, 1000},
+                                  {"epoch=0-step=4.ckpt", 4, 2000},
+                                  {"epoch=0-step=3.ckpt", 3, 2000}};
     stk_context *ctx = test_context();
     stk__checkpoint_writer *writer = quick_writer(ctx);
-    char folder[256], path[400], found[400];
+    char folder[256], found[400];
     stk_error err;
 
     test_folder(folder);
-    for (size_t i = 0; i < STK_COUNT(files); i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
-        save(writer, path, files[i].step, NULL, 0);
-        assert_ok(stk__checkpoint_flush(writer, &err), &err);
-        set_time(path, files[i].time);
-    }
+    save_timed(writer, folder, files, STK_COUNT(files));
     assert_ok(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = folder}, found, sizeof found,
                                      &err),
               &err);

@@ -6,6 +6,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "store/store.h"
+#include "support/over_mem.h"
 #include "support/support.h"
 
 static void save(stk_context *ctx, const char *path, const char *step)
@@ -87,14 +88,7 @@ static stk_store_ops flaky;
 static stk_status flaky_open(stk_context *ctx, const char *url, const void *options,
                              stk_store **out, stk_error *err)
 {
-    char inner[256];
-
-    (void)options;
-    snprintf(inner, sizeof inner, "mem%s", url + strlen("flaky"));
-    stk_status status = stk__store_mem.open(ctx, inner, NULL, out, err);
-    if (status == STK_OK)
-        (*out)->ops = &flaky;
-    return status;
+    return test_open_over_mem(&flaky, ctx, url, out, err);
 }
 
 static stk_status flaky_stat(stk_store *store, const char *key, const stk_store_call *call,

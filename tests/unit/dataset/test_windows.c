@@ -44,11 +44,7 @@ static void test_numbers(void **state)
 
 static void test_refused(void **state)
 {
-    static const struct {
-        const char *options;
-        stk_status status;
-        const char *part;
-    } cases[] = {
+    static const refused cases[] = {
         {"window=4x9x4", STK_EINVAL, "do not fit the 8"},
         {"window=time:13", STK_EINVAL, "do not fit the 12"},
         {"window=time:5&range=time:2:6", STK_EINVAL, "do not fit the 4"},
@@ -79,14 +75,10 @@ static void test_refused(void **state)
     stk_context *ctx = test_context();
     stk_dataset *d;
     stk_error err;
-    char spec[256];
 
     (void)state;
     make_array(ctx, "mem://w", &field);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        snprintf(spec, sizeof spec, "array:mem://w?%s", cases[i].options);
-        assert_fails(stk_dataset_open(ctx, spec, &d, &err), cases[i].status, &err, cases[i].part);
-    }
+    assert_refused(ctx, cases, STK_COUNT(cases));
     assert_fails(stk_dataset_open(ctx, "array:/nowhere/at/all", &d, &err), STK_ENOENT, &err,
                  "nowhere");
     stk_context_destroy(&ctx);

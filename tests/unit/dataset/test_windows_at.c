@@ -55,26 +55,18 @@ static void test_of_all_dimensions(void **state)
 
 static void test_refused(void **state)
 {
-    static const struct {
-        const char *options, *part;
-    } cases[] = {
-        {"at=time:12", "at: 12:12 of dimension 'time' holds nothing"},
-        {"at=time:3&window=time:2", "do not fit the 1"},
-        {"at=time:3&input=2", "do not fit the 1"},
-        {"at=time:-1", "write it as"},
-        {"at=level:3", "no dimension 'level'"},
+    static const refused cases[] = {
+        {"at=time:12", STK_EINVAL, "at: 12:12 of dimension 'time' holds nothing"},
+        {"at=time:3&window=time:2", STK_EINVAL, "do not fit the 1"},
+        {"at=time:3&input=2", STK_EINVAL, "do not fit the 1"},
+        {"at=time:-1", STK_EINVAL, "write it as"},
+        {"at=level:3", STK_EINVAL, "no dimension 'level'"},
     };
     stk_context *ctx = test_context();
-    stk_dataset *d;
-    stk_error err;
-    char spec[256];
 
     (void)state;
     make_array(ctx, "mem://w", &field);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        snprintf(spec, sizeof spec, "array:mem://w?%s", cases[i].options);
-        assert_fails(stk_dataset_open(ctx, spec, &d, &err), STK_EINVAL, &err, cases[i].part);
-    }
+    assert_refused(ctx, cases, STK_COUNT(cases));
     stk_context_destroy(&ctx);
 }
 

@@ -72,6 +72,26 @@ static inline stk_dataset *open_windows(stk_context *ctx, const char *spec)
     return dataset;
 }
 
+/* Options of array:mem://w that cannot be had, and a part of what is said of each. */
+typedef struct refused {
+    const char *options;
+    stk_status status;
+    const char *part;
+} refused;
+
+static inline void assert_refused(stk_context *ctx, const refused *cases, size_t n)
+{
+    stk_dataset *dataset;
+    stk_error err;
+    char spec[256];
+
+    for (size_t i = 0; i < n; i++) {
+        snprintf(spec, sizeof spec, "array:mem://w?%s", cases[i].options);
+        assert_fails(stk_dataset_open(ctx, spec, &dataset, &err), cases[i].status, &err,
+                     cases[i].part);
+    }
+}
+
 static inline stk_loader_options window_options(void)
 {
     stk_loader_options o;

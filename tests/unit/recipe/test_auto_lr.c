@@ -19,26 +19,15 @@
 
 enum { WEIGHTS = 120 };
 
-typedef struct heard {
-    char text[16384];
-} heard;
-
-static void hear(void *user, const char *line)
+static stk_status fit(made *m, char said[TEST_LINES], double weights[WEIGHTS])
 {
-    heard *to = user;
-    const size_t used = strlen(to->text);
-
-    snprintf(to->text + used, sizeof to->text - used, "%s\n", line);
-}
-
-static stk_status fit(made *m, heard *said, double weights[WEIGHTS])
-{
-    const stk_console console = {.struct_size = sizeof console, .line = hear, .user = said};
+    const stk_console console = {
+        .struct_size = sizeof console, .line = test_keep_line, .user = said};
     const stk_recipe_options options = {
         .struct_size = sizeof options, .tasks = STK_RECIPE_FIT, .console = &console};
     stk_state_tensor tensor;
 
-    *said->text = 0;
+    *said = 0;
     STK_TRY(made_create(m, &options));
     STK_TRY(stk_trainer_fit(m->parts.trainer, m->parts.module, m->parts.data, m->parts.ckpt_path,
                             &m->err));
@@ -51,7 +40,8 @@ static stk_status fit(made *m, heard *said, double weights[WEIGHTS])
 
 /* A training of a text, or of the configuration that version `saved` has saved, in a folder. */
 static void train(stk_context *ctx, const char *text, int saved, const char *folder,
-                  const char *ckpt, const char *epochs, heard *said, double weights[WEIGHTS])
+                  const char *ckpt, const char *epochs, char said[TEST_LINES],
+                  double weights[WEIGHTS])
 {
     char path[400];
     made m;
@@ -69,10 +59,10 @@ static void train(stk_context *ctx, const char *text, int saved, const char *fol
     made_release(&m);
 }
 
-static double said_rate(const heard *said)
+static double said_rate(const char *said)
 {
     static const char line[] = "Learning rate set to ";
-    const char *at = strstr(said->text, line);
+    const char *at = strstr(said, line);
 
     return at ? strtod(at + sizeof line - 1, NULL) : 0;
 }
@@ -94,11 +84,11 @@ static void test_same_bits(void **state)
 {
     static double found[WEIGHTS], again[WEIGHTS], on[WEIGHTS], whole[WEIGHTS];
     static char text[TEST_LINES];
-    static heard said;
+    static char said[TEST_LINES];
     const char *folder = test_folder((char[256]){0});
 
-    train(*state, SMALL, 0, folder, NULL, "2", &said, found);
-    const double rate = said_rate(&said);
+    train(*state, SMALL, 0, folder, NULL, "2", said, found);
+    const double rate = said_rate(said);
     assert_true(rate > 1e-5 && rate < 1);
     const char *line = strstr(saved_text(folder, 0, text), "  lr: ");
     assert_non_null(line);
@@ -106,18 +96,18 @@ static void test_same_bits(void **state)
     assert_null(strstr(text, "Finder"));
     assert_non_null(strstr(text, "model_checkpoint"));
     assert_non_null(strstr(text, "lr_monitor"));
-    train(*state, NULL, 0, folder, NULL, "2", &said, again);
-    assert_true(said_rate(&said) == 0);
+    train(*state, NULL, 0, folder, NULL, "2", said, again);
+    assert_true(said_rate(said) == 0);
     assert_memory_equal(found, again, sizeof found);
     /* It goes on with what was found, whatever a search would find now. */
     char ckpt[400];
     snprintf(ckpt, sizeof ckpt,
              "%s/lightning_logs/version_0/checkpoints/epoch=1-step=56.safetensors", folder);
-    train(*state, SMALL, 0, folder, ckpt, "3", &said, on);
-    assert_true(said_rate(&said) == 0);
+    train(*state, SMALL, 0, folder, ckpt, "3", said, on);
+    assert_true(said_rate(said) == 0);
     assert_non_null(strstr(saved_text(folder, 2, text), "  lr: "));
     assert_true(strtod(strstr(text, "  lr: ") + strlen("  lr: "), NULL) == rate);
-    train(*state, NULL, 0, folder, NULL, "3", &said, whole);
+    train(*state, NULL, 0, folder, NULL, "3", said, whole);
     assert_memory_equal(on, whole, sizeof on);
     test_folder_remove(folder);
 }
@@ -127,16 +117,16 @@ static void test_default_finder(void **state)
 {
     static double weights[WEIGHTS];
     static char text[TEST_LINES];
-    static heard said;
+    static char said[TEST_LINES];
     const char *folder = test_folder((char[256]){0});
     made m;
 
     made_load(&m, *state, SMALL);
     made_set(&m, "callbacks", "model_checkpoint");
     made_set(&m, "trainer.default_root_dir", folder);
-    assert_ok(fit(&m, &said, weights), &m.err);
+    assert_ok(fit(&m, said, weights), &m.err);
     made_release(&m);
-    assert_true(said_rate(&said) > 0);
+    assert_true(said_rate(said) > 0);
     assert_non_null(strstr(saved_text(folder, 0, text), "callbacks: model_checkpoint\n"));
     assert_null(strstr(text, "auto"));
     test_folder_remove(folder);
@@ -156,7 +146,7 @@ static void test_refused(void **state)
         {"lr_scheduler.max_lr", "0.1", "one_cycle with a max_lr of its own"},
     };
     static double weights[WEIGHTS];
-    static heard said;
+    static char said[TEST_LINES];
     const char *folder = test_folder((char[256]){0});
     char ckpt[400];
     made m;
@@ -165,7 +155,7 @@ static void test_refused(void **state)
         made_load(&m, *state, SMALL);
         made_set(&m, "trainer.default_root_dir", folder);
         made_set(&m, cases[i].key, cases[i].text);
-        assert_fails(fit(&m, &said, weights), STK_EINVAL, &m.err, cases[i].said);
+        assert_fails(fit(&m, said, weights), STK_EINVAL, &m.err, cases[i].said);
         made_release(&m);
     }
     /* A group's decay is no rate. */
@@ -179,7 +169,7 @@ static void test_refused(void **state)
     made_set(&m, "trainer.max_epochs", "1");
     made_set(&m, "optimizer.lr", "0.01");
     made_set(&m, "callbacks", "model_checkpoint");
-    assert_ok(fit(&m, &said, weights), &m.err);
+    assert_ok(fit(&m, said, weights), &m.err);
     made_release(&m);
     snprintf(ckpt, sizeof ckpt,
              "%s/lightning_logs/version_0/checkpoints/epoch=0-step=28.safetensors", folder);
@@ -187,7 +177,7 @@ static void test_refused(void **state)
     made_set(&m, "trainer.default_root_dir", folder);
     made_set(&m, "callbacks", "model_checkpoint");
     made_set(&m, "ckpt_path", ckpt);
-    assert_fails(fit(&m, &said, weights), STK_EINVAL, &m.err,
+    assert_fails(fit(&m, said, weights), STK_EINVAL, &m.err,
                  "optimizer.lr: auto: a rate is found before the first step, and the checkpoint is "
                  "of a run that was given one: give the number");
     made_release(&m);

@@ -26,7 +26,7 @@ static void test_forms(void **state)
         "adam_betas",     "multi_step",     "accumulation",  "profiled",   "batch_size",
         "saved",          "saved_none",     "unseeded",      "scalars",    "profilers",
         "dumped",         "dumped_plateau", "short_schedule"};
-    static char theirs[8192], ours[8192];
+    static char theirs[TEST_LINES], ours[TEST_LINES];
 
     for (size_t i = 0; i < STK_COUNT(names); i++) {
         read_file(*state, names[i], ".lightning", theirs);
@@ -219,18 +219,6 @@ static void test_foreign(void **state)
         assert_refused(*state, texts[i][0], texts[i][1]);
 }
 
-typedef struct heard {
-    char text[16384];
-} heard;
-
-static void hear(void *user, const char *line)
-{
-    heard *to = user;
-    const size_t used = strlen(to->text);
-
-    snprintf(to->text + used, sizeof to->text - used, "%s\n", line);
-}
-
 /* Each name of a profiler makes one, and not that of the file; its report comes with the end of the
  * fit. */
 static void test_profilers(void **state)
@@ -250,8 +238,9 @@ static void test_profilers(void **state)
                  {"", NULL},
                  {"PassThroughProfiler", NULL}};
     static const char file[] = "trainer: {profiler: 'simple(filename=of_file)'}\n";
-    static heard said;
-    const stk_console console = {.struct_size = sizeof console, .line = hear, .user = &said};
+    static char said[TEST_LINES];
+    const stk_console console = {
+        .struct_size = sizeof console, .line = test_keep_line, .user = said};
     const stk_recipe_options options = {
         .struct_size = sizeof options, .tasks = STK_RECIPE_FIT, .console = &console};
     char folder[256];
@@ -263,14 +252,14 @@ static void test_profilers(void **state)
         assert_ok(stk_config_load_text(m.config, "more.yaml", file, strlen(file), &m.err), &m.err);
         made_set(&m, "trainer.profiler", cases[i].name);
         made_set(&m, "trainer.default_root_dir", folder);
-        *said.text = 0;
+        *said = 0;
         assert_ok(made_create(&m, &options), &m.err);
         assert_ok(stk_trainer_fit(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err),
                   &m.err);
-        assert_int_equal(strstr(said.text, "A batch takes ") != NULL, cases[i].said != NULL);
-        if (cases[i].said && !strstr(said.text, cases[i].said))
-            fail_msg("%s: %s", cases[i].name, said.text);
-        assert_null(strstr(said.text, "of_file"));
+        assert_int_equal(strstr(said, "A batch takes ") != NULL, cases[i].said != NULL);
+        if (cases[i].said && !strstr(said, cases[i].said))
+            fail_msg("%s: %s", cases[i].name, said);
+        assert_null(strstr(said, "of_file"));
         made_release(&m);
         test_folder_remove(folder);
     }

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "store/mirror.h"
 #include "support/clock.h"
+#include "support/over_mem.h"
 #include "support/support.h"
 
 static stk_store_ops hanging;
@@ -15,13 +16,7 @@ static bool hangs;
 static stk_status hanging_open(stk_context *ctx, const char *url, const void *options,
                                stk_store **out, stk_error *err)
 {
-    char inner[256];
-
-    (void)options;
-    snprintf(inner, sizeof inner, "mem%s", url + strlen("hanging"));
-    STK_TRY(stk__store_mem.open(ctx, inner, NULL, out, err));
-    (*out)->ops = &hanging;
-    return STK_OK;
+    return test_open_over_mem(&hanging, ctx, url, out, err);
 }
 
 /* Waits for as long as it may, as an answer that does not come. */

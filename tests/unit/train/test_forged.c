@@ -91,6 +91,13 @@ static void set_up(forgery *f, char best[400])
     stk_trainer_destroy(&t);
 }
 
+/* The best of the run so far, under a name that no run takes. */
+static void put_aside(const forgery *f, const char *best, char honest[400])
+{
+    snprintf(honest, 400, "%s/honest.safetensors", f->b.folder);
+    assert_int_equal(rename(best, honest), 0);
+}
+
 static bool there(const char *path)
 {
     return access(path, F_OK) == 0;
@@ -124,8 +131,7 @@ static void files_of_others(void **state)
     char best[400], honest[400], victim[400], named[800], link[400], inside[400];
 
     set_up(&f, best);
-    snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
-    assert_int_equal(rename(best, honest), 0);
+    put_aside(&f, best, honest);
     snprintf(victim, sizeof victim, "%s/victim.txt", f.b.folder);
     test_write(f.b.folder, "victim.txt", "mine", 4);
     assert_true(survives(&f, honest, f.dir, victim, victim));
@@ -182,8 +188,7 @@ static void files_elsewhere(void **state)
 
     set_up(&f, best);
     snprintf(f.url, sizeof f.url, "slow+file:%s?latency=0", f.dir);
-    snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
-    assert_int_equal(rename(best, honest), 0);
+    put_aside(&f, best, honest);
     for (size_t i = 0; i < STK_COUNT(rows); i++) {
         for (size_t k = 0; k < STK_COUNT(files); k++) {
             char text[500];
@@ -246,8 +251,7 @@ static void contradictions(void **state)
 
     set_up(&f, best);
     /* The next epoch's takes the place of the best. */
-    snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
-    assert_int_equal(rename(best, honest), 0);
+    put_aside(&f, best, honest);
     f.b.options.max_epochs = 2;
     assert_ok(stk__checkpoint_open(f.b.ctx, honest, &c, &f.b.err), &f.b.err);
     assert_ok(stk_loader_state_parse(stk__checkpoint_find_text(c, "stoker.loader"), &at, &f.b.err),
@@ -312,6 +316,31 @@ static void between_epochs(void **state)
     bench_close(&f.b);
 }
 
+static bool set_option(stk_module *module, uint32_t group, const char *name, double value)
+{
+    ((tiny *)module)->lr = (float)value;
+    return true;
+}
+
+/* A run of one epoch with what `prepare_it` adds; the next one goes on from a forged checkpoint. */
+static void set_up_with(forgery *f, void (*prepare_it)(bench *, stk_trainer *, void *),
+                        char honest[400])
+{
+    char best[400];
+    stk_trainer *t;
+    tiny m;
+
+    set_up(f, best);
+    f->b.prepare = prepare_it;
+    tiny_init(&m);
+    m.ops.set_option = set_option;
+    assert_ok(bench_fit(&f->b, &m, NULL, &t), &f->b.err);
+    put_aside(f, stk_trainer_best_model_path(t), honest);
+    assert_int_equal(stk_trainer_global_step(t), 10);
+    stk_trainer_destroy(&t);
+    f->b.options.max_epochs = 2;
+}
+
 static void prepare_mean(bench *b, stk_trainer *t, void *user)
 {
     prepare(b, t, user);
@@ -332,19 +361,11 @@ static void means(void **state)
         {"stoker.callback.ema.layer.weight", NULL, STK_EMISMATCH, "no fitting"},
         {"stoker.callback.ema.layer.weight", "int32", STK_EMISMATCH, "no fitting"}};
     forgery f;
-    char best[400], honest[400];
+    char honest[400];
     stk_trainer *t;
     tiny m;
 
-    set_up(&f, best);
-    f.b.prepare = prepare_mean;
-    tiny_init(&m);
-    assert_ok(bench_fit(&f.b, &m, NULL, &t), &f.b.err);
-    snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
-    assert_int_equal(rename(stk_trainer_best_model_path(t), honest), 0);
-    assert_int_equal(stk_trainer_global_step(t), 10);
-    stk_trainer_destroy(&t);
-    f.b.options.max_epochs = 2;
+    set_up_with(&f, prepare_mean, honest);
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
         forge(&f.b, honest, f.path, cases[i].key, cases[i].text);
         tiny_init(&m);
@@ -367,8 +388,7 @@ static void best_elsewhere(void **state)
     tiny m;
 
     set_up(&f, best);
-    snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
-    assert_int_equal(rename(best, honest), 0);
+    put_aside(&f, best, honest);
     /* From the folder of all runs on, which is the one above, a folder of a run is named. */
     static const char *const told[] = {NULL,
                                        "../honest.safetensors",
@@ -403,18 +423,11 @@ static void time_used_up(void **state)
     static const char *const elapsed[] = {"elapsed_ns 3599000000000\n",
                                           "elapsed_ns 3600000000000\n"};
     forgery f;
-    char best[400], honest[400];
+    char honest[400];
     stk_trainer *t;
     tiny m;
 
-    set_up(&f, best);
-    f.b.prepare = prepare_timer;
-    tiny_init(&m);
-    assert_ok(bench_fit(&f.b, &m, NULL, &t), &f.b.err);
-    snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
-    assert_int_equal(rename(stk_trainer_best_model_path(t), honest), 0);
-    stk_trainer_destroy(&t);
-    f.b.options.max_epochs = 2;
+    set_up_with(&f, prepare_timer, honest);
     for (size_t i = 0; i < STK_COUNT(elapsed); i++) {
         forge(&f.b, honest, f.path, "stoker.callback.timer.state", elapsed[i]);
         tiny_init(&m);
@@ -423,12 +436,6 @@ static void time_used_up(void **state)
         stk_trainer_destroy(&t);
     }
     bench_close(&f.b);
-}
-
-static bool set_option(stk_module *module, uint32_t group, const char *name, double value)
-{
-    ((tiny *)module)->lr = (float)value;
-    return true;
 }
 
 static void prepare_search(bench *b, stk_trainer *t, void *user)
@@ -448,19 +455,11 @@ static void rates(void **state)
                  {"found 0000000000000000\ngroups 1\n", STK_EFORMAT},
                  {"found 7ff0000000000000\ngroups 1\n", STK_EFORMAT}};
     forgery f;
-    char best[400], honest[400];
+    char honest[400];
     stk_trainer *t;
     tiny m;
 
-    set_up(&f, best);
-    f.b.prepare = prepare_search;
-    tiny_init(&m);
-    m.ops.set_option = set_option;
-    assert_ok(bench_fit(&f.b, &m, NULL, &t), &f.b.err);
-    snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
-    assert_int_equal(rename(stk_trainer_best_model_path(t), honest), 0);
-    stk_trainer_destroy(&t);
-    f.b.options.max_epochs = 2;
+    set_up_with(&f, prepare_search, honest);
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
         forge(&f.b, honest, f.path, "stoker.callback.lr_find.state", cases[i].text);
         tiny_init(&m);

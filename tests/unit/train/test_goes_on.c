@@ -257,6 +257,11 @@ static void folder_spelt_otherwise(void **state)
     }
 }
 
+/* The best without what it takes to go on, which another callback keeps. */
+#define WEIGHTS_ALONE                                                                              \
+    CALLBACKS(MONITORED, {"filename", "best"}, {"save_weights_only", "true"}, {0},                 \
+              {"every_n_train_steps", "10"})
+
 /* The best stays the best where it has weights alone, and where it is looked for at other times. */
 static void inherited_otherwise(void **state)
 {
@@ -266,21 +271,15 @@ static void inherited_otherwise(void **state)
 
     memcpy(series, values, sizeof series);
     run_open(&r, 2);
-    go_on(&r, r.b.folder, "csv", 2, path,
-          CALLBACKS(MONITORED, {"filename", "best"}, {"save_weights_only", "true"}, {0},
-                    {"every_n_train_steps", "10"}));
-    go_on(&r, r.b.folder, "csv", 4, path,
-          CALLBACKS(MONITORED, {"filename", "best"}, {"save_weights_only", "true"}, {0},
-                    {"every_n_train_steps", "10"}));
+    go_on(&r, r.b.folder, "csv", 2, path, WEIGHTS_ALONE);
+    go_on(&r, r.b.folder, "csv", 4, path, WEIGHTS_ALONE);
     expect_end(path, "version_0/checkpoints/best.safetensors");
     run_close(&r);
     /* Weights alone may be the youngest. */
     series[1] = 0.5;
     run_open(&r, 2);
     for (uint64_t epochs = 2; epochs < 4; epochs++)
-        go_on(&r, r.b.folder, "csv", epochs, path,
-              CALLBACKS(MONITORED, {"filename", "best"}, {"save_weights_only", "true"}, {0},
-                        {"every_n_train_steps", "10"}));
+        go_on(&r, r.b.folder, "csv", epochs, path, WEIGHTS_ALONE);
     assert_int_equal(r.m.train_steps, 10);
     memcpy(series, values, sizeof series);
     run_close(&r);
@@ -320,14 +319,13 @@ static void last_of_two(void **state)
     for (int logs = 0; logs < 2; logs++) {
         const char *logger = logs ? "csv" : "false";
         run_open(&r, 3);
-        go_on(&r, r.b.folder, logger, 3, path,
-              CALLBACKS(MONITORED, {"dirpath", r.dir}, {0}, {"every_n_train_steps", "10"},
-                        {"save_last", "true"}));
+        const char *const(*const two)[2] =
+            CALLBACKS(MONITORED, {"dirpath", r.dir}, {0}, {"every_n_train_steps", "10"},
+                      {"save_last", "true"});
+        go_on(&r, r.b.folder, logger, 3, path, two);
         expect_end(path, "/kept/epoch=1-step=20.safetensors");
         expect_end(stk_trainer_last_model_path(r.t), "/checkpoints/last.safetensors");
-        go_on(&r, r.b.folder, logger, 4, path,
-              CALLBACKS(MONITORED, {"dirpath", r.dir}, {0}, {"every_n_train_steps", "10"},
-                        {"save_last", "true"}));
+        go_on(&r, r.b.folder, logger, 4, path, two);
         assert_int_equal(r.m.train_steps, 10);
         run_close(&r);
     }

@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "base/url.h"
 #include "store/mirror.h"
+#include "support/over_mem.h"
 #include "support/support.h"
 #include "train/loggers/loggers.h"
 #include "train/loggers/run_folder.h"
@@ -33,13 +34,7 @@ static stk_status flaky_put(stk_store *store, const char *key, const stk_store_c
 static stk_status flaky_open(stk_context *ctx, const char *url, const void *options,
                              stk_store **out, stk_error *err)
 {
-    char inner[256];
-
-    (void)options;
-    snprintf(inner, sizeof inner, "mem%s", url + strlen("flaky"));
-    STK_TRY(stk__store_mem.open(ctx, inner, NULL, out, err));
-    (*out)->ops = &flaky;
-    return STK_OK;
+    return test_open_over_mem(&flaky, ctx, url, out, err);
 }
 
 static void count_warnings(void *user, stk_message_level level, const char *text)
