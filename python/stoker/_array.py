@@ -2,7 +2,6 @@
 """Arrays in chunks, wherever they are stored, indexed as NumPy's are."""
 from __future__ import annotations
 
-import html
 import json
 import math
 import operator
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 import numpy
 
 from stoker import _native
-from stoker._keywords import option_text
+from stoker._keywords import add_options, option_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -192,13 +191,13 @@ class Array:
         return f"<stoker.Array '{self._shown()}' {self._dtype} {self.shape}, chunks {self.chunks}{shards}, {self.format}>"
 
     def _repr_html_(self) -> str:
+        from stoker._functions.view import Grid
+
         names = ", ".join(f"{name or '-'}: {n}" for name, n in zip(self.dimension_names, self.shape))
         rows = {"array": self._shown(), "type": self._dtype, "shape": names if any(self.dimension_names) else self.shape,
                 "chunks": self.chunks, "shards": self.shards, "codecs": self.codecs, "format": self.format,
                 "bytes": f"{self.nbytes:,}"}
-        lines = (f"<tr><th style='text-align:left'>{name}</th><td style='text-align:left'>{html.escape(str(value))}</td></tr>"
-                 for name, value in rows.items() if value is not None)
-        return f"<table>{''.join(lines)}</table>"
+        return Grid(("", ""), [(name, str(value)) for name, value in rows.items() if value is not None], words=True).html()
 
 
 class _Selection:
@@ -385,4 +384,4 @@ def _dimensions(part: Any) -> int:
     return part.ndim if isinstance(part, numpy.ndarray) and part.dtype == bool else 1
 
 
-Array.__doc__ = f"{Array.__doc__}\n    Options:\n\n{_native.options_help('array')}"
+add_options(Array, "array")

@@ -82,7 +82,10 @@ def _dask(options: dict[str, Any]) -> Dask | None:
         return None
     from stoker.dask import Dask
 
-    made = Dask(options["dask"], shared=options["dask_shared"], **given)
+    try:
+        made = Dask(options["dask"], shared=options["dask_shared"], **given)
+    except _native.InvalidError as error:
+        raise Mistyped(str(error)) from None
     if options["dask_shared"]:
         made.start()
     return made

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy
 
+from stoker import _native
 from stoker._transform import Transform
 
 
-def as_keywords(text: str) -> str:
-    """The help of options with the names of keywords in the place of flags."""
-    return re.sub(
+def add_options(documented: Any, *tables: str, own: str = "") -> None:
+    """Let help() of a class or a function say what its keywords are: of tables of the library, and `own`, which a command has."""
+    options = re.sub(
         r"^  --(?:\[no-\])?([a-z0-9-]+)((?: \S+)?)",
         lambda flag: f"  {flag[1].replace('-', '_')}{flag[2]}".ljust(len(flag[0])),
-        text,
+        own + "".join(map(_native.options_help, tables)),
         flags=re.MULTILINE,
     )
+    documented.__doc__ = f"{documented.__doc__}\n    Options:\n\n{options}"
 
 
 def option_text(name: str, value: object) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Unpack
 import numpy
 
 from stoker import _memory, _native
-from stoker._keywords import as_keywords, option_text
+from stoker._keywords import add_options, option_text
 
 if TYPE_CHECKING:
     from stoker._functions.view import LoopVerdict, Stats
@@ -179,4 +179,4 @@ class Loader:
         self.close()
 
 
-Loader.__doc__ = f"{Loader.__doc__}\n    Options:\n\n{as_keywords(_native.options_help('loader'))}"
+add_options(Loader, "loader")

@@ -475,9 +475,9 @@ class Texts(InFolder):
             self.assertEqual(Path(name).read_text(), (ROOT / "python/stoker" / name).read_text())
 
     def test_help_has_the_options(self):
-        for function, names in ((stoker.bench, ("num_workers", "train_step_time", "step")), (stoker.info, ("stats", "max_pixels", "store")),
+        for function, names in ((stoker.bench, ("num_workers", "train_step_time", "step", "dataset_args")), (stoker.info, ("stats", "max_pixels", "store")),
                                 (stoker.chunks, ("extent", "io_depth", "measure")), (stoker.convert, ("on_error", "max_side", "input_shape")),
-                                (stoker.report, ("memory_limit",)), (stoker.Loader, ("num_workers", "drop_last"))):
+                                (stoker.report, ("memory_limit",)), (stoker.Loader, ("num_workers", "drop_last")), (stoker.Array, ("format", "index_cache"))):
             for name in names:
                 self.assertRegex(function.__doc__, rf"(?m)^  {name}  *\S")
             self.assertNotRegex(function.__doc__, r"(?m)^  --")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union, Unpack
 
 from stoker import _native
 from stoker._functions.help import CHUNKS, INFO
-from stoker._keywords import as_keywords, option_text
+from stoker._keywords import add_options, option_text
 
 if TYPE_CHECKING:
     from stoker._functions.results import Bench, Chunks, Conversion, Info, Report
@@ -172,14 +172,8 @@ def report(*logs: Path, **options: Unpack[ContextOptions]) -> Report:
     return Report(*_with_page(["report", *_flags(options), "--", *(os.fspath(log) for log in logs)]))
 
 
-def _add_options(function: Callable[..., Any], own: str, *tables: str) -> None:
-    """Let help() say what the keywords are."""
-    text = own + "".join(map(_native.options_help, (*tables, "context")))
-    function.__doc__ = f"{function.__doc__}\n    Options:\n\n{as_keywords(text)}"
-
-
-_add_options(info, INFO, "survey")
-_add_options(chunks, CHUNKS)
-_add_options(convert, "", "convert", "images", "weights")
-_add_options(bench, "", *_OF_BENCH)
-_add_options(report, "")
+add_options(info, "survey", "context", own=INFO)
+add_options(chunks, "context", own=CHUNKS)
+add_options(convert, "convert", "images", "weights", "context")
+add_options(bench, *_OF_BENCH, "context")
+add_options(report, "context")

@@ -222,6 +222,7 @@ class Bench(unittest.TestCase):
                 ("python:mine:Squares", {"dataset_args": '{"m": 1}'}, "dataset_args do not fit Squares(n=64, sleep=0.0, bad=-1): got "
                  "an unexpected keyword argument 'm'"),
                 ("python:mine:MODULE", {"dataset_args": "[1]"}, "dataset_args are for a class or a function, and "),
+                ("python:mine:Squares", {"dask": "threds"}, "dask is 'threds': give one of off, single-threaded"),
                 ("python:mine:MODULE", {}, "python:mine:MODULE is a int: a dataset has __getitem__ or __iter__"),
                 ("python:mine:Squares", {"step": "python:mine:stop"}, "mine has no 'stop': did you mean 'step'?"),
                 ("python:mine:Squares", {"step": "python:mine:MODULE"}, "bench.step: python:mine:MODULE is a int: name a function"),
