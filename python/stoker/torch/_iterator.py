@@ -55,6 +55,7 @@ class Base(_BaseDataLoaderIter):
     """PyTorch's, with the note for its profiler only where that runs."""
 
     over = False  # the consumer has been told that the epoch has ended
+    goes_on = False  # there are known to be more batches
 
     def __next__(self) -> Any:
         try:
@@ -243,6 +244,10 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
             self._shutdown_workers()
 
     # ---- Tasks ----
+
+    @property
+    def goes_on(self) -> bool:  # type: ignore[override]
+        return self._sent > self._given
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         if self._plan.positions:  # as loaders without persistent workers draw

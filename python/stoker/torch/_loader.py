@@ -117,10 +117,10 @@ class DataLoader(torch.utils.data.DataLoader[T]):
 
     def _is_over(self, iterator: Any) -> bool:
         """Whether the next loop is another epoch. A loop that knows the length may never ask for the end."""
-        if getattr(iterator, "over", False):
+        if iterator.over:
             return True
         sized = self._dataset_kind == _DatasetKind.Map and hasattr(self._index_sampler, "__len__")
-        return sized and iterator._num_yielded >= len(self)
+        return sized and iterator._num_yielded == len(self) and not iterator.goes_on
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on behind a state_dict() with the next loop."""

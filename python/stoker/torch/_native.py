@@ -21,6 +21,7 @@ from stoker.torch._state import Moment, generators_of, go_on, go_to
 from stoker.torch._translate import Unknown
 
 _LOG = logging.getLogger("stoker")
+_MOST = 1 << 20  # batches that are asked for at once
 
 
 # ---- Order ----
@@ -48,9 +49,12 @@ def _drawn(sampler: Any, batch_size: int, drop_last: bool) -> tuple[Any, Callabl
 
 class _Order:
     """The indices of an epoch, one behind the other, of batches of one size: short ones are filled up, and `lengths` says how
-    long they are; None: all are full, but perhaps the last."""
+    long they are; None: all are full, but perhaps the last. A sampler that gives more than its length says, perhaps without
+    end, is asked for the rest by further orders: this one is of the batches from `first` up to `end` (None: the last)."""
 
-    def __init__(self, sampler: Any, batches: Iterator[Any]) -> None:
+    def __init__(self, sampler: Any, batches: Iterator[Any], first: int) -> None:
+        self.first = first
+        self.end: int | None = None
         self.lengths: list[int] | None = None
         self.finish: Callable[[], object] = int
         if type(sampler) is BatchSampler and type(sampler.sampler) in (SequentialSampler, RandomSampler):
@@ -58,7 +62,10 @@ class _Order:
                 self.batch_size = sampler.batch_size
                 self.indices, self.finish = drawn
                 return
-        all_batches = [list(batch) for batch in batches]
+        most = min(len(sampler) + 1, _MOST)
+        all_batches = [list(batch) for batch in itertools.islice(batches, most)]
+        if len(all_batches) == most:
+            self.end = first + most
         lengths = [len(batch) for batch in all_batches]
         self.batch_size = max(lengths, default=1)
         if 0 in lengths:
@@ -131,10 +138,10 @@ class Batches(_BaseDataLoaderIter):
         """An epoch begins, or goes on. The draws are those of PyTorch, at the same moments."""
         self._opened, self.over, self._num_yielded = opened, False, begun["given"] if begun else 0
         self._size = len(loader.dataset)
-        self._options = {"epochs": "1", "seed": str((self._base_seed + self._epochs) % 2**64), "timeout": str(loader.timeout),
-                         "num_workers": str(loader.num_workers), "transforms": opened.source.transforms}
+        self._seed = self._base_seed + self._epochs
+        self._options = {"epochs": "1", "timeout": str(loader.timeout), "num_workers": str(int(loader.num_workers)),
+                         "transforms": opened.source.transforms}
         self._epochs += 1
-        self._close()
         self._order: _Order | None = None
         self._start: Moment | None = None  # before the sampler draws
         self._ahead = loader.num_workers * (loader.prefetch_factor or 0)
@@ -165,15 +172,21 @@ class Batches(_BaseDataLoaderIter):
         return {"base_seed": self._base_seed, "epoch": self._epochs} if self._persistent_workers else {}
 
     def _begin(self) -> _Order:
+        """The order that the next batch is of."""
+        self._close()
         self._start = self._start or Moment(self._generators)
-        self._order = order = _Order(self._index_sampler, self._sampler_iter)
+        order = self._order
+        while order is None or (order.end is not None and order.end <= self._num_yielded):
+            order = _Order(self._index_sampler, self._sampler_iter, order.end or 0 if order else 0)
+        self._order = order
         indices = checked(order.indices, self._size)
         for chosen in self._opened.maps:
             indices = chosen[indices]
         indices = numpy.ascontiguousarray(checked(indices, self._opened.source.size), numpy.int64)
         self._options["batch_size"] = str(order.batch_size)
+        self._options["seed"] = str((self._seed + (order.first << 32)) % 2**64)
         if len(indices):
-            self._loaders = [_native.Loader(dataset, self._options, indices, self._num_yielded)
+            self._loaders = [_native.Loader(dataset, self._options, indices, self._num_yielded - order.first)
                              for dataset in self._opened.datasets]
         if self._ahead:
             self._asked(order, self._num_yielded + self._ahead)
@@ -191,7 +204,9 @@ class Batches(_BaseDataLoaderIter):
         return values if self._loaders else None
 
     def __next__(self) -> Any:
-        order = self._order or self._begin()
+        order = self._order
+        if order is None or order.end == self._num_yielded:
+            order = self._begin()
         try:
             values = self._next_values()
         except _native.Error as error:
@@ -204,7 +219,7 @@ class Batches(_BaseDataLoaderIter):
             self._close()
             raise StopIteration
         if order.lengths is not None:
-            values = [value[: order.lengths[self._num_yielded]] for value in values]
+            values = [value[: order.lengths[self._num_yielded - order.first]] for value in values]
         self._num_yielded += 1
         self._asked(order, self._num_yielded + self._ahead)
         batch = self._opened.source.collate(values)
@@ -212,6 +227,11 @@ class Batches(_BaseDataLoaderIter):
         return pin(batch, self._pin_memory_device) if self._pin_memory else batch
 
     next = __next__
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there are more batches than the sampler's length says."""
+        return self._order is not None and self._order.end is not None
 
     def _close(self) -> None:
         """End what runs: batches that are kept hold it, too."""
@@ -241,10 +261,11 @@ def _refuse(loader: Any) -> None:
         raise Unknown("batch_size is None")
     if loader.collate_fn is not default_collate:
         raise Unknown("collate_fn is the user's own")
-    if not hasattr(loader.batch_sampler, "__len__"):
-        raise Unknown("the batch_sampler has no length")
-    if type(loader.batch_sampler) is BatchSampler and not hasattr(loader.batch_sampler.sampler, "__len__"):
-        raise Unknown("the sampler has no length")
+    try:
+        len(loader.batch_sampler)
+    except (TypeError, NotImplementedError):
+        which = "sampler" if type(loader.batch_sampler) is BatchSampler else "batch_sampler"
+        raise Unknown(f"the {which} has no length") from None
     if isinstance(loader.sampler, BatchSampler):
         raise Unknown("the sampler gives lists of indices")
 
@@ -262,7 +283,7 @@ def plan(loader: Any) -> Callable[[dict[str, Any] | None], Iterator[Any]] | str:
     except (Unknown, IndexError, _native.Error) as reason:
         kept.say(f"DataLoader: Python makes the batches, as {reason}")
         return str(reason)
-    threads = f"{loader.num_workers} threads" if loader.num_workers else "the caller's thread"
+    threads = f"{loader.num_workers:d} threads" if loader.num_workers else "the caller's thread"
     kept.say(f"DataLoader: {source.what} is read in C by {threads}: {source.transforms or 'no transforms'}")
 
     def begin(resumed: dict[str, Any] | None = None) -> Iterator[Any]:

@@ -76,6 +76,10 @@ class Threads(Base):
                 self._submit()
         return self._pinned(batch)
 
+    @property
+    def goes_on(self) -> bool:  # type: ignore[override]
+        return bool(self._fetched)
+
     def state(self) -> dict[str, Any]:
         raise RuntimeError("workers='thread' has no state within an epoch: threads share their random states")
 

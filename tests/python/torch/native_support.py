@@ -97,3 +97,21 @@ class Uneven(Sampler):
     def __iter__(self):
         order = torch.randperm(self.n).tolist()
         yield from (order[:3], order[3:14], order[14:15], tuple(order[15:20]))
+
+
+class Infinite(Sampler):
+    """Without end, though it has a length, as those of mmengine; `asked`: how many indices it has given."""
+
+    def __init__(self, n):
+        self.n, self.asked = n, 0
+
+    def __len__(self):
+        return self.n
+
+    def __iter__(self):
+        generator = torch.Generator().manual_seed(5)
+        while True:
+            for index in torch.randperm(self.n, generator=generator).tolist():
+                self.asked += 1
+                assert self.asked <= 20 * self.n, "asked for far more than was taken"
+                yield index

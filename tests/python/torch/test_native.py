@@ -2,6 +2,7 @@
 """Loaders that run in C: PyTorch's order and types, and a reason where Python has to do it."""
 import gc
 import inspect
+import itertools
 import tempfile
 import unittest
 import warnings
@@ -20,7 +21,7 @@ from torchvision.transforms import InterpolationMode, v2
 
 import stoker.torch
 import stoker.transforms
-from native_support import MEAN, RANDOM, STD, TO_FLOAT, Eager, Folder, Uneven, cifar, mnist, native, pictures
+from native_support import MEAN, RANDOM, STD, TO_FLOAT, Eager, Folder, Infinite, Uneven, cifar, mnist, native, pictures
 from stoker.torch import _native
 from stoker.torch._sources import as_dataset
 
@@ -104,6 +105,25 @@ class Order(unittest.TestCase):
                 states[-1].append(generator.get_state().tolist())
             with self.subTest(workers=workers, size=size, drop_last=drop):
                 self.assertTrue(states[0] == states[1])
+
+    def test_a_sampler_without_end(self):
+        """It is asked for about its length at a time, as its batches are taken."""
+        for workers in (0, 2):
+            for options in (dict(batch_size=7), dict(batch_size=1), dict(batch_size=50), dict(batch_size=64)):
+                taken = 170 // options["batch_size"]
+                runs = [[part.tolist() for part in batch]
+                        for begin in (iter, native)
+                        for batch in itertools.islice(begin(DataLoader(self.data, sampler=Infinite(50), num_workers=workers, **options)), taken)]
+                with self.subTest(workers=workers, **options):
+                    self.assertEqual(len(runs), 2 * taken)
+                    self.assertEqual(runs[:taken], runs[taken:])
+
+    def test_more_batches_than_the_length_says(self):
+        class Long(Uneven):
+            def __len__(self):
+                return 1
+        for workers in (0, 2):
+            self.same(lambda: (DataLoader(self.data, batch_sampler=Long(50), num_workers=workers), None))
 
     def test_two_at_once(self):
         loader = DataLoader(self.data, 5, shuffle=True, num_workers=1)
@@ -252,6 +272,11 @@ class Endless(Sampler):
         return iter(int, 1)
 
 
+class Unsaid(Endless):
+    def __len__(self):
+        raise NotImplementedError
+
+
 class Refused(Folder):
     """Each with its reason."""
 
@@ -300,6 +325,7 @@ class Refused(Folder):
         self.refuse("collate_fn", data, collate_fn=list)
         self.refuse("sampler has no length", data, sampler=Endless())
         self.refuse("batch_sampler has no length", data, batch_sampler=Endless())
+        self.refuse("sampler has no length", data, sampler=Unsaid())
         self.refuse("lists of indices", data, sampler=BatchSampler(SequentialSampler(data), 3, False))
         with self.assertRaisesRegex(TypeError, "no numbers: native=False"):
             next(native(DataLoader(data, sampler=[1.0])))
@@ -362,6 +388,10 @@ class Refused(Folder):
                 _native.plan(loader)
         self.assertEqual(len(logs.output), 1)
         self.assertRegex(logs.output[0], r"MNIST is read in C by 2 threads: normalize\(.*\), layout$")
+        loader = stoker.torch.DataLoader(TensorDataset(torch.arange(4)), 2, num_workers=True)
+        with self.assertLogs("stoker", "INFO") as logs:
+            self.assertEqual([batch.tolist() for [batch] in loader], [[0, 1], [2, 3]])
+        self.assertIn("by 1 thread", logs.output[0])
 
 
 def places(made):

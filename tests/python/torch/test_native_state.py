@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loaders that run in C: their state."""
+import itertools
 import unittest
 
 import torch
 from torchvision.transforms import v2
 
 import stoker.torch
-from native_support import Eager, Uneven, cifar, mnist
+from native_support import Eager, Infinite, Uneven, cifar, mnist
 
 
 class State(unittest.TestCase):
@@ -49,6 +50,32 @@ class State(unittest.TestCase):
                     other.load_state_dict(state)
                     rest = iter(other) if taken < len(loader) else ()
                     self.assertEqual(self.rest_of(other, rest, 2), wanted)
+
+    def test_a_sampler_without_end(self):
+        """Its loop goes on behind its length, each time round with other draws."""
+        dataset = cifar(24, transform=v2.Compose([v2.RandomCrop(32, padding=4), v2.PILToTensor()]))
+        for workers in (0, 2):
+            for taken in (1, 4, 5, 6, 9):
+                with self.subTest(workers=workers, taken=taken):
+                    def make():
+                        return stoker.torch.DataLoader(dataset, 6, sampler=Infinite(24), native=True, num_workers=workers)
+                    loader = make()
+                    batches = iter(loader)
+                    for _ in range(taken):
+                        next(batches)
+                    state = loader.state_dict()
+                    wanted = list(itertools.islice(batches, 3))
+                    other = make()
+                    other.load_state_dict(state)
+                    for got, batch in zip(itertools.islice(other, 3), wanted, strict=True):
+                        self.assertTrue(all(map(torch.equal, got, batch)))
+        dataset.targets = list(range(24))
+        seen = {}
+        for pictures, labels in itertools.islice(make(), 12):
+            for picture, label in zip(pictures, labels.tolist(), strict=True):
+                seen.setdefault(label, []).append(picture.tolist())
+        self.assertEqual({len(each) for each in seen.values()}, {3})
+        self.assertLess(sum(first == second for first, second, _ in seen.values()), 6)
 
     def test_between_epochs(self):
         for options in (dict(), dict(num_workers=1), dict(num_workers=1, persistent_workers=True)):

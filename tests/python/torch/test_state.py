@@ -159,6 +159,25 @@ class States(Same):
         other.load_state_dict(state)
         self.assertEqual(list(other), list(range(2500, 3000)))
 
+    def test_a_sampler_that_goes_on_behind_its_length(self):
+        class Endless(torch.utils.data.Sampler):
+            def __len__(self):
+                return 20
+
+            def __iter__(self):
+                return (i % 20 for i in itertools.count())
+        for workers, taken in ((0, 3), (0, 7), (2, 5), (2, 7)):
+            with self.subTest(workers=workers, taken=taken):
+                def make():
+                    return self.make(Noisy, sampler=Endless(), num_workers=workers)
+                iterator = iter(loader := make())
+                list(itertools.islice(iterator, taken))
+                state = loader.state_dict()
+                expected = list(itertools.islice(iterator, 4))
+                other = make()
+                other.load_state_dict(state)
+                self.assert_same(list(itertools.islice(other, 4)), expected)
+
     def test_threads_between_epochs(self):
         for options in ({}, {"persistent_workers": True}):
             options |= {"num_workers": 2, "workers": "thread", "shuffle": True}
