@@ -380,10 +380,18 @@ class Failures(InFolder):
         self.assertEqual(type(_native.error("STK_NONE", "?")), stoker.Error)
 
     def test_a_command_that_is_killed(self):
-        thread = threading.Timer(0.3, lambda: [os.kill(child, signal.SIGKILL) for child in children()])
+        over = threading.Event()
+
+        def kill():
+            while not over.wait(0.05):
+                for child in children():
+                    return os.kill(child, signal.SIGKILL)
+
+        thread = threading.Thread(target=kill)
         thread.start()
         with self.assertRaisesRegex(stoker.Error, "ended by SIGKILL"):
             stoker.bench("digits:", num_workers=1, min_seconds=20, train_step_time=0.01)
+        over.set()
         thread.join()
 
 
@@ -392,13 +400,13 @@ LONG = "stoker.bench('digits:', num_workers=1, min_seconds=30, train_step_time=0
 
 class Waiting(InFolder):
     def test_other_threads_run(self):
-        turns = []
+        turns = 0
         thread = threading.Thread(target=lambda: stoker.bench("digits:", num_workers=1, max_seconds=0.5, min_seconds=0.5))
         thread.start()
         while thread.is_alive():
             time.sleep(0.01)
-            turns.append(time.monotonic())
-        self.assertLess(max(b - a for a, b in zip(turns, turns[1:])), 0.2)
+            turns += 1
+        self.assertGreater(turns, 10)  # of the 50 in half a second
 
     def test_interrupted(self):
         code = f"""
