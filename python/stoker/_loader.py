@@ -134,6 +134,8 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next loop is epoch `epoch`, from 0, from its start."""
+        if epoch < 0:
+            raise _native.InvalidError(f"epoch is {epoch}: give one from 0 on")
         self._native.set_epoch(epoch)
         self._current = None
 

@@ -364,6 +364,10 @@ class Failures(InFolder):
             (lambda: stoker.bench("digits:", batch_size=0), stoker.InvalidError, "batch_size: .0. is out of range"),
             (lambda: stoker.bench("digits:", batch_sise=2), stoker.InvalidError, "unknown option 'batch_sise'; did you mean 'batch_size'[?]$"),
             (lambda: stoker.bench("digits:", step=object()), TypeError, "step is a object"),
+            (lambda: stoker.report("no.log", html="page.html"), stoker.InvalidError, "unknown option 'html': what is returned has the page"),
+            (lambda: stoker.chunks(window=(4, 4), html="page.html"), stoker.InvalidError, "unknown option 'html'"),
+            (lambda: stoker.info("digits:", format="csv"), stoker.InvalidError, "unknown option 'format': what is returned has columns"),
+            (lambda: stoker.info("digits:", output="file"), stoker.InvalidError, "unknown option 'output'"),
         ):
             with self.subTest(text), self.assertRaisesRegex(kind, text) as raised:
                 fails()

@@ -357,6 +357,12 @@ class Errors(unittest.TestCase):
         with self.assertRaises(TypeError):
             stoker.Loader(3)
 
+    def test_epochs_before_the_first(self):
+        with stoker.Loader("digits:?size=8") as loader:
+            with self.assertRaisesRegex(stoker.InvalidError, "epoch is -1: give one from 0 on"):
+                loader.set_epoch(-1)
+            self.assertRaises(TypeError, loader.set_epoch, "1")
+
     def test_raised_with_a_text_alone(self):
         for kind, status in ((stoker.Error, "STK_EINTERNAL"), (stoker.InvalidError, "STK_EINVAL"), (stoker.NotFoundError, "STK_ENOENT"),
                              (stoker.AccessError, "STK_EACCES"), (stoker.StorageError, "STK_EIO"), (stoker.DataError, "STK_EFORMAT"),

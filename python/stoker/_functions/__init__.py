@@ -34,7 +34,14 @@ def _text(name: str, value: object) -> str:
     return option_text(name, value)
 
 
+# What a command has and a function is, or returns.
+_NO_KEYWORDS = {"format": "what is returned has columns", "output": "nothing is printed",
+                "html": "what is returned has the page"}
+
+
 def _flags(options: Mapping[str, object]) -> list[str]:
+    for name in options.keys() & _NO_KEYWORDS.keys():
+        raise _native.InvalidError(f"unknown option '{name}': {_NO_KEYWORDS[name]}")
     return [f"--{name}={_text(name, value)}" for name, value in options.items() if value is not None]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, Unpack, TYPE_CHECKING, runtime_checkable
@@ -12,6 +13,7 @@ from lightning.pytorch import LightningDataModule
 from lightning.pytorch.trainer.states import RunningStage, TrainerFn
 from torch.utils.data import DataLoader
 
+from stoker import _native
 from stoker._loader import Loader, _as_torch
 from stoker.lightning._random import random_states, set_random_states
 
@@ -46,8 +48,10 @@ class BatchTransform:
         stages = (stages,) if isinstance(stages, str) else tuple(stages)
         if unknown := [stage for stage in stages if stage not in STAGES]:
             raise ValueError(f"stages has {unknown[0]!r}: give some of {', '.join(STAGES)}")
+        if not callable(transform):
+            raise TypeError(f"the transform is a {type(transform).__name__}: give a function of a batch, or of the fields' values")
         self.transform = transform
-        self.fields = (fields,) if isinstance(fields, (str, int)) else fields
+        self.fields = (fields,) if isinstance(fields, (str, int)) else fields if fields is None else tuple(fields)
         self.stages = stages
 
     def __call__(self, batch: Any) -> Any:
@@ -55,7 +59,11 @@ class BatchTransform:
             if self.fields is None:
                 return self.transform(batch)
             values: Any = dict(batch) if isinstance(batch, Mapping) else list(batch)
+            there = values if isinstance(batch, Mapping) else range(-len(values), len(values))
             for field in self.fields:
+                if field not in there:
+                    names = ", ".join(map(repr, values)) if isinstance(batch, Mapping) else f"places 0 to {len(values) - 1}"
+                    raise _native.InvalidError(f"fields has {field!r}, which is not in the batch: it has {names}")
                 values[field] = self.transform(values[field])
         if isinstance(batch, tuple):
             return type(batch)(*values) if hasattr(batch, "_fields") else tuple(values)
@@ -181,9 +189,15 @@ class StokerDataModule(LightningDataModule):
         super().__init__()
         self._sources = {"train": train, "val": val, "test": test, "predict": predict}
         self._options = options
-        self._transforms = [batch_transform] if isinstance(batch_transform, BatchTransform) else list(batch_transform)
+        self._transforms = _as_list(batch_transform)
         self._opened: dict[str, list[Loader]] = {}
         self._random: dict[str, Any] | None = None  # of the run that goes on, until its first batch
+        _check_names(options)
+        given = {stage: source for stage, source in self._sources.items() if source is not None}
+        if not given:
+            raise _native.InvalidError(f"there is nothing to load: give some of {', '.join(STAGES)}")
+        if not any([_check(stage, source) for stage, source in given.items()]) and options:
+            raise _native.InvalidError(f"{', '.join(options)}: options are for specs of datasets, and only loaders are given")
         # Lightning takes a hook that is there for one that is wanted.
         for stage, source in self._sources.items():
             if source is not None:
@@ -234,11 +248,10 @@ class StokerDataModule(LightningDataModule):
             tensors._convert = _as_torch
             return _Feed(self, tensors, stage == "train")
         if callable(source):
-            return self._make(stage, source(), opened, kept)
-        if hasattr(source, "__iter__"):
-            return self._taken(stage, source)
-        raise TypeError(f"{stage} is a {type(source).__name__}: give the spec of a dataset, a dict with it and options, "
-                        "a loader, or a function that makes one")
+            made = source()
+            _check(stage, made)
+            return self._make(stage, made, opened, kept)
+        return self._taken(stage, source)
 
     def _open(self, source: Mapping[str, Any]) -> Loader:
         options: dict[str, Any] = {**self._options, **source, "output": "torch"}
@@ -334,6 +347,38 @@ class StokerDataModule(LightningDataModule):
     def __str__(self) -> str:
         given = ", ".join(f"{stage}={source!r}" for stage, source in self._sources.items() if source is not None)
         return f"StokerDataModule({given})"
+
+
+def _as_list(transforms: Any) -> list[BatchTransform]:
+    listed = list(transforms) if isinstance(transforms, (list, tuple)) else [transforms]
+    for transform in listed:
+        if not isinstance(transform, BatchTransform):
+            raise TypeError(f"batch_transform has a {type(transform).__name__}: give BatchTransform(function)")
+    return listed
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    """Whether a stoker.Loader takes them."""
+    known = ["dataset", "output", "as_tuple", *(name for name, *_ in _native.options("loader"))]
+    for name in options:
+        if name not in known:
+            meant = difflib.get_close_matches(name, [*STAGES, "batch_transform", *known], 1)
+            raise _native.InvalidError(f"unknown option '{name}'" + (f"; did you mean '{meant[0]}'?" if meant else ""))
+
+
+def _check(stage: str, source: Any) -> bool:
+    """Whether a source has, or may have, a dataset that is opened with options. What is no source is an error."""
+    if isinstance(source, Mapping) and "dataset" in source:
+        _check_names(source)
+        return True
+    if isinstance(source, (Mapping, list, tuple)):
+        return any([_check(stage, part) for part in (source.values() if isinstance(source, Mapping) else source)])
+    if isinstance(source, str) or (callable(source) and not hasattr(source, "__iter__")):
+        return True
+    if hasattr(source, "__iter__") and not hasattr(source, "__array__"):
+        return False
+    raise TypeError(f"{stage} is a {type(source).__name__}: give the spec of a dataset, a dict with it and options, "
+                    "a loader, or a function that makes one")
 
 
 def _flat(loaders: Any) -> list[Any]:

@@ -321,10 +321,24 @@ class Loaders(unittest.TestCase):
             loader.num_samples
 
     def test_what_is_no_source(self):
+        loader = DataLoader(Places())
+        for sources, kind, words in (
+                ({"train": 3}, TypeError, "train is a int"),
+                ({"val": [VAL, numpy.zeros(3)]}, TypeError, "val is a ndarray"),
+                ({}, stoker.InvalidError, "nothing to load: give some of train, val"),
+                ({"trian": TRAIN}, stoker.InvalidError, "unknown option 'trian'; did you mean 'train'"),
+                ({"train": loader, "trian": TRAIN}, stoker.InvalidError, "unknown option 'trian'"),
+                ({"train": TRAIN, "batchsize": 3}, stoker.InvalidError, "unknown option 'batchsize'; did you mean 'batch_size'"),
+                ({"train": {"a": TRAIN | {"shufle": True}}}, stoker.InvalidError, "unknown option 'shufle'; did you mean 'shuffle'"),
+                ({"train": loader, "val": [loader], "batch_size": 3}, stoker.InvalidError, "batch_size: options are for specs"),
+                ({"train": TRAIN, "batch_transform": abs}, TypeError, "give BatchTransform.function."),
+                ({"train": TRAIN, "batch_transform": [3]}, TypeError, "batch_transform has a int")):
+            with self.assertRaisesRegex(kind, words):
+                StokerDataModule(**sources)
         with self.assertRaisesRegex(TypeError, "train is a int"):
-            train(StokerDataModule(train=3), self.folder)
-        with self.assertRaisesRegex(stoker.InvalidError, "shufle"):
-            train(StokerDataModule(train=TRAIN | {"shufle": True}), self.folder)
+            train(StokerDataModule(train=lambda: 3, batch_size=16), self.folder)
+        with self.assertRaisesRegex(stoker.InvalidError, "did you mean 'block'"):
+            train(StokerDataModule(train=TRAIN | {"shuffle": "bloc"}), self.folder)
 
     def test_printed(self):
         self.assertEqual(str(StokerDataModule(val=VAL)), f"StokerDataModule(val={VAL!r})")
@@ -372,6 +386,21 @@ class Transforms(unittest.TestCase):
     def test_of_no_such_stage(self):
         with self.assertRaisesRegex(ValueError, "validation"):
             BatchTransform(abs, stages=("train", "validation"))
+
+    def test_of_what_is_none(self):
+        with self.assertRaisesRegex(TypeError, "the transform is a int"):
+            BatchTransform(3)
+        with self.assertRaises(TypeError):
+            BatchTransform(abs, fields=2.5)
+
+    def test_of_no_such_field(self):
+        with self.assertRaisesRegex(stoker.InvalidError, "fields has 'imgae'.* it has 'image', 'label'"):
+            BatchTransform(abs, fields=["label", "imgae"])({"image": torch.ones(2), "label": torch.ones(2)})
+        for batch in ((torch.ones(2), torch.zeros(2)), [torch.ones(2), torch.zeros(2)]):
+            for field in (2, -3, "image"):
+                with self.assertRaisesRegex(stoker.InvalidError, f"fields has {field!r}.* it has places 0 to 1"):
+                    BatchTransform(abs, fields=field)(batch)
+            self.assertEqual(BatchTransform(torch.neg, fields=-2)(batch)[0].tolist(), [-1, -1])
 
 
 class Recreated(unittest.TestCase):
