@@ -1,71 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker.lightning: a run that goes on is the run that was not interrupted; loaders as the trainer wants them."""
-import csv
-import hashlib
 import json
-import logging
-import random
 import subprocess
 import sys
 import tempfile
 import unittest
-import warnings
 from pathlib import Path
-from unittest import mock
 
 import numpy
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer, seed_everything
-from lightning.pytorch.loggers import CSVLogger
 from torch.utils.data import DataLoader, TensorDataset
 
 import stoker
 import stoker.torch
-from stoker.lightning import BatchTransform, StallMonitor, StokerDataModule
-from stoker.lightning._actions import Listening
-
-warnings.filterwarnings("ignore", module="lightning")
-warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
-for name in ("lightning.pytorch", "lightning.fabric"):
-    logging.getLogger(name).setLevel(logging.ERROR)
-
-torch.set_num_threads(1)
-
-TRAIN = {"dataset": "digits:?size=200", "shuffle": True, "seed": 4}  # 13 batches of 16
-VAL = "digits:?size=40&split=test"
-
-
-class Model(LightningModule):
-    """Draws from all generators of the process in each step, and says which samples it saw."""
-
-    def __init__(self):
-        super().__init__()
-        self.net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 8), torch.nn.Dropout(0.3),
-                                       torch.nn.ReLU(), torch.nn.Linear(8, 10))
-        self.seen = []
-        self.validated = []
-
-    def loss(self, batch, noise):
-        images = batch["image"].float() / 255 + noise + batch.get("noise", torch.zeros(1)).reshape(-1, 1, 1, 1)
-        return torch.nn.functional.cross_entropy(self.net(images), batch["label"].long())
-
-    def training_step(self, batch, batch_idx):
-        self.seen.append(batch["index"].tolist())
-        return self.loss(batch, 1e-2 * (random.random() + numpy.random.rand() + torch.rand(1)))
-
-    def validation_step(self, batch, batch_idx, dataloader_idx=0):
-        self.validated.append((dataloader_idx, batch["index"].tolist()))
-        self.log("val_loss", self.loss(batch, 0))
-
-    def predict_step(self, batch, batch_idx, dataloader_idx=0):
-        return batch["index"]
-
-    def configure_optimizers(self):
-        return torch.optim.Adam(self.parameters(), 1e-3)
-
-    def digest(self):
-        values = b"".join(value.numpy().tobytes() for value in self.state_dict().values())
-        return hashlib.sha256(values).hexdigest()
+from lightning_support import TRAIN, VAL, Endless, Model, Places, Sized, digits, spec, train
+from stoker.lightning import BatchTransform, StokerDataModule
 
 
 class Save(Callback):
@@ -80,74 +30,6 @@ class Save(Callback):
         if trainer.global_step == self.step and self.seen is None:
             trainer.save_checkpoint(self.path)
             self.seen = len(model.seen)
-
-
-def train(data, folder, ckpt=None, callbacks=(), **options):
-    seed_everything(3, verbose=False)
-    model = Model()
-    options = {"max_epochs": 3, "num_sanity_val_steps": 0} | options
-    trainer = Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-                      enable_model_summary=False, default_root_dir=folder, callbacks=list(callbacks), **options)
-    trainer.fit(model, datamodule=data, ckpt_path=ckpt)
-    return model
-
-
-def digits():
-    with stoker.Loader("digits:?size=120", batch_size=120) as loader:
-        return next(iter(loader))
-
-
-class Places(torch.utils.data.Dataset):
-    def __init__(self):
-        self.all = digits()
-
-    def __len__(self):
-        return len(self.all["index"])
-
-    def __getitem__(self, place):
-        return {"image": self.all["image"][place].copy(), "label": self.all["label"][place].item(), "index": place,
-                "noise": torch.rand(1)}
-
-
-class Stateful:
-    """The least that has a state: an order of each epoch from a generator of its own."""
-
-    def __init__(self, length=True):
-        self.generator = torch.Generator().manual_seed(8)
-        self.before = self.generator.get_state()
-        self.places = Places()
-        self.step = 0
-        self.loaded = False
-        if not length:
-            self.__class__ = Endless
-
-    def __iter__(self):
-        if not self.loaded:
-            self.before, self.step = self.generator.get_state(), 0
-        self.generator.set_state(self.before)
-        self.loaded = False
-        order = torch.randperm(len(self.places), generator=self.generator).tolist()
-        while self.step < 8:
-            self.step += 1
-            yield torch.utils.data.default_collate([self.places[i] for i in order[15 * self.step - 15:15 * self.step]])
-
-    def state_dict(self):
-        return {"before": self.before, "step": self.step}
-
-    def load_state_dict(self, state):
-        self.before, self.step, self.loaded = state["before"], state["step"], state["step"] < 8
-        self.generator.set_state(self.before)
-        if not self.loaded:
-            torch.randperm(len(self.places), generator=self.generator)
-
-
-class Sized(Stateful):
-    def __len__(self):
-        return 8
-
-
-class Endless(Stateful):
-    pass
 
 
 def torchs(workers, **options):
@@ -168,10 +50,6 @@ def in_c():
     loader = stoker.torch.DataLoader(tensors, batch_size=16, shuffle=True, native=True)
     named = BatchTransform(lambda batch: dict(zip(("image", "label", "index"), batch)))
     return StokerDataModule(train=loader, batch_transform=named)
-
-
-def spec(**options):
-    return lambda: StokerDataModule(train=TRAIN | options, val=VAL, batch_size=16)
 
 
 # Name: the data, the data it goes on with, the hook and step that save, options of the trainer.
@@ -455,148 +333,6 @@ def torch_ranks(folder):
 
     data = StokerDataModule(train=make(shuffle=True), val=make())
     train(data, folder, callbacks=[Tell(folder)], strategy="ddp_fork", devices=2, max_epochs=2)
-
-
-class Clock:
-    """Time that passes where it is told to."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def perf_counter(self):
-        return self.now
-
-    process_time = perf_counter
-
-
-class Stall(unittest.TestCase):
-    """The ledger of a training whose parts take so many seconds."""
-
-    def setUp(self):
-        self.folder = self.enterContext(tempfile.TemporaryDirectory())
-        self.clock = self.enterContext(mock.patch("stoker.lightning._stall.time", Clock()))
-
-    def run_with(self, monitor, train, batches=1000, **options):
-        clock = self.clock
-
-        class Timed(Model):
-            def training_step(self, batch, batch_idx):
-                clock.now += 2
-                return super().training_step(batch, batch_idx)
-
-            def validation_step(self, batch, batch_idx):
-                clock.now += 10
-                return super().validation_step(batch, batch_idx)
-
-            def on_after_batch_transfer(self, batch, dataloader_idx):
-                clock.now += 0.5 * self.trainer.training
-                return batch
-
-            def on_save_checkpoint(self, checkpoint):
-                clock.now += 7
-
-        class Slow(Callback):
-            def on_train_batch_start(self, trainer, model, batch, batch_idx):
-                clock.now += 0.25
-
-            def on_validation_start(self, trainer, model):
-                clock.now += 1
-
-            def on_validation_end(self, trainer, model):
-                trainer.save_checkpoint(f"{self.folder}/one.ckpt")
-
-        Slow.folder = self.folder
-        logger = CSVLogger(self.folder, name=None, version="run")
-        trainer = Trainer(accelerator="cpu", logger=logger, enable_checkpointing=False, enable_progress_bar=False,
-                          enable_model_summary=False, default_root_dir=self.folder, callbacks=[monitor, Slow()],
-                          **{"max_epochs": 1, "log_every_n_steps": 5} | options)
-        trainer.fit(Timed(), datamodule=StokerDataModule(train=train, val={"dataset": VAL, "batch_size": 40}, batch_size=16))
-        with open(f"{self.folder}/run/metrics.csv") as file:
-            self.rows = [row for row in csv.DictReader(file) if row["stall/step"]]
-        self.hparams = Path(f"{self.folder}/run/hparams.yaml").read_text()
-        return trainer
-
-    def slow_loader(self):
-        clock = self.clock
-
-        class Late(Places):
-            def __getitem__(self, place):
-                clock.now += 3 / 16
-                return super().__getitem__(place)
-
-        return DataLoader(Late(), batch_size=16, drop_last=True)  # 7 batches
-
-    def test_the_parts_of_a_training(self):
-        monitor = StallMonitor()
-        trainer = self.run_with(monitor, self.slow_loader(), max_epochs=2)
-        self.assertEqual(monitor.seconds, {"step": 28, "data_wait": 42, "transfer": 7, "validation": 22, "callbacks": 3.5,
-                                           "checkpoint": 14, "other": 0})
-        self.assertEqual([row["step"] for row in self.rows], ["4", "9"])
-        names = ("step", "data_wait", "transfer", "callbacks", "validation")
-        first, second = ([float(row[f"stall/{name}"]) for name in names] for row in self.rows)
-        for found, expected in zip(first, (10, 15, 2.5, 1.25, 0)):
-            self.assertAlmostEqual(found, expected / 28.75)
-        for found, expected in zip(second, (10, 15, 2.5, 1.25, 11)):
-            self.assertAlmostEqual(found, expected / (28.75 + 18))
-        self.assertAlmostEqual(float(self.rows[1]["stall/wait_ms"]), 3000)
-        self.assertAlmostEqual(float(self.rows[0]["stall/samples_per_s"]), 5 * 16 / 28.75)
-        self.assertNotIsInstance(trainer.profiler, Listening)
-
-    def test_the_verdict_on_any_loader(self):
-        monitor = StallMonitor()
-        with self.assertLogs("lightning.pytorch", "INFO") as said:
-            logging.getLogger("lightning.pytorch").setLevel(logging.INFO)
-            self.run_with(monitor, self.slow_loader())
-        self.assertEqual(monitor.verdict.limit, "one core")
-        self.assertIn("waits 36.1 % of the time", monitor.verdict.text)  # 21 seconds of 58.25
-        self.assertIn("stall/limit: one core", self.hparams)
-        self.assertTrue(any(monitor.summary() in line for line in said.output))
-        self.assertIn("waiting for data 36.1 %, transfer", monitor.summary())
-        self.assertIn(monitor.verdict.text, monitor.summary())
-
-    def test_of_one_that_does_not_say_what_it_does(self):
-        clock = self.clock
-
-        class Late(Sized):
-            num_workers = 2
-
-            def __iter__(self):
-                for batch in super().__iter__():
-                    clock.now += 3
-                    yield batch
-
-        monitor = StallMonitor()
-        self.run_with(monitor, Late())
-        self.assertEqual(monitor.verdict.limit, "data")
-        self.assertIn("waits 37.5 % of the time for Late (num_workers 2)", monitor.verdict.text)  # 24 seconds of 64
-
-    def test_what_a_loader_of_ours_says_of_its_waits(self):
-        monitor = StallMonitor(every_n_steps=4)
-        self.run_with(monitor, TRAIN)
-        self.assertEqual([row["step"] for row in self.rows], ["3", "7", "11"])
-        self.assertEqual({name for name in self.rows[0] if name.startswith("stall/wait/")},
-                         {f"stall/wait/{cause}" for cause in stoker.Loader("digits:").stats().waits_s})
-        self.assertEqual(monitor.verdict.steps, 13)
-        self.assertEqual(monitor.verdict.step_time, 2)
-
-    def test_steps_of_several_batches_are_logged_once(self):
-        self.run_with(StallMonitor(every_n_steps=2), TRAIN, accumulate_grad_batches=3)
-        self.assertEqual([row["step"] for row in self.rows], ["1", "3"])
-
-    def test_without_a_logger_and_with_a_failure(self):
-        class Bad(Exception):
-            pass
-
-        class Fail(Callback):
-            def on_train_batch_end(self, *_):
-                raise Bad
-
-        monitor = StallMonitor()
-        train(spec()(), self.folder, callbacks=[monitor], max_epochs=1)
-        self.assertEqual(monitor.verdict.steps, 13)
-        with self.assertRaises(Bad):
-            train(spec()(), self.folder, callbacks=[monitor, Fail()], max_epochs=1)
-        train(spec()(), self.folder, callbacks=[monitor], max_epochs=1)
 
 
 def resume(folder):
