@@ -30,7 +30,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from stoker._batch import rows_of
 from stoker._functions.view import Grid
 from stoker._named import Mistyped, named
-from stoker.lightning._actions import Listening, is_fetch
+from stoker.lightning._actions import Listener, is_fetch
 from stoker.lightning._stall import loader_of, verdict_of
 
 PARTS = ("data", "forward", "backward", "other", "total")
@@ -73,7 +73,7 @@ def _part_of(action: str) -> str | None:
     return None
 
 
-class BatchTimer(Callback):
+class BatchTimer(Listener):
     """Times the parts of each training batch: `batches`. `rest` is what took the time of `other`, by the trainer's names of
     actions: how often, and the seconds that each took itself."""
 
@@ -85,17 +85,11 @@ class BatchTimer(Callback):
         self._batch: Batch | None = None
         self._asked = self._cores = 0.0
         self._steps = 0
-        self._listening: Listening | None = None
         self._device = torch.device("cpu")
 
     def setup(self, trainer: Any, pl_module: LightningModule, stage: str) -> None:
         self._device = trainer.strategy.root_device
-        self._listening = Listening(trainer.profiler, self._begin, self._end)
-        trainer.profiler = self._listening
-
-    def teardown(self, trainer: Any, pl_module: LightningModule, stage: str) -> None:
-        if self._listening is not None:
-            trainer.profiler, self._listening = self._listening.inner, None
+        super().setup(trainer, pl_module, stage)
 
     def _now(self, wait: bool) -> float:
         """`wait`: when all that was asked of the device is done."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.profilers import Profiler
 
 
@@ -39,6 +40,30 @@ class Listening(Profiler):
 
     def __del__(self) -> None:
         """Not the end of the one that is told as well, as it were of another profiler."""
+
+
+class Listener(Callback):
+    """A callback that is told of the actions of fit()."""
+
+    _listening: Listening | None = None
+
+    def _begin(self, action: str) -> None:
+        raise NotImplementedError
+
+    def _end(self, action: str) -> None:
+        raise NotImplementedError
+
+    def setup(self, trainer: Any, pl_module: LightningModule, stage: str) -> None:
+        if stage == "fit":
+            self._listening = Listening(trainer.profiler, self._begin, self._end)
+            trainer.profiler = self._listening
+
+    def teardown(self, trainer: Any, pl_module: LightningModule, stage: str) -> None:
+        if self._listening is not None:
+            trainer.profiler, self._listening = self._listening.inner, None
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        self.teardown(trainer, pl_module, "fit")
 
 
 def is_fetch(action: str) -> bool:

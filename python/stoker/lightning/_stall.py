@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info
 
 from stoker import _native
@@ -16,7 +16,7 @@ from stoker._batch import rows_of
 from stoker._functions.view import Verdict
 from stoker._loader import Loader
 from stoker._ranks import local_ranks
-from stoker.lightning._actions import Listening, is_fetch
+from stoker.lightning._actions import Listener, is_fetch
 
 PARTS = {
     "step": "the step",
@@ -161,7 +161,7 @@ def verdict_of(loader: Any, waits: Sequence[float], step: float, wall: float, co
     return Verdict(values)
 
 
-class StallMonitor(Callback):
+class StallMonitor(Listener):
     """Says what a training waits for, whatever its loader.
 
     Every `every_n_steps` (the trainer's `log_every_n_steps` unless given) each logger gets, of the time since the last:
@@ -180,22 +180,12 @@ class StallMonitor(Callback):
         self.seconds: dict[str, float] = {}
         self.verdict: Verdict | None = None
         self._ledger: _Ledger | None = None
-        self._listening: Listening | None = None
 
     # ---- The ledger ----
 
-    def setup(self, trainer: Any, pl_module: LightningModule, stage: str) -> None:
-        if stage == "fit":
-            self._listening = Listening(trainer.profiler, self._begin, self._end)
-            trainer.profiler = self._listening
-
-    def teardown(self, trainer: Any, pl_module: LightningModule, stage: str) -> None:
-        if self._listening is not None:
-            trainer.profiler, self._listening = self._listening.inner, None
-
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         self._ledger = None
-        self.teardown(trainer, pl_module, "fit")
+        super().on_exception(trainer, pl_module, exception)
 
     def _begin(self, action: str) -> None:
         if self._ledger is not None:
