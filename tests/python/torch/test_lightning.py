@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer, seed_everything
+from lightning.pytorch import Callback, Trainer, seed_everything
 from torch.utils.data import DataLoader, TensorDataset
 
 import stoker

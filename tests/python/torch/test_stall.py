@@ -12,7 +12,7 @@ from lightning.pytorch.loggers import CSVLogger
 from torch.utils.data import DataLoader
 
 import stoker
-from lightning_support import TRAIN, VAL, Model, Places, Sized, digits, spec, train
+from lightning_support import TRAIN, VAL, Model, Places, Sized, spec, train
 from stoker.lightning import StallMonitor, StokerDataModule
 from stoker.lightning._actions import Listening
 
