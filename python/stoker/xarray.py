@@ -240,4 +240,6 @@ def windows(ds: xarray.Dataset | xarray.DataArray, sizes: Mapping[Hashable, int]
     for what, given in (("sizes", sizes), ("stride", stride or {})):
         if not isinstance(given, Mapping):
             raise TypeError(f"{what} is a {type(given).__name__}: give a dict from dimensions to elements, as dict(time=4)")
+    if isinstance(dask, Dask) and options:
+        raise TypeError(f"{next(iter(options))} is for dask as a text: a stoker.dask.Dask has its own")
     return Windows(ds, sizes, stride or {}, dask if isinstance(dask, Dask) else Dask(dask, **options))

@@ -16,6 +16,7 @@ import xarray
 import zarr
 
 import stoker
+import stoker.dask
 import stoker.torch
 import stoker.xarray
 from stoker import _xarray
@@ -149,7 +150,8 @@ class Values(Case):
             with self.assertRaisesRegex(stoker.InvalidError, words):
                 stoker.xarray.windows(ds, sizes, stride=stride)
         for given, options, words in (("era5.zarr", {"sizes": {}}, "this is a str"), (ds, {"sizes": 4}, "sizes is a int"),
-                                      (ds, {"sizes": {"time": 4}, "stride": 1}, "stride is a int")):
+                                      (ds, {"sizes": {"time": 4}, "stride": 1}, "stride is a int"),
+                                      (ds, {"sizes": {"time": 4}, "dask": stoker.dask.Dask("off"), "shared": True}, "shared is for dask as a text")):
             with self.assertRaisesRegex(TypeError, words):
                 stoker.xarray.windows(given, **options)
         with self.assertRaisesRegex(TypeError, "xarray.windows"):
