@@ -53,8 +53,7 @@ static void array_dealloc(PyObject *object)
     stk_array_close(&self->array);
     stk_context_destroy(&self->context);
     Py_END_ALLOW_THREADS
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(object);
+    PyObject_Free(object);
     Py_DECREF(type);
 }
 
@@ -203,9 +202,5 @@ static PyType_Spec spec = {.name = "stoker._native.Array",
 
 int stk_py_add_array(PyObject *module)
 {
-    PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);
-    const int failed = !type || PyModule_AddObjectRef(module, "Array", type);
-
-    Py_XDECREF(type);
-    return failed ? -1 : 0;
+    return stk_py_add_type(module, &spec) ? 0 : -1;
 }

@@ -296,10 +296,5 @@ static PyMethodDef functions[] = {
 
 int stk_py_add_bench(PyObject *module)
 {
-    PyObject *type = PyType_FromModuleAndSpec(module, &log_spec, NULL);
-    int failed = !type || PyModule_AddObjectRef(module, "SampleLog", type) ||
-                 PyModule_AddFunctions(module, functions);
-
-    Py_XDECREF(type);
-    return failed ? -1 : 0;
+    return stk_py_add_type(module, &log_spec) ? PyModule_AddFunctions(module, functions) : -1;
 }

@@ -164,8 +164,7 @@ static void dataset_dealloc(PyObject *object)
         PyMem_Free(self->messages);
     }
     stk_py_memory_close(self->memory);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(object);
+    PyObject_Free(object);
     Py_DECREF(type);
 }
 
@@ -203,7 +202,6 @@ static PyType_Spec spec = {.name = "stoker._native.Dataset",
 
 int stk_py_add_dataset(PyObject *module)
 {
-    stk_py.dataset = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    return stk_py.dataset ? PyModule_AddObjectRef(module, "Dataset", (PyObject *)stk_py.dataset)
-                          : -1;
+    stk_py.dataset = stk_py_add_type(module, &spec);
+    return stk_py.dataset ? 0 : -1;
 }

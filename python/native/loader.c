@@ -165,8 +165,7 @@ static void loader_dealloc(PyObject *object)
         Py_DECREF(self->source);
     }
     Py_XDECREF(self->texts);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(object);
+    PyObject_Free(object);
     Py_DECREF(type);
 }
 
@@ -434,6 +433,6 @@ static PyType_Spec spec = {.name = "stoker._native.Loader",
 
 int stk_py_add_loader(PyObject *module)
 {
-    stk_py.loader = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    return stk_py.loader ? PyModule_AddObjectRef(module, "Loader", (PyObject *)stk_py.loader) : -1;
+    stk_py.loader = stk_py_add_type(module, &spec);
+    return stk_py.loader ? 0 : -1;
 }

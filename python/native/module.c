@@ -6,6 +6,15 @@
 
 stk_py_module stk_py;
 
+PyTypeObject *stk_py_add_type(PyObject *module, PyType_Spec *spec)
+{
+    PyTypeObject *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
+
+    if (type && PyModule_AddType(module, type))
+        Py_CLEAR(type);
+    return type;
+}
+
 /* NULL: an exception is set. */
 static const stk_option_table *table_of(PyObject *name)
 {

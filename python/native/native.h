@@ -22,6 +22,9 @@ typedef struct stk_py_module {
 
 extern stk_py_module stk_py;
 
+/* A type under the last part of its name; it stays for good. NULL: an exception. */
+PyTypeObject *stk_py_add_type(PyObject *module, PyType_Spec *spec);
+
 int stk_py_add_errors(PyObject *module);
 int stk_py_add_tensor(PyObject *module);
 int stk_py_add_dataset(PyObject *module);

@@ -384,11 +384,7 @@ static PyMethodDef functions[] = {
 
 int stk_py_add_shared(PyObject *module)
 {
-    slab_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &slab_spec, NULL);
-    lease_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &lease_spec, NULL);
-    return !slab_type || !lease_type || PyModule_AddFunctions(module, functions) ||
-                   PyModule_AddObjectRef(module, "Slab", (PyObject *)slab_type) ||
-                   PyModule_AddObjectRef(module, "Lease", (PyObject *)lease_type)
-               ? -1
-               : 0;
+    slab_type = stk_py_add_type(module, &slab_spec);
+    lease_type = slab_type ? stk_py_add_type(module, &lease_spec) : NULL;
+    return lease_type ? PyModule_AddFunctions(module, functions) : -1;
 }

@@ -186,8 +186,8 @@ static PyType_Spec spec = {.name = "stoker._native.Tensor",
 
 int stk_py_add_tensor(PyObject *module)
 {
-    stk_py.tensor = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    return stk_py.tensor ? PyModule_AddObjectRef(module, "Tensor", (PyObject *)stk_py.tensor) : -1;
+    stk_py.tensor = stk_py_add_type(module, &spec);
+    return stk_py.tensor ? 0 : -1;
 }
 
 /* One more user of what is held: [shape...] of a type at `data`. */
