@@ -19,7 +19,8 @@ def add_options(documented: Any, *tables: str, own: str = "") -> None:
         own + "".join(map(_native.options_help, tables)),
         flags=re.MULTILINE,
     )
-    documented.__doc__ = f"{documented.__doc__}\n    Options:\n\n{options}"
+    indented = re.sub("^(?=.)", "    ", options, flags=re.MULTILINE)  # as what is above
+    documented.__doc__ = f"{documented.__doc__}\n    Options:\n\n{indented}"
 
 
 def option_text(name: str, value: object) -> str:

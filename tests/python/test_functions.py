@@ -491,7 +491,7 @@ class Texts(InFolder):
                                 (stoker.chunks, ("extent", "io_depth", "measure")), (stoker.convert, ("on_error", "max_side", "input_shape")),
                                 (stoker.report, ("memory_limit",)), (stoker.Loader, ("num_workers", "drop_last")), (stoker.Array, ("format", "index_cache"))):
             for name in names:
-                self.assertRegex(function.__doc__, rf"(?m)^  {name}  *\S")
+                self.assertRegex(function.__doc__, rf"(?m)^      {name}  *\S")
             self.assertNotRegex(function.__doc__, r"(?m)^  --")
 
     def test_the_command_knows_this_interpreter(self):

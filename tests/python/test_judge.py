@@ -27,6 +27,12 @@ class Judge(unittest.TestCase):
                             ("checkpoint_s", "checkpoints")):
             self.assertEqual(_native.judge(FIGURES | {part: 50}, None)["limit"], limit)
 
+    def test_of_another_loader(self):
+        text = _native.judge(FIGURES | {"num_workers": 2, "cpu_s": 8 * 110}, None)["text"]
+        self.assertRegex(text, "^All cores are busy: 100 % of 8 usable cores are in use")  # what its workers did is not known
+        for only_ours in ("convert", "cache", "CPU-seconds"):
+            self.assertNotIn(only_ours, text)
+
     def test_beside_those_of_a_loader(self):
         with stoker.Loader("digits:?size=160", batch_size=16) as loader:
             for _ in loader:

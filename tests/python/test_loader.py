@@ -475,7 +475,7 @@ class Package(unittest.TestCase):
 
     def test_help_has_every_option(self):
         for name, _, _, _, doc in _native.options("loader"):
-            self.assertRegex(stoker.Loader.__doc__, rf"(?m)^  {name} ")
+            self.assertRegex(stoker.Loader.__doc__, rf"(?m)^      {name} ")
         with self.assertRaises(KeyError):
             _native.options("nothing")
 
