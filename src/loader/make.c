@@ -7,6 +7,7 @@
 #include "loader/parts.h"
 
 #define MOST_BUDGET      (UINT64_C(4) << 30)  /* of the default */
+#define MOST_SAMPLE      (UINT64_C(1) << 36)  /* bytes */
 #define MOST_STAGING     (UINT64_C(4) << 20)  /* of a worker, where it holds more than a sample */
 #define LEAST_BUDGET_NOW (UINT64_C(16) << 20) /* with which tasks read */
 #define FIRST_GUESS_NS   10e3                 /* of preparing a sample of which nothing is known */
@@ -87,6 +88,21 @@ static stk_status transform_column(stk_loader *loader, stk__column *column, stk_
     return STK_OK;
 }
 
+/* Nothing that is counted over a batch of such samples overflows; transforms may have made one
+ * larger. */
+static stk_status add_size(const stk__column *column, uint64_t *sample, stk_error *err)
+{
+    const uint64_t bytes = STK_MAX(column->source_bytes, column->row_bytes);
+
+    if (bytes > MOST_SAMPLE - *sample)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_LOADER,
+                         "with '%s' a sample has more than the %d GiB that a loader takes: cut "
+                         "smaller ones",
+                         column->field.name, (int)(MOST_SAMPLE >> 30));
+    *sample += bytes;
+    return STK_OK;
+}
+
 static stk__column own_column(const char *name, stk_dtype dtype, int32_t source)
 {
     stk__column column = {.source = source, .row_bytes = stk_dtype_size(dtype)};
@@ -121,6 +137,7 @@ static stk_status make_columns(stk_loader *loader, stk_error *err)
 {
     const stk_dataset *dataset = loader->dataset;
     uint32_t *num = &loader->num_columns, n = 0, ragged = 0;
+    uint64_t sample = 0;
 
     stk__column *columns =
         stk__calloc(loader->ctx, dataset->num_fields + UINT64_C(3), sizeof *columns);
@@ -135,10 +152,12 @@ static stk_status make_columns(stk_loader *loader, stk_error *err)
             column->source_bytes = stk_field_bytes(&column->field);
         if (column->field.layout == STK_FIXED || is_encoded(&column->field))
             STK_TRY(transform_column(loader, column, err));
-        if (column->field.layout == STK_FIXED)
-            column->row_bytes = stk_field_bytes(&column->field);
-        else
+        if (column->field.layout != STK_FIXED) {
             column->ragged = ragged++;
+            continue;
+        }
+        column->row_bytes = stk_field_bytes(&column->field);
+        STK_TRY(add_size(column, &sample, err));
     }
     columns[n++] = own_column("index", STK_UINT64, STK__COLUMN_INDEX);
     *num = n;

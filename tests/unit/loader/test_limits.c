@@ -406,6 +406,57 @@ static void options_are_checked(void **state)
     stk_context_destroy(&ctx);
 }
 
+static void nothing_to_close(stk_dataset *dataset)
+{
+}
+
+static void never_prepared(stk_dataset *dataset, stk_sample *samples, size_t n)
+{
+    fail();
+}
+
+/* Batches of them have sizes beyond 64 bits. */
+static void samples_without_measure_are_refused(void **state)
+{
+    static const stk_dataset_ops ops = {.struct_size = sizeof ops,
+                                        .name = "large",
+                                        .close = nothing_to_close,
+                                        .prepare = never_prepared};
+    static const struct {
+        int64_t first, second;
+        const char *transforms;
+    } cases[] = {{INT64_C(1) << 62, 1, NULL},
+                 {INT64_C(1) << 35, 1, "to_float"},
+                 {INT64_C(1) << 35, (INT64_C(1) << 35) + 1, NULL}};
+    stk_context *ctx = test_context();
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        stk_field fields[] = {{.struct_size = sizeof *fields,
+                               .name = "a",
+                               .dtype = STK_UINT8,
+                               .rank = 1,
+                               .shape = {cases[i].first}},
+                              {.struct_size = sizeof *fields,
+                               .name = "b",
+                               .dtype = STK_UINT8,
+                               .rank = 1,
+                               .shape = {cases[i].second}}};
+        const stk_dataset_info info = {
+            .struct_size = sizeof info, .num_fields = 2, .fields = fields, .size = 4};
+        stk_loader_options o = base_options();
+        stk_dataset *dataset;
+        stk_loader *loader;
+        stk_error err;
+        o.batch_size = 4;
+        o.num_workers = 0;
+        o.transforms = cases[i].transforms;
+        assert_ok(stk_dataset_create(ctx, &ops, NULL, &info, &dataset, &err), &err);
+        assert_fails(stk_loader_create(dataset, &o, &loader, &err), STK_ELIMIT, &err, "64 GiB");
+        stk_dataset_close(&dataset);
+    }
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -421,6 +472,7 @@ int main(void)
         cmocka_unit_test(cancel_and_destroy_at_random_moments),
         cmocka_unit_test(next_gives_up_in_time),
         cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(samples_without_measure_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
