@@ -15,8 +15,9 @@
 /* What the module has made of Python's: one for the process, as it is refused in subinterpreters.
  */
 typedef struct stk_py_module {
-    PyObject *error;      /* stoker.Error */
-    PyObject *errors[64]; /* its subclasses, by -status; NULL: stoker.Error itself */
+    PyObject *error; /* stoker.Error */
+    /* Its subclasses, by -status, of which STK_EINTERNAL is the last; NULL: stoker.Error itself. */
+    PyObject *errors[1 - STK_EINTERNAL];
     PyTypeObject *dataset, *loader, *tensor;
 } stk_py_module;
 
