@@ -31,12 +31,25 @@ static const struct figure {
     {"ranks", offsetof(stk_figures, ranks), CORES},
 };
 
+/* Whether the member of this kind holds it. */
+static bool fits(enum kind kind, double value)
+{
+    const double most = kind == CORES ? UINT32_MAX : 0x1p53;
+
+    return kind == REAL || (value >= (kind == NUMBER ? -most : 0) && value <= most);
+}
+
+/* -1: an exception. */
 static int set_figure(stk_figures *f, const char *name, double value)
 {
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
         void *at = (char *)f + figures[i].offset;
         if (strcmp(figures[i].name, name) != 0)
             continue;
+        if (!fits(figures[i].kind, value)) {
+            PyErr_Format(PyExc_ValueError, "the figure '%s' is out of range", name);
+            return -1;
+        }
         if (figures[i].kind == REAL)
             *(double *)at = value;
         else if (figures[i].kind == COUNT)
@@ -69,11 +82,26 @@ PyObject *stk_py_verdict(const stk_figures *f)
         "wait_mean", f->wait.mean, "step_time", f->step_time, "step_share", f->step_share);
 }
 
+/* By their names. Converting a value may run code that changes `given`. -1: an exception. */
+static int set_figures(stk_figures *f, PyObject *given)
+{
+    PyObject *items = PyDict_Items(given), *value;
+    int failed = items ? 0 : -1;
+    const char *name;
+
+    for (Py_ssize_t i = 0; !failed && i < PyList_Size(items); i++) {
+        failed = PyArg_ParseTuple(PyList_GetItem(items, i), "sO", &name, &value) ? 0 : -1;
+        const double number = failed ? 0 : PyFloat_AsDouble(value);
+        failed = PyErr_Occurred() || set_figure(f, name, number) ? -1 : 0;
+    }
+    Py_XDECREF(items);
+    return failed;
+}
+
 PyObject *stk_py_judge(PyObject *module, PyObject *args)
 {
     stk_figures judged = {.struct_size = sizeof judged};
-    PyObject *given, *loader, *name, *value;
-    Py_ssize_t at = 0;
+    PyObject *given, *loader;
 
     if (!PyArg_ParseTuple(args, "O!O", &PyDict_Type, &given, &loader))
         return NULL;
@@ -81,11 +109,5 @@ PyObject *stk_py_judge(PyObject *module, PyObject *args)
         return PyErr_Format(PyExc_TypeError, "the second argument is a loader or None");
     if (loader != Py_None)
         judged = stk_py_meter_figures(stk_py_meter_of(loader));
-    while (PyDict_Next(given, &at, &name, &value)) {
-        const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
-        const double number = text ? PyFloat_AsDouble(value) : 0;
-        if (PyErr_Occurred() || set_figure(&judged, text, number))
-            return NULL;
-    }
-    return stk_py_verdict(&judged);
+    return set_figures(&judged, given) ? NULL : stk_py_verdict(&judged);
 }

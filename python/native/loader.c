@@ -130,7 +130,11 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO!|z*K", names, &given, &PyDict_Type, &texts,
                                      &order, &step))
         return NULL;
-    loader *self = (loader *)PyType_GenericAlloc(type, 0);
+    loader *self = NULL;
+    if (order.len % (Py_ssize_t)sizeof(uint64_t) || (uintptr_t)order.buf % _Alignof(uint64_t))
+        PyErr_SetString(PyExc_ValueError, "an order is an array of uint64 indices");
+    else
+        self = (loader *)PyType_GenericAlloc(type, 0);
     if (self && fill(self, given, texts, &order, step))
         Py_CLEAR(self);
     PyBuffer_Release(&order);

@@ -111,6 +111,11 @@ static int fill_field(column *c, PyObject *given, stk_field *field)
                      name, c->view.ndim, STK_MAX_RANK);
         return -1;
     }
+    if (!c->view.strides) {
+        PyErr_Format(PyExc_BufferError, "the array '%s' has no strides: take numpy.asarray() of it",
+                     name);
+        return -1;
+    }
     if (stk_dtype_size(field->dtype) != (size_t)c->view.itemsize) {
         PyErr_Format(stk_py.errors[-STK_EINVAL],
                      "the array '%s' is of type %s, which is not loaded: numbers in the byte order "

@@ -109,20 +109,30 @@ static int read_sizes(PyObject *from, int rank, int64_t *out)
 static int64_t reach(const int64_t *shape, const int64_t *strides, int rank, int64_t item)
 {
     int64_t last = 0;
+    bool empty = false, overflow = false;
 
     for (int i = 0; i < rank; i++) {
         int64_t step;
         if (shape[i] < 0 || strides[i] < 0)
             return -1;
-        if (shape[i] == 0)
-            return 0;
-        if (__builtin_mul_overflow(shape[i] - 1, strides[i], &step) ||
-            __builtin_add_overflow(last, step, &last))
-            return -1;
+        empty |= shape[i] == 0;
+        overflow |= __builtin_mul_overflow(shape[i] - 1, strides[i], &step) ||
+                    __builtin_add_overflow(last, step, &last);
     }
-    return __builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(last, item, &last)
-               ? -1
-               : last;
+    overflow |= __builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(last, item, &last);
+    return empty ? 0 : overflow ? -1 : last;
+}
+
+/* Strides of C order. Those of no tensor are negative. */
+static void set_steps(const int64_t *shape, int64_t *steps, Py_ssize_t rank)
+{
+    int64_t step = 1;
+
+    for (Py_ssize_t i = rank; i-- > 0;) {
+        steps[i] = step;
+        if (step >= 0 && __builtin_mul_overflow(step, shape[i], &step))
+            step = -1;
+    }
 }
 
 static PyObject *lease_tensor(PyObject *self, PyObject *args)
@@ -135,17 +145,18 @@ static PyObject *lease_tensor(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "LiiO|O", &offset, &code, &bits, &shape, &strides))
         return NULL;
     const Py_ssize_t rank = PySequence_Size(shape);
-    if (rank < 0 || (strides != Py_None && PySequence_Size(strides) != rank) || rank > MAX_RANK)
+    if (rank < 0 || (strides != Py_None && PySequence_Size(strides) != rank) || rank > MAX_RANK ||
+        code < 0 || code > UINT8_MAX || bits <= 0 || bits % 8 || bits > UINT8_MAX)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "sizes of no tensor");
     exported *e = calloc(1, sizeof *e + 2 * (size_t)rank * sizeof *e->sizes);
     if (!e)
         return PyErr_NoMemory();
-    int64_t *steps = e->sizes + rank, step = 1;
+    int64_t *steps = e->sizes + rank;
     if (read_sizes(shape, (int)rank, e->sizes) ||
         (strides != Py_None && read_sizes(strides, (int)rank, steps)))
         goto refused;
-    for (Py_ssize_t i = rank; strides == Py_None && i-- > 0; step *= e->sizes[i])
-        steps[i] = step;
+    if (strides == Py_None)
+        set_steps(e->sizes, steps, rank);
     const int64_t bytes = reach(e->sizes, steps, (int)rank, bits / 8);
     if (bytes < 0 || offset < HEADER_SIZE || (uint64_t)offset > v->memory->size ||
         (uint64_t)bytes > v->memory->size - (uint64_t)offset) {

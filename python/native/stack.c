@@ -29,7 +29,7 @@ static bool alike(const Py_buffer *a, const Py_buffer *first)
         strcmp(a->format, first->format) != 0)
         return false;
     for (int i = 0; i < a->ndim; i++)
-        if (a->shape[i] != first->shape[i] || a->strides[i] < 0)
+        if (a->shape[i] != first->shape[i] || !a->strides || a->strides[i] < 0)
             return false;
     return true;
 }
@@ -116,7 +116,12 @@ static PyObject *stack_numbers(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "OCOn", &items, &kind, &target, &offset))
         return NULL;
     const Py_ssize_t count = PySequence_Size(items), size = kind == '?' ? 1 : 8;
-    if (count < 0 || rows_open(target, offset, count * size, &out))
+    Py_ssize_t bytes;
+    if (count < 0)
+        return NULL;
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return PyErr_NoMemory();
+    if (rows_open(target, offset, bytes, &out))
         return NULL;
     int done = 1;
     for (Py_ssize_t i = 0; done == 1 && i < count; i++) {

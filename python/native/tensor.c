@@ -143,7 +143,7 @@ static PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *keyword
         PyObject *first = PySequence_GetItem(version, 0);
         major = first ? PyLong_AsLong(first) : -1;
         Py_XDECREF(first);
-        if (major < 0)
+        if (PyErr_Occurred())
             return NULL;
     }
     if (stk_batch_dlpack(t->held->batch, (uint32_t)t->field, major > 0, &out, &err) != STK_OK)

@@ -49,6 +49,20 @@ class Judge(unittest.TestCase):
             _native.judge({"wall": "long"}, None)
         with self.assertRaises(TypeError):
             _native.judge({1: 1}, None)
+        for name, value in (("steps", -1), ("samples", float("nan")), ("batch_size", 1e30), ("ranks", 1 << 32),
+                            ("num_workers", float("inf"))):
+            with self.assertRaisesRegex(ValueError, name):
+                _native.judge(FIGURES | {name: value}, None)
+
+    def test_figures_that_change_while_they_are_read(self):
+        class Clears:
+            def __float__(self):
+                figures.clear()
+                self.others = [f"other {i:04}" for i in range(100)]  # where the name was
+                return 1.0
+
+        figures = {"".join(("step", "_", "time")): Clears(), "steps": 3}
+        self.assertEqual(_native.judge(figures, None)["step_time"], 1)
 
 
 if __name__ == "__main__":

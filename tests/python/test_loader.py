@@ -228,6 +228,7 @@ class Memory(unittest.TestCase):
         with stoker.Loader("digits:?size=100", batch_size=10, num_workers=1) as loader:
             tensor = loader._native.next()[0]
             views = [memoryview(tensor), numpy.frombuffer(tensor, "u1"), numpy.from_dlpack(tensor), numpy.asarray(tensor)]
+            self.assertIn('"dltensor"', repr(tensor.__dlpack__(max_version=(-1, 0))))
             wanted = [bytes(memoryview(view).tobytes()) for view in views]
             del tensor
             gc.collect()
@@ -369,6 +370,12 @@ class Errors(unittest.TestCase):
                              (stoker.TimedOutError, "STK_ETIMEDOUT"), (stoker.NoMemoryError, "STK_ENOMEM")):
             error = kind("words")
             self.assertEqual((str(error), error.status, error.key, error.sample), ("words", status, "", None))
+
+    def test_class_of_a_status(self):
+        for kind, statuses in ((stoker.DataError, ("EFORMAT", "ELIMIT", "ECHECKSUM", "EBADSAMPLES", "EKIND")),
+                               (stoker.InvalidError, ("EINVAL", "EMISMATCH")), (stoker.Error, ("EBUSY", "EINTERNAL"))):
+            for status in statuses:
+                self.assertIs(type(_native.error(f"STK_{status}", "words")), kind, status)
 
     def test_datasets(self):
         with self.assertRaises(FileNotFoundError) as caught:

@@ -138,6 +138,11 @@ class Arrays(unittest.TestCase):
                 stoker.Loader(given)
             error = caught.exception
             self.assertEqual((error.status, error.key, error.sample), ("STK_EINVAL", "", None))
+        for array in (numpy.broadcast_to(numpy.uint8(1), (1, 1 << 62)), numpy.broadcast_to(1.0, (3, 1 << 58))):
+            with self.assertRaisesRegex(stoker.DataError, "64 GiB"):
+                stoker.Loader(array, batch_size=4)
+        with self.assertRaises(BufferError):
+            _native.Dataset.of((("a", "float32", (ctypes.c_float * 3)(), False),))
         for given in (3, None, b"digits:"):
             with self.assertRaisesRegex(TypeError, type(given).__name__):
                 stoker.Loader(given)
@@ -157,6 +162,9 @@ class Order(unittest.TestCase):
         self.assertEqual(source.size, 50)
         with self.assertRaisesRegex(stoker.InvalidError, "samples 0 to 49"):
             _native.Loader(source, {}, numpy.array([50], "u8"))
+        for order in (b"1234567", memoryview(bytearray(17))[1:]):
+            with self.assertRaisesRegex(ValueError, "uint64"):
+                _native.Loader(source, {}, order)
 
     def test_goes_to_a_step_with_its_draws(self):
         source = dataset(pictures(40))

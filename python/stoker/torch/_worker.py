@@ -81,16 +81,15 @@ class Fetcher:
 
     def begin(self, index: Any) -> int:
         """take() gives the samples of this batch from now on: how many there may be."""
-        if not hasattr(index, "__len__"):
-            index = list(index)
         self.taken = 0
-        self.indices, self.ready = iter(index), None
         if self.iterator is None and getattr(self.dataset, "__getitems__", None):
             self.at = index
             self._seed_batch()
-            samples = self.dataset.__getitems__(index)
+            samples = list(self.dataset.__getitems__(index))
             self.ready = iter(samples)
             return len(samples)
+        index = list(index)  # whose length is true, and stays so
+        self.indices, self.ready = iter(index), None
         return len(index)
 
     def take(self, count: int) -> list[Any]:

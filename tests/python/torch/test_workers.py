@@ -64,6 +64,13 @@ class Samples(torch.utils.data.Dataset):
         return self.samples[i]
 
 
+class Short(list):
+    """One whose length is a lie."""
+
+    def __len__(self):
+        return 2
+
+
 class Squares(torch.utils.data.Dataset):
     """Values that say where they come from."""
 
@@ -166,7 +173,8 @@ class Slabs(unittest.TestCase):
         self.assertEqual((tensor.shape, tensor.stride()), ((4, 6), (1, 4)))
         for place in ((63, 1, 8, (1,)), (64, 0, 32, (25,)), (68, 0, 32, (24,)), (64, 0, 32, (4, 6), (1, 5)),
                       (64, 0, 32, (-1,)), (64, 0, 32, (2, 2), (1 << 62, 1 << 62)), (1 << 40, 0, 8, (1,)),
-                      (64, 0, 32, (2,), (1, 1))):
+                      (64, 0, 32, (2,), (1, 1)), (64, 0, 32, (0, -1)), (64, 0, 32, (0, 2), (1, -1)),
+                      (64, 0, 32, (2, -1 << 63)), (64, 0, 4, (8,)), (64, 0, 0, (8,)), (64, 0, 264, (1,)), (64, 300, 8, (1,))):
             with self.assertRaises((ValueError, OverflowError), msg=place):
                 lease.tensor(*place)
         self.assertEqual(_message.tensor_at(lease, (64, 0, 32, (0, 3))).shape, (0, 3))
@@ -216,6 +224,13 @@ class Stacks(unittest.TestCase):
             self.assertFalse(_native.stack_numbers(values, kind, self.lease, 64), values)
         with self.assertRaises(ValueError):
             _native.stack_numbers([1] * 1000, "q", self.lease, 64)
+
+        class Long(list):
+            def __len__(self):
+                return 1 << 61
+
+        with self.assertRaises(MemoryError):  # its bytes are 0 in 64 bits
+            _native.stack_numbers(Long([1]), "q", self.lease, 64)
 
 
 class Collates(Same):
@@ -309,6 +324,16 @@ class Collates(Same):
         self.assertIs(got[0], got[1])
         [got] = DataLoader(Samples([0]), num_workers=1, collate_fn=lambda _: torch.eye(3).to_sparse())
         self.assertTrue(torch.equal(got.to_dense(), torch.eye(3)))
+
+    def test_lengths_that_are_wrong(self):
+        class AtOnce(Samples):
+            def __getitems__(self, index):
+                return Short(self[i] for i in index)
+
+        samples = [(numpy.full(100, i), torch.full((100,), -i)) for i in range(10)]
+        for dataset in (Samples(samples), AtOnce(samples)):
+            [(x, y)] = DataLoader(dataset, batch_sampler=[Short(range(10))], num_workers=1)
+            self.assertEqual((x[:, 50].tolist(), y[:, 50].tolist()), ([*range(10)], [-i for i in range(10)]))
 
     def test_long_indices_and_skeletons(self):
         [batch] = DataLoader(Samples([str(i) for i in range(50000)]), batch_size=50000, num_workers=1)
