@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "chunks.h"
-#include "table.h"
 
 #define TIMES "\xc3\x97" /* U+00D7 */
 
@@ -158,7 +157,7 @@ static void scale(struct chart *c)
 static void value_text(const struct chart *c, double value, char text[32])
 {
     if (c->bytes)
-        cli_bytes_text(text, value);
+        stk_size_text(value, text);
     else if (value == floor(value) || value >= 1000)
         chunks_grouped(text, value);
     else
@@ -304,9 +303,9 @@ static void put_cost(const struct page *p, const char *place, const stk_chunks_c
 {
     char size[32], bytes[32], typical[32], fast[32], slow[32], memory[32];
 
-    cli_bytes_text(size, (double)c->counts.chunk_bytes);
-    cli_bytes_text(bytes, c->bytes);
-    cli_bytes_text(memory, c->memory);
+    stk_size_text((double)c->counts.chunk_bytes, size);
+    stk_size_text(c->bytes, bytes);
+    stk_size_text(c->memory, memory);
     chunks_seconds_text(typical, c->seconds[STK_CHUNKS_TYPICAL]);
     chunks_seconds_text(fast, c->seconds[STK_CHUNKS_FAST]);
     chunks_seconds_text(slow, c->seconds[STK_CHUNKS_SLOW]);

@@ -128,15 +128,15 @@ static void add_cost(struct cli_table *table, uint32_t rank, const char *place,
     snprintf(row->cells[0], CLI_TABLE_CELL, "%s", place);
     chunks_shape_text(text, c->chunk, rank, TIMES);
     snprintf(row->cells[1], CLI_TABLE_CELL, "%.*s", CLI_TABLE_CELL - 1, text);
-    cli_bytes_text(row->cells[2], (double)c->counts.chunk_bytes);
+    stk_size_text((double)c->counts.chunk_bytes, row->cells[2]);
     snprintf(row->cells[3], CLI_TABLE_CELL, c->requests < 9.5 ? "%.3g" : "%.0f", c->requests);
-    cli_bytes_text(row->cells[4], c->bytes);
+    stk_size_text(c->bytes, row->cells[4]);
     chunks_seconds_text(row->cells[5], c->seconds[STK_CHUNKS_TYPICAL]);
     chunks_seconds_text(row->cells[6], c->seconds[STK_CHUNKS_FAST]);
     chunks_seconds_text(row->cells[7], c->seconds[STK_CHUNKS_SLOW]);
     snprintf(row->cells[8], CLI_TABLE_CELL, c->regret < 0.9995 ? "%.1f %%" : "%.0f %%",
              100 * c->regret);
-    cli_bytes_text(row->cells[9], c->memory);
+    stk_size_text(c->memory, row->cells[9]);
 }
 
 static void print_advice(struct cli *cli, const struct chunks_task *task,
@@ -182,9 +182,9 @@ static void print_measured(struct cli *cli, const struct chunks_task *task,
     struct cli_table table = {0};
 
     chunks_shape_text(shape, result->sample.shape, q->rank, TIMES);
-    cli_bytes_text(size, (double)result->sample.bytes);
+    stk_size_text((double)result->sample.bytes, size);
     chunks_seconds_text(latency, q->store.latency.typical);
-    cli_bytes_text(bandwidth, q->store.bandwidth.typical);
+    stk_size_text(q->store.bandwidth.typical, bandwidth);
     fprintf(cli->out,
             "\nMeasured on %s of the array (%s), written again with the codec %s, behind %s of "
             "latency and %s/s:\n",

@@ -220,9 +220,9 @@ static void array_row(struct cli_table_row *row, const struct found *f, bool sta
     else
         shape_text(row->cells[c++], info->shard_shape, info->rank);
     snprintf(row->cells[c++], CLI_TABLE_CELL, "%s", info->codecs);
-    cli_bytes_text(row->cells[c++], (double)info->bytes);
+    stk_size_text((double)info->bytes, row->cells[c++]);
     if (f->counted) {
-        cli_bytes_text(row->cells[c++], (double)f->stored.bytes);
+        stk_size_text((double)f->stored.bytes, row->cells[c++]);
         if (isnan(ratio_of(f)))
             snprintf(row->cells[c++], CLI_TABLE_CELL, "-");
         else

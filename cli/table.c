@@ -233,13 +233,3 @@ void cli_short_number(char *text, size_t size, double value)
         places = magnitude < 0.000995 ? 5 : magnitude < 0.00995 ? 4 : 3;
     snprintf(text, size, "%.*f", places, value);
 }
-
-void cli_bytes_text(char text[32], double bytes)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    size_t i = 0;
-
-    for (; i < 5 && bytes >= 1023.5; i++)
-        bytes /= 1024;
-    snprintf(text, 32, bytes < 99.95 ? "%.3g %s" : "%.0f %s", bytes, units[i]);
-}

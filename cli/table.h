@@ -55,7 +55,5 @@ size_t cli_terminal_width(FILE *out);
 void cli_paragraph(FILE *out, size_t width, size_t indent, const char *text);
 /* A number with three significant digits or all of its integer part, without an exponent. */
 void cli_short_number(char *text, size_t size, double value);
-/* Bytes likewise, with their unit. */
-void cli_bytes_text(char text[32], double bytes);
 
 #endif

@@ -109,6 +109,10 @@ STK_API bool stk_nearest_path(const char *path, char *found, size_t size);
  */
 STK_API size_t stk_home_path(const char *text, const char *home, char *out, size_t size);
 
+/** Bytes with three significant digits or all of the integer part, and their unit ("5.12 GiB").
+ * Returns `text`. Pure. */
+STK_API const char *stk_size_text(double bytes, char text[32]);
+
 /** Write the options of a table as the lines of a --help. Returns the length, as snprintf(). */
 STK_API int stk_options_help(const stk_option_table *table, char *text, size_t size);
 

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <stoker/options.h>
+
 #include "array/chunks_advise.h"
-#include "base/text.h"
 
 #define GB 1e9
 #define MB 1e6
@@ -99,7 +100,7 @@ static void say_bytes(words *w, double bytes)
 {
     char text[32];
 
-    say(w, "%s", stk__size_text(bytes, text));
+    say(w, "%s", stk_size_text(bytes, text));
 }
 
 static void say_seconds(words *w, double seconds)

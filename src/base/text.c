@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include <stoker/options.h>
+
 static bool make_room(stk__text *text, size_t more)
 {
     if (text->length + more + 1 <= text->room)
@@ -171,7 +173,7 @@ void stk__text_add_thousandths(stk__text *text, uint64_t value)
     stk__text_add(text, "%" PRIu64 ".%03u", value / 1000, (unsigned)(value % 1000));
 }
 
-const char *stk__size_text(double bytes, char text[32])
+const char *stk_size_text(double bytes, char text[32])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     size_t i = 0;

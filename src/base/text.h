@@ -33,8 +33,6 @@ void stk__text_add_thousandths(stk__text *text, uint64_t value);
 void stk__text_add_shape(stk__text *text, const int64_t *shape, uint32_t rank, bool rows);
 /* The same as NumPy shows it, "(2, 3)" or "(2,)", cut where it does not fit. */
 void stk__shape_tuple(const int64_t *shape, uint32_t rank, char *text, size_t size);
-/* Bytes with three significant digits, or all of the integer part: "5.12 GiB". Returns `text`. */
-const char *stk__size_text(double bytes, char text[32]);
 /* "key value" with the bits of a number, as stk__lines_read() reads them. */
 void stk__text_add_double(stk__text *text, const char *key, double value);
 void stk__text_release(stk__text *text);

@@ -86,7 +86,7 @@ static stk_status too_large(uint64_t rows, uint64_t bytes, uint64_t room, const 
     char needs[32], has[32];
 
     return stk__fail(err, STK_EBUDGET, STK_STAGE_OPTIONS, "%" PRIu64 " would need %s of %s%s", rows,
-                     stk__size_text((double)bytes, needs), stk__size_text((double)room, has), of);
+                     stk_size_text((double)bytes, needs), stk_size_text((double)room, has), of);
 }
 
 static stk_status loader_bytes(stk_dataset *dataset, const stk_loader_options *options,

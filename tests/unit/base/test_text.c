@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <stoker/options.h>
+
 #include "base/chrome.h"
 #include "support/faults.h"
 #include "support/support.h"
@@ -201,7 +203,7 @@ static void test_sizes(void **state)
 
     (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        assert_string_equal(stk__size_text(rows[k].bytes, text), rows[k].text);
+        assert_string_equal(stk_size_text(rows[k].bytes, text), rows[k].text);
 }
 
 int main(void)
