@@ -501,7 +501,9 @@ class Texts(InFolder):
 
     def test_import_stays_light(self):
         code = "import sys, numpy; before = set(sys.modules); import stoker; print(*set(sys.modules) - before)"
-        loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+        done = subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        loaded = done.stdout.split()
         self.assertEqual({name.split(".")[0] for name in loaded} - sys.stdlib_module_names, {"stoker"})
         self.assertNotIn("stoker._functions.command", loaded)
 
