@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m stoker._bench FD SETTING: measure one setting of `stoker bench` in the interpreter that has its dataset.
+"""main(), with the arguments FD SETTING: measure one setting of `stoker bench` in the interpreter that has its dataset.
 
 The command starts it in place of a run of its own (stk_bench_exec()). What is measured, and how, is the library's
 (stk_bench_run()); here a dataset of Python, or a step, is made, and its loader feeds it.
@@ -391,7 +391,3 @@ def main() -> None:
     _check(setting)
     with open(fd, "wb") as pipe:
         pipe.write(measure(setting))
-
-
-if __name__ == "__main__":
-    main()

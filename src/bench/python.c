@@ -12,6 +12,16 @@
 #define AT(member) offsetof(stk_bench_python_options, member)
 #define PREFIX     "python:"
 
+/* What the interpreter runs; one without the package says what to do. */
+static const char program[] =
+    "import sys\n"
+    "try:\n"
+    "    from stoker._bench import main\n"
+    "except ImportError as error:\n"
+    "    sys.exit(f'stoker: {sys.executable} has no package stoker ({error}): '\n"
+    "             'install it there, or name another interpreter (--python)')\n"
+    "main()\n";
+
 enum { STOKER, TORCH }; /* python.loader */
 
 static const stk_option rows[] = {
@@ -175,7 +185,7 @@ stk_status stk_bench_exec(const stk_bench_setting *setting, int fd, stk_error *e
                          "only a setting of a plan with `python` is an interpreter's to measure");
     snprintf(number, sizeof number, "%d", fd);
     char *const arguments[] = {
-        (char *)python, "-m", "stoker._bench", number, describe(setting, text, sizeof text), NULL};
+        (char *)python, "-c", (char *)program, number, describe(setting, text, sizeof text), NULL};
     if (!arguments[4])
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS, "the setting is too long a text");
     if (fcntl(fd, F_SETFD, 0) == 0)

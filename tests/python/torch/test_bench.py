@@ -272,9 +272,17 @@ class Bench(unittest.TestCase):
         done = self.bench("python:mine:Squares", "--python", "/no/such/python")
         self.assertEqual(done.returncode, 1)
         self.assertIn("could not start the interpreter '/no/such/python'", done.stderr)
+        bare = self.folder / "bare"
+        bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+        bare.chmod(0o755)
+        done = self.bench("python:mine:Squares", "--python", str(bare))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"stoker: {sys.executable} has no package stoker (No module named 'stoker'): install it there, or name another "
+                      "interpreter (--python)\n", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
         setting = json.dumps({"version": "0.0.1", "result_bytes": 1, "figures_bytes": 1})
-        done = subprocess.run([sys.executable, "-m", "stoker._bench", "1", setting], capture_output=True, text=True,
-                              env=self.environment)
+        program = "import stoker._bench; stoker._bench.main()"
+        done = subprocess.run([sys.executable, "-c", program, "1", setting], capture_output=True, text=True, env=self.environment)
         self.assertEqual(done.returncode, 1)
         self.assertIn("and not of the command (0.0.1)", done.stderr)
 
