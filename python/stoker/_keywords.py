@@ -2,6 +2,7 @@
 """Keywords as the library's options: their texts, and their help."""
 from __future__ import annotations
 
+import operator
 import re
 from typing import Any
 
@@ -35,4 +36,16 @@ def option_text(name: str, value: object) -> str:
         return str(value.__index__())
     if hasattr(value, "__float__"):
         return repr(float(value))
-    raise TypeError(f"{name} is a {type(value).__name__}: give text, a number, a switch, a transform or a list of them")
+    raise TypeError(f"{name} is a {type(value).__name__}: give text, a number, a switch, an object of stoker.transforms or a list "
+                    "of them")
+
+
+def whole(name: str, value: Any, least: int | None = None) -> int:
+    """A whole number of any kind."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}: give a whole number") from None
+    if least is not None and number < least:
+        raise _native.InvalidError(f"{name} is {number}: give {least} or more")
+    return number

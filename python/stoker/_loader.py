@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Unpack
 import numpy
 
 from stoker import _memory, _native
-from stoker._keywords import add_options, option_text
+from stoker._keywords import add_options, option_text, whole
 
 if TYPE_CHECKING:
     from stoker._functions.view import LoopVerdict, Stats
@@ -134,9 +134,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next loop is epoch `epoch`, from 0, from its start."""
-        if epoch < 0:
-            raise _native.InvalidError(f"epoch is {epoch}: give one from 0 on")
-        self._native.set_epoch(epoch)
+        self._native.set_epoch(whole("epoch", epoch, 0))
         self._current = None
 
     def state_dict(self) -> dict[str, str]:

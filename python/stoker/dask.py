@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing.util
-import operator
 import os
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from stoker import _native
+from stoker._keywords import whole
 from stoker._ranks import local_ranks
 
 __all__ = ["Dask"]
@@ -71,10 +71,10 @@ class Dask:
         if kind != "local-cluster" and alone:
             raise _native.InvalidError(f"{alone[0]} is for dask='local-cluster' alone, and dask is {mode!r}")
         self._cluster: dict[str, Any] = {
-            "n_workers": _whole("dask_workers", dask_workers, 1),
-            "threads_per_worker": _whole("dask_threads", dask_threads, 1),
+            "n_workers": whole("dask_workers", 1 if dask_workers is None else dask_workers, 1),
+            "threads_per_worker": whole("dask_threads", 1 if dask_threads is None else dask_threads, 1),
             "memory_limit": dask_memory_limit if dask_memory_limit is not None else "auto",
-            "dashboard_address": f":{_whole('dask_dashboard_port', dask_dashboard_port, 0)}",
+            "dashboard_address": f":{whole('dask_dashboard_port', dask_dashboard_port or 0, 0)}",
         }
         self._owner = os.getpid()
         self._server: subprocess.Popen[str] | None = None
@@ -219,14 +219,3 @@ def _worker_of_torch() -> tuple[int, int]:
     torch = sys.modules.get("torch.utils.data")
     info = torch.get_worker_info() if torch else None
     return (info.id, info.num_workers) if info else (0, 0)
-
-
-def _whole(name: str, given: Any, least: int) -> int:
-    """A number of a local cluster; where none is given, the least."""
-    try:
-        number = least if given is None else operator.index(given)
-    except TypeError:
-        number = least - 1
-    if number < least:
-        raise _native.InvalidError(f"{name} is {given!r}: give a whole number, {least} or more")
-    return number

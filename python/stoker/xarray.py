@@ -20,6 +20,7 @@ import numpy
 import xarray
 
 from stoker import _native, _xarray
+from stoker._keywords import whole
 from stoker.dask import Dask
 
 if TYPE_CHECKING:
@@ -84,8 +85,9 @@ class Windows:
         dimensions = []
         for name in names:
             size = self._ds.sizes[name]
-            window = int(sizes.get(name, size))
-            dimensions.append(_Dimension(name, size, window, int(stride.get(name, window)), self._chunk(name)))
+            window = whole(f"the size along {name!r}", sizes.get(name, size))
+            step = whole(f"the stride along {name!r}", stride.get(name, window))
+            dimensions.append(_Dimension(name, size, window, step, self._chunk(name)))
         _widen_blocks(dimensions)
         return dimensions
 

@@ -362,9 +362,13 @@ class Errors(unittest.TestCase):
 
     def test_epochs_before_the_first(self):
         with stoker.Loader("digits:?size=8") as loader:
-            with self.assertRaisesRegex(stoker.InvalidError, "epoch is -1: give one from 0 on"):
+            with self.assertRaisesRegex(stoker.InvalidError, "epoch is -1: give 0 or more"):
                 loader.set_epoch(-1)
-            self.assertRaises(TypeError, loader.set_epoch, "1")
+            for epoch in ("1", None, 1.5):
+                with self.assertRaisesRegex(TypeError, f"epoch is {epoch!r}: give a whole number"):
+                    loader.set_epoch(epoch)
+            loader.set_epoch(numpy.int64(3))
+            self.assertEqual(loader._native.position[0], 3)
 
     def test_raised_with_a_text_alone(self):
         for kind, status in ((stoker.Error, "STK_EINTERNAL"), (stoker.InvalidError, "STK_EINVAL"), (stoker.NotFoundError, "STK_ENOENT"),

@@ -296,11 +296,13 @@ class Errors(unittest.TestCase):
                                      ("threads:2", {"dask_workers": 2}, "dask_workers is for dask='local-cluster' alone"),
                                      ("off", {"shared": True}, "shared is for"),
                                      ("local-cluster", {"dask_threads": 0}, "dask_threads is 0"),
-                                     ("local-cluster", {"dask_workers": "two"}, "dask_workers is 'two': give a whole number, 1 or more"),
                                      ("local-cluster", {"dask_dashboard_port": -1}, "dask_dashboard_port is -1"),
                                      (3, {}, "dask is 3: give one of off"), (None, {}, "dask is None: give one of off")):
             with self.assertRaisesRegex(stoker.InvalidError, words):
                 Dask(mode, **options)
+        with self.assertRaisesRegex(TypeError, "dask_workers is 'two': give a whole number"):
+            Dask("local-cluster", dask_workers="two")
+        self.assertEqual(repr(Dask("local-cluster", dask_workers=numpy.int64(2))._cluster["n_workers"]), "2")
 
 
 if __name__ == "__main__":

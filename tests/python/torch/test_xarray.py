@@ -150,6 +150,8 @@ class Values(Case):
             with self.assertRaisesRegex(stoker.InvalidError, words):
                 stoker.xarray.windows(ds, sizes, stride=stride)
         for given, options, words in (("era5.zarr", {"sizes": {}}, "this is a str"), (ds, {"sizes": 4}, "sizes is a int"),
+                                      (ds, {"sizes": {"time": 2.5}}, "size along 'time' is 2.5: give a whole number"),
+                                      (ds, {"sizes": {"time": 4}, "stride": {"time": "2"}}, "stride along 'time' is '2'"),
                                       (ds, {"sizes": {"time": 4}, "stride": 1}, "stride is a int"),
                                       (ds, {"sizes": {"time": 4}, "dask": stoker.dask.Dask("off"), "shared": True}, "shared is for dask as a text")):
             with self.assertRaisesRegex(TypeError, words):
