@@ -393,7 +393,7 @@ class Failures(InFolder):
 
         thread = threading.Thread(target=kill)
         thread.start()
-        with self.assertRaisesRegex(stoker.Error, "ended by SIGKILL"):
+        with self.assertRaisesRegex(stoker.Error, "killed by signal: Killed"):
             stoker.bench("digits:", num_workers=1, min_seconds=20, train_step_time=0.01)
         over.set()
         thread.join()

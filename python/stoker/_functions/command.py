@@ -156,7 +156,7 @@ def _failure(code: int, result: Any, errors: Sequence[str]) -> _native.Error:
     if code < 0:
         import signal
 
-        return _native.error("STK_EINTERNAL", f"the process of the command ended by {signal.Signals(-code).name}")
+        return _native.error("STK_EINTERNAL", f"the process of the command is killed by signal: {signal.strsignal(-code)}")
     return _native.error("STK_EINVAL" if code == 2 else "STK_ECANCELED" if code >= 128 else "STK_EINTERNAL", text)
 
 

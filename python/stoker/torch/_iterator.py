@@ -137,6 +137,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
 
     def __init__(self, loader: Any, resumed: dict[str, Any] | None) -> None:
         self._processes: list[Process] = []
+        self._workers: list[Any] = []  # as PyTorch's: they stay here when they have ended
         self._pid = os.getpid()
         self._consumer: Descriptor | None = None
         self._copying = False
@@ -166,10 +167,6 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
 
     # ---- Processes ----
 
-    @property
-    def _workers(self) -> list[Any]:  # type: ignore[override]
-        return [process.process for process in self._processes]
-
     def _launch(self, process: Process) -> None:
         assert self._consumer is not None
         inherited = [p.socket.fileno() for p in self._processes if p is not process]
@@ -179,6 +176,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
                 self._poll.register(process.socket, select.POLLIN)
                 self._poll.register(process.pidfd, select.POLLIN)
                 self._processes[process.number:process.number + 1] = [process]
+                self._workers[process.number:process.number + 1] = [process.process]
         except (TypeError, AttributeError, pickle.PicklingError):
             warnings.warn(
                 "A worker cannot be started, as what it is given cannot be pickled: the dataset, collate_fn or worker_init_fn. "
@@ -198,8 +196,10 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         """A worker has died: another one goes on where its last answer ended, or the batch fails."""
         pid = process.process.pid
         code = self._end(process)
-        how = f"by {signal.Signals(-code).name}" if code is not None and code < 0 else f"with exit code {code}"
-        message = f"DataLoader worker (pid(s) {pid}) exited unexpectedly, {how}"
+        if code is not None and code < 0:
+            message = f"DataLoader worker (pid {pid}) is killed by signal: {signal.strsignal(-code)}"
+        else:
+            message = f"DataLoader worker (pid(s) {pid}) exited unexpectedly with exit code {code}"
         first = next((work for work in process.tasks if work.task.kind == TASK), None)
         if first is not None:
             first.deaths += 1

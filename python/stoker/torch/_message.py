@@ -322,5 +322,5 @@ class Placed(NamedTuple):
 
 def plain(t: torch.Tensor) -> bool:
     """Whether it is its bytes and strides, and nothing more."""
-    return (t.layout == torch.strided and t.device.type == "cpu" and not t.requires_grad and not t.is_conj() and not t.is_neg()
-            and (t.dtype in DTYPES or (t.dtype.itemsize == 1 and t.dtype.is_floating_point)))
+    return (t.layout == torch.strided and t.device.type == "cpu" and not t.is_nested and not t.requires_grad and not t.is_conj()
+            and not t.is_neg() and (t.dtype in DTYPES or (t.dtype.itemsize == 1 and t.dtype.is_floating_point)))

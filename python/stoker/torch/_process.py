@@ -162,7 +162,6 @@ class Process:
 
     def close(self) -> None:
         """Its descriptors; the process has ended."""
-        self.process.close()
         self.socket.close()
         os.close(self.pidfd)
         os.close(self.stack)

@@ -29,6 +29,7 @@ DEATHS = {
     "a segmentation fault": lambda: ctypes.string_at(0),
     "SIGKILL": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "SIGABRT": os.abort,
+    "SIGRTMIN": lambda: os.kill(os.getpid(), signal.SIGRTMIN),
     "an exit": lambda: os._exit(3),
     "an exit of 0": lambda: os._exit(0),
 }
@@ -109,21 +110,22 @@ class Deaths(Case):
             dataset = Dies(20, 7, "SIGKILL", self.folder(), times=100)
             iterator = iter(stoker_loader(dataset, 2, num_workers=2, persistent_workers=persistent))
             got = [next(iterator)[0].tolist() for _ in range(3)]
-            with self.assertLogs("stoker", "WARNING"), self.assertRaisesRegex(RuntimeError, r"exited unexpectedly.*SIGKILL.*\[6, 7\]"):
+            with self.assertLogs("stoker", "WARNING"), self.assertRaisesRegex(RuntimeError, r"is killed by signal: Killed.*\[6, 7\]"):
                 next(iterator)
             got += [indices.tolist() for indices, *_ in iterator]
             self.assertEqual(got, [[i, i + 1] for i in range(0, 20, 2) if i != 6])
             self.assertEqual(len(dataset.marks.read()), 2)
 
     def test_on_worker_error_fail(self):
-        dataset = Dies(20, 7, "SIGKILL", self.folder())
-        iterator = iter(stoker_loader(dataset, 2, num_workers=2, on_worker_error="fail"))
-        with self.assertRaisesRegex(RuntimeError, r"exited unexpectedly.*SIGKILL"):
-            list(iterator)
-        self.assertEqual(len(dataset.marks.read()), 1)
-        self.eventually(lambda: not children(), "workers are left")
-        with self.assertRaises(StopIteration):
-            next(iterator)
+        for name, text in (("SIGKILL", "Killed"), ("a segmentation fault", "Segmentation fault"), ("SIGRTMIN", "Real-time signal 0")):
+            dataset = Dies(20, 7, name, self.folder())
+            iterator = iter(stoker_loader(dataset, 2, num_workers=2, on_worker_error="fail"))
+            with self.assertRaisesRegex(RuntimeError, rf"DataLoader worker \(pid \d+\) is killed by signal: {text}"):
+                list(iterator)
+            self.assertEqual(len(dataset.marks.read()), 1)
+            self.eventually(lambda: not children(), "workers are left")
+            with self.assertRaises(StopIteration):
+                next(iterator)
 
     def test_of_a_stream(self):
         """Its place is not known: it fails."""
@@ -131,7 +133,7 @@ class Deaths(Case):
             def __iter__(self):
                 yield from range(4)
                 os.kill(os.getpid(), signal.SIGKILL)
-        with self.assertRaisesRegex(RuntimeError, "exited unexpectedly"):
+        with self.assertRaisesRegex(RuntimeError, "is killed by signal: Killed"):
             list(stoker_loader(Stream(), 1, num_workers=2))
         self.eventually(lambda: not children(), "workers are left")
 
@@ -167,7 +169,7 @@ class Deaths(Case):
         iterator = iter(loader)
         with self.assertLogs("stoker", "WARNING"):
             got = [next(iterator).tolist()]
-        with self.assertRaisesRegex(RuntimeError, r"exited unexpectedly.*SIGKILL.*\[2, 3\]"):
+        with self.assertRaisesRegex(RuntimeError, r"is killed by signal: Killed.*\[2, 3\]"):
             next(iterator)
         self.assertEqual(got + numbers(iterator), wanted[:1] + wanted[2:])
 
@@ -190,7 +192,7 @@ class Deaths(Case):
 
     def test_in_worker_init_fn(self):
         """No worker of it ever works: an error, not a loop without end."""
-        with self.assertLogs("stoker", "WARNING"), self.assertRaisesRegex(RuntimeError, "exited unexpectedly"):
+        with self.assertLogs("stoker", "WARNING"), self.assertRaisesRegex(RuntimeError, "exited unexpectedly with exit code 1"):
             list(stoker_loader(Squares(4), 2, num_workers=1, worker_init_fn=lambda worker: os._exit(1)))
 
     def test_out_of_order(self):
@@ -261,7 +263,7 @@ class Hangs(Case):
         """The signal that asks for its stack does not end a worker that cannot answer yet."""
         with mock.patch.object(_iterator, "_LOOK", 0.1), self.assertLogs("stoker", "WARNING") as logs:
             self.assertEqual(numbers(stoker_loader(Squares(4), 2, num_workers=1, multiprocessing_context="spawn")), [[0, 1], [4, 9]])
-        self.assertNotIn("exited unexpectedly", "".join(logs.output))
+        self.assertNotRegex("".join(logs.output), "exited unexpectedly|is killed")
         self.assertIn("its start", logs.output[0])
 
     def test_a_timeout_is_for_one_batch(self):

@@ -99,6 +99,23 @@ class Workers:
         loader = self.DataLoader(Made(9, pid_of), None, num_workers=3)
         self.assertGone(list(loader))
 
+    def test_their_processes_are_known_behind_their_end(self):
+        for dataset in (Made(9, pid_of), Count(0, 9)):
+            for left in (False, True):
+                iterator = iter(self.DataLoader(dataset, None, num_workers=3))
+                next(iterator) if left else list(iterator)
+                workers = iterator._workers
+                pids = [worker.pid for worker in workers]
+                del iterator
+                gc.collect()
+                self.assertEqual(len(set(pids)), 3)
+                self.assertGone(pids)
+                for worker in workers:
+                    worker.join(20)
+                    worker.terminate()
+                    self.assertFalse(worker.is_alive())
+                self.assertEqual([worker.exitcode for worker in workers], [0, 0, 0])
+
     def test_end_with_a_break(self):
         for persistent in (False, True):
             loader = self.DataLoader(Made(1000, pid_of), None, num_workers=2, persistent_workers=persistent)
@@ -367,9 +384,10 @@ class Errors:
 
     def test_a_dead_worker_is_noticed(self):
         """torch's ends the epoch with an error; ours does it again, and that fails as well."""
-        for how in (lambda i: os.kill(os.getpid(), signal.SIGKILL), lambda i: os._exit(3)):
+        for how, text in ((lambda i: os.kill(os.getpid(), signal.SIGKILL), "is killed by signal: Killed" if self.ours else "exited unexpectedly"),
+                          (lambda i: os._exit(3), "exited unexpectedly" + " with exit code 3" * self.ours)):
             began = time.monotonic()
-            with self.assertRaisesRegex(RuntimeError, "(?i)worker.*(exited|killed|died)"):
+            with self.assertRaisesRegex(RuntimeError, rf"DataLoader worker \(pid(\(s\))? \d+\) {text}"):
                 list(self.DataLoader(Made(4, how), 1, num_workers=2))
             self.assertLess(time.monotonic() - began, 20)
 
@@ -389,7 +407,7 @@ class Interpreter:
             import os, signal, sys, time
             from data import LOADERS, Made
             def sample(i):
-                print(os.getpid(), flush=True)
+                os.write(1, b"%d\\n" % os.getpid())  # at once: workers write beside each other
                 return i
             def make(**options):
                 return LOADERS[sys.argv[1]](Made(1000, sample), 2, num_workers=2, **options)

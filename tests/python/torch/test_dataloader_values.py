@@ -220,7 +220,8 @@ class OwnCollate:
         values = [None, "text", 5, {1, 2}, b"x" * 100000, Record("r", torch.arange(4)), [T(1), None, {"a": T([1.5])}], (T([1]), "b"),
                   Point(1, T([2])), {"a": {"b": (T([3]), [T([4])])}}, T(5), torch.empty(0), torch.ones(3, dtype=torch.bfloat16),
                   numpy.arange(6).reshape(2, 3), numpy.array(["a", "b"]), 1j, lambda_free, Record, [shared[2:8], shared[::2], shared],
-                  torch.arange(6).reshape(2, 3).t(), torch.ones(2, 3).to_sparse()]
+                  torch.arange(6).reshape(2, 3).t(), torch.ones(2, 3).to_sparse(),
+                  torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])]
         for workers in (0, 1):
             loader = self.DataLoader(range(len(values)), 1, num_workers=workers, collate_fn=lambda samples: values[samples[0]])
             for value, got in zip(values, loader, strict=True):
@@ -228,6 +229,8 @@ class OwnCollate:
                     if isinstance(value, Record):
                         self.assertEqual(got.name, value.name)
                         self.assertSame(got.tensor, value.tensor)
+                    elif isinstance(value, torch.Tensor) and value.is_nested:
+                        self.assertEqual([row.tolist() for row in got.unbind()], [row.tolist() for row in value.unbind()])
                     elif isinstance(value, torch.Tensor) and value.is_sparse:
                         self.assertTrue(got.is_sparse)
                         self.assertSame(got.to_dense(), value.to_dense())
