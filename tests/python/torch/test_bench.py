@@ -114,6 +114,7 @@ class Bench(unittest.TestCase):
             self.assertEqual((row["steps"], row["samples"]), (29, 2900))
             # There is no worker of Python: this is what the threads tell.
             self.assertGreater(row["prepare_seconds"], 0)
+            self.assertEqual(row["budget_bytes"], 0)
 
     def test_every_event_of_all_processes(self):
         for loader, context in ("torch", "forkserver"), ("stoker", "fork"):
@@ -154,6 +155,7 @@ class Bench(unittest.TestCase):
 
     def test_a_step_beside_the_librarys_loader(self):
         row, = self.rows("digits:", "--num-workers", 1, "--batch-size", 512, "--num-epochs", 1, "--step", "python:mine:step")
+        self.assertGreater(row["budget_bytes"], 0)  # its caches are there to be advised
         steps = (self.folder / "steps").read_text().splitlines()
         self.assertEqual(steps, (60000 // 512) * ["(512, 28, 28, 1) torch.int64"] + ["(96, 28, 28, 1) torch.int64"])
         self.assertEqual(row["samples"], 60000 - 512)
