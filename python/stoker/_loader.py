@@ -81,6 +81,9 @@ class Loader:
         self._as_tuple = as_tuple
         names: tuple[str, ...] = getattr(dataset, "fields", ())  # of stoker.xarray.Windows
         self._fields = names + self._native.fields[len(names):]
+        twice = [name for i, name in enumerate(self._fields) if name in self._fields[:i]]
+        if twice and not as_tuple:
+            raise _native.InvalidError(f"a batch has a field {twice[0]!r} of its own: give yours another name, or as_tuple=True")
         self._loops = 0
         self._current: int | None = None  # the epoch of a loop that has begun and not ended
 

@@ -88,6 +88,13 @@ class Arrays(unittest.TestCase):
                 with stoker.Loader(array, num_workers=workers, transforms="resize(9x9)") as loader:
                     self.assertEqual(sum(len(batch["data"]) for batch in loader), len(array))
 
+    def test_the_name_of_a_field_of_the_loader(self):
+        numbers = numpy.arange(5) * 10
+        with self.assertRaisesRegex(stoker.InvalidError, "field 'index' of its own"):
+            stoker.Loader({"index": numbers})
+        with stoker.Loader({"index": numbers}, batch_size=5, as_tuple=True) as loader:
+            self.assertEqual([values.tolist() for values in next(iter(loader))], [numbers.tolist(), [*range(5)]])
+
     def test_read_only_and_changed_later(self):
         array = RANDOM.random((10, 3))
         array.flags.writeable = False
