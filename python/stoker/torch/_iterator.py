@@ -12,6 +12,7 @@ import signal
 import socket
 import time
 import warnings
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,7 @@ from stoker.torch._worker import Descriptor, Fetcher, Plan
 _LOG = logging.getLogger("stoker")
 _LOOK = 60.0  # seconds of waiting before a worker is named, where no timeout is given
 _MANY = 1000  # slabs of one worker
+_LONG = 0.004  # seconds for which a worker has nothing to do, and this is worth a thought
 _END = 5.0  # seconds that workers have to end
 
 
@@ -157,6 +159,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
             self._base_seed, self._epoch = resumed["base_seed"], resumed["epoch"] - 1
             go_to(resumed["now"], self._generators)  # this seed had been drawn before
         self._plan = plan_of(self, loader)
+        self._anyone = self._plan.positions and not self._plan.iterable  # any worker may make any batch
         preload(self._context)
         try:
             self._consumer = Descriptor(os.pidfd_open(self._pid))
@@ -267,6 +270,9 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         self._dropped = 0  # batches that a resumed loop makes again, and does not give
         self._owner: dict[int, Process] = {}
         self._failures: dict[int, str] = {}
+        self._queue: deque[Work] = deque()  # what no worker has been chosen for
+        self._sparing = False  # a worker gets another batch when it has none
+        self._left = time.monotonic()  # when the consumer went away
         if self._processes:
             for process in self._processes:
                 process.active, process.given = True, None
@@ -301,7 +307,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
     def state(self) -> dict[str, Any]:
         if not self._in_order:
             raise RuntimeError("with in_order=False there is no place in the order to go on from")
-        states = [] if self._plan.positions and not self._plan.iterable else [self._behind(p) for p in self._processes]
+        states = [] if self._anyone else [self._behind(p) for p in self._processes]
         again = self._plan.iterable and not any(s is not None and len(s) > _random.SIZE for s in states)
         if again:
             states = [process.before for process in self._processes]
@@ -326,8 +332,6 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
 
     def _choose(self) -> Process | None:
         most = self._prefetch * self._num_workers
-        if self._plan.positions and not self._plan.iterable:
-            return min(self._processes, key=lambda process: len(process.tasks))
         for process in itertools.islice(self._turn, self._num_workers):
             if process.active and (
                 self._in_order or self._counts[process.number] < most // sum(p.active for p in self._processes)
@@ -340,14 +344,51 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
             index = self._index()
         except StopIteration:
             return
-        process = self._choose()
-        if process is None:
+        work = Work(TASK, self._epoch, self._sent, index)
+        if self._anyone:
+            self._queue.append(work)
+            self._send_queued()
+        elif (process := self._choose()) is None:
             return
-        process.tasks.append(Work(TASK, self._epoch, self._sent, index))
-        self._owner[self._sent] = process
-        self._counts[process.number] += 1
+        else:
+            self._assign(process, work)
         self._sent += 1
+
+    def _assign(self, process: Process, work: Work) -> None:
+        if not process.tasks:
+            process.since = time.monotonic()
+        process.tasks.append(work)
+        self._owner[work.task.number] = process
+        self._counts[process.number] += 1
         process.dispatch()
+
+    def _send_queued(self) -> None:
+        """To the workers that have least to do. One that is told little ahead leaves more to the others, should it take long."""
+        while self._queue:
+            process = min(self._processes, key=lambda process: len(process.tasks))
+            if self._sparing and process.tasks and self._owner:
+                return
+            self._assign(process, self._queue.popleft())
+
+    def _look(self) -> None:
+        """What has come while the consumer was away. Workers that had nothing to do for long are told more ahead."""
+        ready = {fd for fd, _ in self._poll.poll(0)}
+        for process in self._processes:
+            while process.socket.fileno() in ready and self._received(process):
+                pass
+        if self._queue and not all(process.tasks for process in self._processes):
+            self._sparing = self._sparing and time.monotonic() - self._left < _LONG
+            self._send_queued()
+
+    def _wait_for_any(self, deadline: float) -> float:
+        """Wait, and find out whether batches lie with a worker that another one would have made by now."""
+        loads = [len(process.tasks) for process in self._processes]
+        began = time.monotonic()
+        deadline = self._wait(deadline)
+        if self._in_order and min(loads) == 0 and max(loads) > 1 and time.monotonic() - began > _LONG:
+            self._sparing = True
+        self._send_queued()
+        return deadline
 
     # ---- Batches ----
 
@@ -378,9 +419,12 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
 
     def _received(self, process: Process) -> bool:
         try:
-            return process.receive()
+            received = process.receive()
         except EOFError:
             return False  # the wait finds out
+        if self._sparing and received and time.monotonic() - process.since < _LONG:
+            self._sparing = False  # what it is told takes as long as telling it
+        return received
 
     def _retire(self, process: Process) -> None:
         process.active = False
@@ -402,9 +446,13 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         if not self._processes:
             raise StopIteration
         deadline = time.monotonic() + (self._timeout or _LOOK)
+        wait = self._wait
+        if self._anyone:
+            self._look()
+            wait = self._wait_for_any
         try:
             while (found := self._ready()) is None:
-                deadline = self._wait(deadline)
+                deadline = wait(deadline)
         except StopIteration:
             if not self._persistent_workers:
                 self._shutdown_workers()
@@ -417,6 +465,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         if answer is None:
             raise RuntimeError(self._failures.pop(number))
         process.given = answer.state
+        self._left = time.monotonic()
         return process, answer
 
     def _is_kept(self, process: Process) -> bool:

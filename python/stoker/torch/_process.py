@@ -59,6 +59,7 @@ class Process:
         self.given: bytes | None = None  # behind the last of this epoch that the consumer has
         self.before = state  # at the start of the epoch of the last answer
         self.epoch = epoch  # that one
+        self.since = 0.0  # when it was told something, and had nothing to do
 
     def start(self, context: Any, plan: Plan, consumer: Descriptor, inherited: list[int]) -> None:
         self.slabs: dict[int, _native.Slab] = {}
