@@ -12,6 +12,7 @@ import signal
 import socket
 import time
 import warnings
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -22,8 +23,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDat
 
 from stoker.torch import _random
 from stoker.torch._message import END, EPOCH, ERROR, TASK, Answer, value_of
-from stoker.torch._process import Process, Work, preload, uninterrupted
-from stoker.torch._state import Moment, generators_of, go_on, go_to, to_bytes, to_tensor
+from stoker.torch._process import Process, Work, check_process, preload, uninterrupted
+from stoker.torch._state import Moment, Place, generators_of, go_on, go_to, leave, to_bytes, to_tensor
 from stoker.torch._worker import Descriptor, Fetcher, Plan
 
 _LOG = logging.getLogger("stoker")
@@ -58,6 +59,10 @@ class Base(_BaseDataLoaderIter):
 
     over = False  # the consumer has been told that the epoch has ended
     goes_on = False  # there are known to be more batches
+    place: weakref.ref[Place] | None = None
+
+    def __del__(self) -> None:
+        leave(self)
 
     def __next__(self) -> Any:
         try:
@@ -203,11 +208,16 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
             message = f"DataLoader worker (pid {pid}) is killed by signal: {signal.strsignal(-code)}"
         else:
             message = f"DataLoader worker (pid(s) {pid}) exited unexpectedly with exit code {code}"
+        ended = not process.active or any(answer.kind == END and answer.epoch == self._epoch for answer in process.answers)
+        if ended:  # what it was asked for since is no batch
+            process.drop_until_epoch(self._epoch)
         first = next((work for work in process.tasks if work.task.kind == TASK), None)
         if first is not None:
             first.deaths += 1
             message += f", in the batch of {first.task.index!r}"
-        if not self._restart or (self._plan.iterable and len(process.state or b"") <= _random.SIZE):
+        elif not ended:
+            process.deaths += 1
+        if not self._restart or process.deaths > 1 or (self._plan.iterable and len(process.state or b"") <= _random.SIZE):
             self._shutdown_workers(gone=process)
             raise RuntimeError(message)
         if first is not None and first.deaths > 1:
@@ -243,6 +253,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
                 self._consumer = None
 
     def __del__(self) -> None:
+        super().__del__()
         if hasattr(self, "_consumer"):
             self._shutdown_workers()
 
@@ -275,7 +286,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         self._left = time.monotonic()  # when the consumer went away
         if self._processes:
             for process in self._processes:
-                process.active, process.given = True, None
+                process.active, process.given, process.deaths = True, None, 0
                 process.answers.clear()
                 process.tasks.append(Work(EPOCH, self._epoch, 0, (self._base_seed, self._shared_seed)))
                 process.dispatch()
@@ -443,6 +454,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         return self._pinned(value)
 
     def _next_answer(self) -> tuple[Process, Answer]:
+        check_process(self._pid)
         if not self._processes:
             raise StopIteration
         deadline = time.monotonic() + (self._timeout or _LOOK)
@@ -479,6 +491,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
 
     def _wait(self, deadline: float) -> float:
         """Wait for anything to happen. The time at which patience ends."""
+        check_process(self._pid)
         events = self._poll.poll(1000 * max(0.0, deadline - time.monotonic()))
         if not events:
             return self._late()

@@ -2,16 +2,16 @@
 """The loader that PyTorch's users have, with other workers underneath."""
 from __future__ import annotations
 
-import weakref
+import os
 from typing import Any, TypeVar
 
 import torch.utils.data
-from torch.utils.data import _DatasetKind
+from torch.utils.data import BatchSampler, _DatasetKind
 
 from stoker.torch import _native
 from stoker.torch._iterator import Inline, Workers
 from stoker.torch._sources import as_dataset
-from stoker.torch._state import VERSION, Moment, generators_of
+from stoker.torch._state import VERSION, Moment, Place, generators_of, length_of
 from stoker.torch._threads import Threads
 
 T = TypeVar("T", covariant=True)
@@ -71,13 +71,19 @@ class DataLoader(torch.utils.data.DataLoader[T]):
                 raise ValueError(f"{name} is {value!r}: give one of {', '.join(map(repr, _CHOICES[name]))}")
             setattr(self, name, value)
         self._resumed: dict[str, Any] | None = None
-        self._latest: weakref.ref[Any] | None = None
+        self._place: Place | None = None  # of the loop that was begun last
+        self._process = os.getpid()
         super().__init__(
             as_dataset(dataset), batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory, drop_last, timeout,
             worker_init_fn, multiprocessing_context, generator, prefetch_factor=prefetch_factor,
             persistent_workers=persistent_workers, pin_memory_device=pin_memory_device, in_order=in_order)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_place": None}
+
     def __iter__(self) -> Any:
+        if self._process != os.getpid():  # a child of fork(), whose workers these are not
+            self._process, self._iterator = os.getpid(), None
         plan = _native.plan(self) if self.native is not False else ""
         if not isinstance(plan, str):
             resumed, self._resumed = self._resumed, None
@@ -86,7 +92,7 @@ class DataLoader(torch.utils.data.DataLoader[T]):
             raise ValueError(f"native=True: {plan}")
         else:
             iterator = super().__iter__()
-        self._latest = weakref.ref(iterator)
+        self._place = Place(iterator)
         return iterator
 
     def _get_iterator(self) -> Any:
@@ -97,37 +103,38 @@ class DataLoader(torch.utils.data.DataLoader[T]):
         return (Threads if self.workers == "thread" else Workers)(self, resumed)
 
     def state_dict(self) -> dict[str, Any]:
-        """The place behind the batch that was taken last, of the loop that was begun last. Numbers and tensors of bytes.
+        """The place behind the batch that was taken last, of the loop that was begun last, also of one that was left. Numbers
+        and tensors of bytes.
 
         A loader of the same arguments that loads it gives what this one would: the order, the random numbers of the workers
         and of this process, which is set to the random states that it has now. An iterable dataset that has state_dict() and
         load_state_dict(), or whose iterator has, is asked for its place; another one is gone through again. With
-        rng="stoker" the number of workers may be another.
+        rng="stoker" the number of workers of a map-style dataset may be another.
         """
         if self._resumed is not None:
             return self._resumed
-        iterator: Any = self._latest() if self._latest else None
-        state = {"version": VERSION, "rng": self.rng, "num_workers": self.num_workers, "given": None, "start": None,
-                 "base_seed": None, "epoch": 0, "turn": 0, "again": False, "workers": None}
-        if iterator is not None and not self._is_over(iterator):
-            state |= iterator.state()
-        elif iterator is not None:
-            state |= iterator.rest()
+        state = {"version": VERSION, "given": None, "start": None, "base_seed": None, "epoch": 0, "turn": 0, "again": False,
+                 "workers": None, **self._meant_for()}
+        if self._place is not None:
+            state |= self._place.state()
         return state | {"now": Moment(generators_of(self)).to_dict()}
 
-    def _is_over(self, iterator: Any) -> bool:
-        """Whether the next loop is another epoch. A loop that knows the length may never ask for the end."""
-        if iterator.over:
-            return True
-        sized = self._dataset_kind == _DatasetKind.Map and hasattr(self._index_sampler, "__len__")
-        return sized and iterator._num_yielded == len(self) and not iterator.goes_on
+    def _meant_for(self) -> dict[str, Any]:
+        """What a state is a place in."""
+        batches: Any = self.batch_sampler if type(self.batch_sampler) is BatchSampler else self  # whose own are None and False
+        mapped = self._dataset_kind == _DatasetKind.Map
+        return {"rng": self.rng, "num_workers": self.num_workers, "samples": length_of(self.dataset) if mapped else None,
+                "batch_size": batches.batch_size, "drop_last": batches.drop_last}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on behind a state_dict() with the next loop."""
-        if not isinstance(state, dict) or state.get("version") != VERSION or "rng" not in state:
+        meant_for = self._meant_for()
+        if not isinstance(state, dict) or state.get("version") != VERSION or not meant_for.keys() <= state.keys():
             raise ValueError("this is not a state of stoker.torch.DataLoader")
-        for name, own in (("rng", self.rng), ("num_workers", self.num_workers)):
-            if state[name] != own and not (name == "num_workers" and self.rng == "stoker"):
+        if self.rng == "stoker" and self._dataset_kind == _DatasetKind.Map:
+            del meant_for["num_workers"]
+        for name, own in meant_for.items():
+            if state[name] != own:
                 raise ValueError(f"the state was made with {name}={state[name]!r}, this loader has {own!r}")
         self._resumed = state
-        self._iterator = None
+        self._place = self._iterator = None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy
 import torch
@@ -17,7 +18,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from stoker import _native
 from stoker._loader import _as_torch
 from stoker.torch._sources import Source, checked, numbers, resolve
-from stoker.torch._state import Moment, generators_of, go_on, go_to
+from stoker.torch._process import check_process
+from stoker.torch._state import Moment, Place, generators_of, go_on, go_to, leave, length_of
 from stoker.torch._translate import Unknown
 
 _LOG = logging.getLogger("stoker")
@@ -93,6 +95,7 @@ class _Kept:
     """What a loader keeps from epoch to epoch."""
 
     def __init__(self) -> None:
+        self.process = os.getpid()
         self.opened: _Opened | None = None
         self.said: str | None = None
         self.batches: Batches | None = None  # of persistent workers
@@ -117,6 +120,7 @@ class Batches(_BaseDataLoaderIter):
     """An epoch of a loader, or with persistent workers one after another."""
 
     over = False  # the consumer has been told that the epoch has ended
+    place: ref[Place] | None = None
 
     def __init__(self, loader: Any, opened: _Opened, resumed: dict[str, Any] | None) -> None:
         begun = resumed if resumed and resumed["given"] is not None else None
@@ -125,6 +129,7 @@ class Batches(_BaseDataLoaderIter):
             go_to(begun["made"] if begun else resumed["now"], self._generators)
         self._made: Moment | None = Moment(self._generators)
         super().__init__(loader)
+        self._pid = os.getpid()
         self._busy_s = 0.0  # of loaders that have ended
         self._loaders: list[_native.Loader] = []
         self._epochs = 0
@@ -204,6 +209,7 @@ class Batches(_BaseDataLoaderIter):
         return values if self._loaders else None
 
     def __next__(self) -> Any:
+        check_process(self._pid)
         order = self._order
         if order is None or order.end == self._num_yielded:
             order = self._begin()
@@ -240,6 +246,7 @@ class Batches(_BaseDataLoaderIter):
             self._loaders.pop().close()
 
     def __del__(self) -> None:
+        leave(self)
         if hasattr(self, "_loaders"):
             self._close()
 
@@ -261,11 +268,8 @@ def _refuse(loader: Any) -> None:
         raise Unknown("batch_size is None")
     if loader.collate_fn is not default_collate:
         raise Unknown("collate_fn is the user's own")
-    try:
-        len(loader.batch_sampler)
-    except (TypeError, NotImplementedError):
-        which = "sampler" if type(loader.batch_sampler) is BatchSampler else "batch_sampler"
-        raise Unknown(f"the {which} has no length") from None
+    if length_of(loader.batch_sampler) is None:
+        raise Unknown(f"the {'sampler' if type(loader.batch_sampler) is BatchSampler else 'batch_sampler'} has no length")
     if isinstance(loader.sampler, BatchSampler):
         raise Unknown("the sampler gives lists of indices")
 
@@ -276,6 +280,8 @@ _KEPT: WeakKeyDictionary[Any, _Kept] = WeakKeyDictionary()
 def plan(loader: Any) -> Callable[[dict[str, Any] | None], Iterator[Any]] | str:
     """What makes an iterator of the loader that runs in C, or the reason why there is none."""
     kept = _KEPT.setdefault(loader, _Kept())
+    if kept.process != os.getpid():  # a child of fork(): what is open is the parent's
+        kept = _KEPT[loader] = _Kept()
     try:
         _refuse(loader)
         source, maps = resolve(loader.dataset)

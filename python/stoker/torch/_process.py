@@ -38,6 +38,12 @@ def uninterrupted() -> Iterator[None]:
             handler(signal.SIGINT, came[0])
 
 
+def check_process(pid: int) -> None:
+    """Workers and threads are those of the process that began the loop, and so is what they answer."""
+    if os.getpid() != pid:
+        raise RuntimeError(f"this loop was begun by another process (pid {pid}), as before fork(): begin one here, by iter() of the loader")
+
+
 class Work:
     """A batch that a worker has to make."""
 
@@ -57,6 +63,7 @@ class Process:
         self.active = True  # has more to give in this epoch
         self.state = state  # random state, and that of a dataset, behind the last answer
         self.given: bytes | None = None  # behind the last of this epoch that the consumer has
+        self.deaths = 0  # without a batch to make, since its last answer or epoch
         self.before = state  # at the start of the epoch of the last answer
         self.epoch = epoch  # that one
         self.since = 0.0  # when it was told something, and had nothing to do
@@ -114,7 +121,7 @@ class Process:
         self.sent -= 1
         if answer.epoch != self.epoch:
             self._enter(answer.epoch)
-        self.state = answer.state
+        self.state, self.deaths = answer.state, 0
         self.answers.append(answer)
         if answer.kind == END:
             self.drop_until_epoch(answer.epoch)

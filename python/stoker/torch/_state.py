@@ -2,9 +2,11 @@
 """The state of a loader: plain numbers and tensors of bytes, which torch.save() and torch.load() take as they are."""
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
+from torch.utils.data import _DatasetKind
 
 from stoker.torch import _random
 
@@ -17,6 +19,50 @@ def to_tensor(state: bytes | None) -> torch.Tensor | None:
 
 def to_bytes(state: torch.Tensor | None) -> bytes | None:
     return None if state is None else state.numpy().tobytes()
+
+
+def length_of(sized: Any) -> int | None:
+    """None: it cannot say."""
+    try:
+        return len(sized)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+class Place:
+    """Where the loop is that a loader began last: it is asked while it is there, and tells when it goes."""
+
+    def __init__(self, loop: Any) -> None:
+        self._loop = weakref.ref(loop)
+        self._left: dict[str, Any] | Exception = {}
+        loop.place = weakref.ref(self)
+
+    def state(self) -> dict[str, Any]:
+        loop = self._loop()
+        found = self._left if loop is None else self._of(loop)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _of(self, loop: Any) -> dict[str, Any]:
+        """Of one that has come to its end what goes on with the next. One that knows its length may never ask for the end."""
+        length = length_of(loop._index_sampler) if loop._dataset_kind == _DatasetKind.Map else None
+        ended = loop.over or (loop._num_yielded == length and not loop.goes_on)
+        state: dict[str, Any] = loop.rest() if ended else loop.state()
+        return state
+
+    def leave(self, loop: Any) -> None:
+        try:
+            self._left = self._of(loop)
+        except Exception as error:
+            self._left = error.with_traceback(None)
+
+
+def leave(loop: Any) -> None:
+    """The loop is about to end: whoever may still ask for its place has it."""
+    place = loop.place and loop.place()
+    if place is not None:
+        place.leave(loop)
 
 
 def generators_of(loader: Any) -> list[torch.Generator]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import os
 import threading
 from collections import deque
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from torch.utils.data import _DatasetKind
 
 from stoker.torch._iterator import Base, plan_of
+from stoker.torch._process import check_process
 from stoker.torch._state import generators_of, go_to
 from stoker.torch._worker import Fetcher
 
@@ -29,6 +31,7 @@ class Threads(Base):
         if resumed and resumed["base_seed"] is not None:
             self._base_seed = resumed["base_seed"]
             go_to(resumed["now"], generators)  # this seed had been drawn before
+        self._pid = os.getpid()
         self._plan = plan_of(self, loader)
         self._local = threading.local()
         self._pool = concurrent.futures.ThreadPoolExecutor(
@@ -62,6 +65,7 @@ class Threads(Base):
         self._fetched.append(self._pool.submit(Fetcher(self._plan, self._dataset).fetch, index))
 
     def _next_data(self) -> Any:
+        check_process(self._pid)
         if not self._fetched:
             raise StopIteration
         try:
@@ -87,6 +91,7 @@ class Threads(Base):
         return {"base_seed": self._base_seed} if self._persistent_workers else {}
 
     def __del__(self) -> None:
+        super().__del__()
         if hasattr(self, "_pool"):
             self._drop()
             self._pool.shutdown(wait=False, cancel_futures=True)

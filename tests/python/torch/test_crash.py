@@ -24,6 +24,7 @@ from torch.utils import data as torch_data
 from data import Case, Count, Drawn, LOADERS, Made, Marks, Squares, numbers, stoker_loader, wait_for
 from processes import children, descendants, of_parent, private_dev_shm, there
 from stoker.torch import _iterator
+from stoker.torch._message import END
 
 DEATHS = {
     "a segmentation fault": lambda: ctypes.string_at(0),
@@ -109,8 +110,8 @@ class Deaths(Case):
         for persistent in (False, True):
             dataset = Dies(20, 7, "SIGKILL", self.folder(), times=100)
             iterator = iter(stoker_loader(dataset, 2, num_workers=2, persistent_workers=persistent))
-            got = [next(iterator)[0].tolist() for _ in range(3)]
             with self.assertLogs("stoker", "WARNING"), self.assertRaisesRegex(RuntimeError, r"is killed by signal: Killed.*\[6, 7\]"):
+                got = [next(iterator)[0].tolist() for _ in range(3)]
                 next(iterator)
             got += [indices.tolist() for indices, *_ in iterator]
             self.assertEqual(got, [[i, i + 1] for i in range(0, 20, 2) if i != 6])
@@ -194,6 +195,57 @@ class Deaths(Case):
         """No worker of it ever works: an error, not a loop without end."""
         with self.assertLogs("stoker", "WARNING"), self.assertRaisesRegex(RuntimeError, "exited unexpectedly with exit code 1"):
             list(stoker_loader(Squares(4), 2, num_workers=1, worker_init_fn=lambda worker: os._exit(1)))
+
+    def test_in_worker_init_fn_without_a_batch(self):
+        """More workers than batches: one that cannot start is not started for ever."""
+        folder = self.folder()
+
+        def begin(worker):
+            if worker == 2:
+                starts.add(worker)
+                os._exit(3)
+        for persistent in (False, True):
+            starts = Marks(folder, str(persistent))
+            loader = stoker_loader(Made(2, lambda i: time.sleep(1) or i), 1, num_workers=3, worker_init_fn=begin, persistent_workers=persistent)
+            with self.assertLogs("stoker", "WARNING"), self.assertRaisesRegex(RuntimeError, "with exit code 3"):
+                list(loader)
+            self.assertEqual(len(starts.read()), 2)
+
+    def test_of_a_stream_that_has_ended(self):
+        """What its worker is asked for since then is no batch that could fail."""
+        class Short(torch_data.IterableDataset):
+            at = 0
+
+            def __iter__(self):
+                first = torch_data.get_worker_info().id == 0
+                while self.at < (8 if first else 1):
+                    time.sleep(0.1 if first else 0)
+                    self.at += 1
+                    yield self.at
+
+            def state_dict(self):
+                return self.at
+
+            def load_state_dict(self, state):
+                self.at = state
+                marks.add(os.getpid())
+                if len(marks.read()) == 1:
+                    os.kill(os.getpid(), signal.SIGKILL)
+        for taken, in_order in ((2, True), (4, True), (1, False), (2, False), (3, False), (4, False)):
+            marks = Marks(self.folder())
+            iterator = iter(stoker_loader(Short(), None, num_workers=2, prefetch_factor=4, in_order=in_order))
+            got = [next(iterator) for _ in range(taken)]
+            short = iterator._processes[1]
+
+            def ended():
+                iterator._received(short)
+                return not short.active or any(answer.kind == END for answer in short.answers)
+            self.eventually(ended, "the end is not said")
+            os.kill(short.process.pid, signal.SIGKILL)
+            with self.assertLogs("stoker", "WARNING"):
+                got += list(iterator)
+            self.assertEqual(sorted(got), [1, *range(1, 9)])
+            self.assertGreater(len(marks.read()), 1)
 
     def test_out_of_order(self):
         dataset = Dies(30, 7, "SIGKILL", self.folder())

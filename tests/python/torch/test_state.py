@@ -3,6 +3,7 @@
 import io
 import itertools
 import os
+import pickle
 import random
 import time
 import unittest
@@ -226,6 +227,72 @@ class States(Same):
         with self.assertRaisesRegex(KeyError, "no place yet"):
             list(self.make(Wrong, num_workers=2))
 
+    def test_a_state_of_other_batches(self):
+        """Places are counted in batches: samples would come twice, or never."""
+        for workers in (0, 2):
+            options = {"num_workers": workers, "shuffle": True}
+            iterator = iter(loader := DataLoader(Noisy(), 4, **options))
+            next(iterator)
+            state = loader.state_dict()
+            for words, dataset, size, drop_last in (("batch_size=4, this loader has 5", Noisy(), 5, False),
+                                                    ("drop_last=False, this loader has True", Noisy(), 4, True),
+                                                    ("samples=50, this loader has 49", range(49), 4, False)):
+                with self.assertRaisesRegex(ValueError, words):
+                    DataLoader(dataset, size, drop_last=drop_last, **options).load_state_dict(state)
+        iterator = iter(loader := self.make(StatefulStream, num_workers=2, rng="stoker"))
+        next(iterator)
+        with self.assertRaisesRegex(ValueError, "num_workers=2, this loader has 3"):
+            self.make(StatefulStream, num_workers=3, rng="stoker").load_state_dict(loader.state_dict())
+
+    def test_behind_a_loop_that_was_left(self):
+        """As before it ended, whether its workers stay or not."""
+        for dataset in (Noisy, Stream, StatefulStream):
+            for options in ({}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}, {"num_workers": 2, "rng": "stoker"}):
+                with self.subTest(dataset=dataset.__name__, **options):
+                    seed(4)
+                    loader = self.make(dataset, **options)
+                    for at, _ in enumerate(loader):
+                        if at == 1:
+                            inside = loader.state_dict()
+                            break
+                    state = loader.state_dict()
+                    torch.rand(2)
+                    rests = []
+                    for each in (inside, state):
+                        other = self.make(dataset, **options)
+                        other.load_state_dict(each)
+                        rests.append((list(other), torch.rand(2)))
+                    self.assertEqual((state["given"], len(rests[1][0]) > 0), (2, True))
+                    self.assert_same(rests[1], rests[0])
+                    list(loader)
+                    self.assertIsNone(loader.state_dict()["given"])
+
+    def test_without_a_place_behind_a_loop_that_was_left(self):
+        for options, words in (({"in_order": False}, "in_order=False"), ({"workers": "thread"}, "within an epoch")):
+            loader = self.make(Noisy, num_workers=2, **options)
+            for _ in loader:
+                break
+            with self.assertRaisesRegex(RuntimeError, words):
+                loader.state_dict()
+
+    def test_a_sampler_without_a_length(self):
+        class Unsized(torch.utils.data.Sampler):
+            def __iter__(self):
+                return iter(range(20))
+        for workers in (0, 2):
+            iterator = iter(loader := self.make(Noisy, sampler=Unsized(), num_workers=workers))
+            next(iterator)
+            state = loader.state_dict()
+            expected = list(iterator)
+            other = self.make(Noisy, sampler=Unsized(), num_workers=workers)
+            other.load_state_dict(state)
+            self.assert_same(list(other), expected)
+
+    def test_a_loader_is_pickled_behind_a_loop(self):
+        loader = self.make(Noisy)
+        next(iter(loader))
+        self.assertEqual(len(list(pickle.loads(pickle.dumps(loader)))), 13)
+
     def test_what_is_no_state(self):
         for state in ("text", None, {}, {"version": 1}):
             with self.assertRaisesRegex(ValueError, "not a state"):
@@ -264,6 +331,16 @@ class InC(Same):
                 got = ([] if taken == 13 else list(other)), list(other), torch.rand(2)
                 self.assert_same(got, expected, (options, epochs, taken))
 
+
+    def test_behind_a_loop_that_was_left(self):
+        data = torch.utils.data.TensorDataset(torch.arange(50))
+        for options in ({}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}):
+            loader = DataLoader(data, 4, shuffle=True, native=True, **options)
+            seen = [batch for _, batch in zip(range(3), loader)]
+            other = DataLoader(data, 4, shuffle=True, native=True, **options)
+            other.load_state_dict(loader.state_dict())
+            rest = list(other)
+            self.assertEqual(sorted(torch.cat([batch for [batch] in seen + rest]).tolist()), list(range(50)))
 
     def test_a_batch_does_not_keep_threads(self):
         def assert_most(most):

@@ -522,6 +522,42 @@ class Threads(Same):
             iter(DataLoader(Squares(), num_workers=1, workers="thread", rng="stoker"))
 
 
+class Forks(unittest.TestCase):
+    def child(self, function):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                function()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+
+    def check(self, make):
+        def in_a_child():
+            with self.assertRaisesRegex(RuntimeError, "another process"):
+                next(iterator)
+            self.assertEqual([[y.tolist() for _, y in loader] for _ in range(2)], [whole, whole])  # its own
+        loader = make()
+        whole = [y.tolist() for _, y in loader]
+        iterator = iter(loader)
+        got = [next(iterator)[1].tolist()]
+        self.child(in_a_child)
+        self.assertEqual(got + [y.tolist() for _, y in iterator], whole)
+        self.assertEqual([y.tolist() for _, y in loader], whole)
+
+    def test_workers_are_the_parents(self):
+        for options in ({}, {"persistent_workers": True}, {"workers": "thread"}, {"workers": "thread", "persistent_workers": True}):
+            with self.subTest(**options):
+                self.check(lambda: DataLoader(Squares(), 4, num_workers=2, **options))
+
+    def test_loops_in_c(self):
+        data = torch.utils.data.TensorDataset(torch.rand(40, 3), torch.arange(40))
+        for options in ({}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}):
+            with self.subTest(**options):
+                self.check(lambda: DataLoader(data, 4, native=True, **options))
+
+
 class Errors(unittest.TestCase):
     def test_of_a_class_without_a_name(self):
         def begin(worker):
