@@ -442,7 +442,7 @@ class Deaths(Same):
                 loader = DataLoader(Noisy(deadly, f"{folder}/{deadly}"), batch_size=4, num_workers=2, shuffle=True)
                 with self.assertLogs("stoker", "WARNING") as log:
                     got = list(loader)
-                self.assertIn("SIGKILL", log.output[0])
+                self.assertIn("is killed by signal: Killed", log.output[0])
                 self.assert_same(got, expected)
 
     def test_killed_while_it_waits(self):
