@@ -129,6 +129,8 @@ class Batches(_BaseDataLoaderIter):
             go_to(begun["made"] if begun else resumed["now"], self._generators)
         self._made: Moment | None = Moment(self._generators)
         super().__init__(loader)
+        if self._timeout != 0 and self._num_workers == 0:
+            raise AssertionError("timeout needs num_workers > 0")
         self._pid = os.getpid()
         self._busy_s = 0.0  # of loaders that have ended
         self._loaders: list[_native.Loader] = []

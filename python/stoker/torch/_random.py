@@ -139,7 +139,7 @@ def _mixed(value: int) -> int:
 
 
 def seed_position(*position: int) -> None:
-    """Set all three to what depends on these numbers alone: a seed, an epoch, a batch, a sample."""
+    """Set all three to what depends on these numbers alone: a seed, a batch, a place in it."""
     seed = 0
     for number in position:
         seed = _mixed(seed ^ (number & _MASK))

@@ -327,6 +327,9 @@ class Refused(Folder):
         self.refuse("batch_sampler has no length", data, batch_sampler=Endless())
         self.refuse("sampler has no length", data, sampler=Unsaid())
         self.refuse("lists of indices", data, sampler=BatchSampler(SequentialSampler(data), 3, False))
+        for loader in (DataLoader, stoker.torch.DataLoader):
+            with self.assertRaises(AssertionError):
+                iter(loader(data, timeout=1))
         with self.assertRaisesRegex(TypeError, "no numbers: native=False"):
             next(native(DataLoader(data, sampler=[1.0])))
 
