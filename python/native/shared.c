@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ typedef struct header {
 
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "atomics between processes");
 
-enum { HEADER_SIZE = 64, MAX_RANK = 64 };
+enum { HEADER_SIZE = 64, MAX_RANK = 64, PACKET_SIZE = 8192 };
 
 /* A mapped slab: unmapped with its last user, in any thread. */
 typedef struct mapping {
@@ -337,19 +338,68 @@ static PyObject *slab_create(PyObject *module, PyObject *argument)
     return Py_BuildValue("(Ni)", made, fd);
 }
 
-static PyObject *slab_attach(PyObject *module, PyObject *argument)
+static PyObject *attach(int fd)
 {
-    const int fd = (int)PyLong_AsLong(argument);
     struct stat st;
 
-    if (fd < 0 && PyErr_Occurred())
-        return NULL;
     if (fstat(fd, &st))
         return PyErr_SetFromErrno(PyExc_OSError);
     const int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || !(seals & F_SEAL_SHRINK) || st.st_size < HEADER_SIZE)
         return PyErr_Format(PyExc_ValueError, "descriptor %d is not of a slab", fd);
     return map(fd, (size_t)st.st_size, MAP_POPULATE);
+}
+
+static PyObject *slab_attach(PyObject *module, PyObject *argument)
+{
+    const int fd = (int)PyLong_AsLong(argument);
+
+    return fd < 0 && PyErr_Occurred() ? NULL : attach(fd);
+}
+
+/* Waits for a packet, unless the flags say not to. -1: an exception. */
+static ssize_t receive(int from, struct msghdr *message, int flags)
+{
+    const size_t room = message->msg_controllen;
+    ssize_t got;
+
+    do {
+        message->msg_controllen = room;
+        Py_BEGIN_ALLOW_THREADS
+        got = recvmsg(from, message, flags | MSG_CMSG_CLOEXEC);
+        Py_END_ALLOW_THREADS
+    } while (got < 0 && errno == EINTR && !PyErr_CheckSignals());
+    if (got >= 0 && message->msg_flags & MSG_CTRUNC) {
+        errno = EMFILE;
+        got = -1;
+    }
+    if (got < 0 && !PyErr_Occurred())
+        PyErr_SetFromErrno(PyExc_OSError);
+    return got;
+}
+
+/* All in one call: an interrupt leaves no descriptor behind. */
+static PyObject *slab_receive(PyObject *module, PyObject *args)
+{
+    int from, flags, fd = -1;
+    char packet[PACKET_SIZE];
+    _Alignas(struct cmsghdr) char extra[CMSG_SPACE(sizeof fd)];
+    struct iovec part = {packet, sizeof packet};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = extra, .msg_controllen = sizeof extra};
+
+    if (!PyArg_ParseTuple(args, "ii", &from, &flags))
+        return NULL;
+    const ssize_t got = receive(from, &message, flags);
+    if (got < 0)
+        return NULL;
+    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    if (!head)
+        return Py_BuildValue("(y#O)", packet, (Py_ssize_t)got, Py_None);
+    memcpy(&fd, CMSG_DATA(head), sizeof fd);
+    PyObject *sent = attach(fd);
+    close(fd);
+    return sent ? Py_BuildValue("(y#N)", packet, (Py_ssize_t)got, sent) : NULL;
 }
 
 /* ---- The end of the consumer ---- */
@@ -389,6 +439,9 @@ static PyMethodDef functions[] = {
      "slab_create($module, size, /)\n--\n\nA sealed Slab of so many bytes, and its descriptor."},
     {"slab_attach", slab_attach, METH_O,
      "slab_attach($module, fd, /)\n--\n\nThe Slab of a descriptor that another process made."},
+    {"slab_receive", slab_receive, METH_VARARGS,
+     "slab_receive($module, fd, flags, /)\n--\n\n"
+     "The next packet of a socket, and the Slab whose descriptor came with it or None."},
     {"end_with", end_with, METH_O,
      "end_with($module, pidfd, /)\n--\n\nEnd this process when the one of `pidfd` has ended."},
     {NULL, NULL, 0, NULL}};

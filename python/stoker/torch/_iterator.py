@@ -61,6 +61,7 @@ class Base(_BaseDataLoaderIter):
     goes_on = False  # there are known to be more batches
     place: weakref.ref[Place] | None = None
 
+    @uninterrupted(later=True)
     def __del__(self) -> None:
         leave(self)
 
@@ -167,7 +168,8 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         self._anyone = self._plan.positions and not self._plan.iterable  # any worker may make any batch
         preload(self._context)
         try:
-            self._consumer = Descriptor(os.pidfd_open(self._pid))
+            with uninterrupted():
+                self._consumer = Descriptor(os.pidfd_open(self._pid))
             self._start_epoch(loader, resumed)
         except BaseException:
             self._shutdown_workers()
@@ -200,6 +202,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         process.close()
         return code
 
+    @uninterrupted()
     def _replace(self, process: Process) -> None:
         """A worker has died: another one goes on where its last answer ended, or the batch fails."""
         pid = process.process.pid
@@ -237,21 +240,23 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         if os.getpid() != self._pid or _utils is None or _utils.python_exit_status is not False:
             return
         live = [p for p in self._processes if p is not gone]
-        self._processes = []
         try:
             for process in live:
                 process.socket.shutdown(socket.SHUT_RDWR)
             deadline = time.monotonic() + _END
             for process in live:
-                process.process.join(max(0.0, deadline - time.monotonic()))
+                process.wait(max(0.0, deadline - time.monotonic()))
         finally:
-            for process in live:
-                process.kill()
-                process.close()
-            if self._consumer is not None:
-                os.close(self._consumer.fd)
-                self._consumer = None
+            with uninterrupted():
+                self._processes = []
+                for process in live:
+                    process.kill()
+                    process.close()
+                if self._consumer is not None:
+                    os.close(self._consumer.fd)
+                    self._consumer = None
 
+    @uninterrupted(later=True)
     def __del__(self) -> None:
         super().__del__()
         if hasattr(self, "_consumer"):

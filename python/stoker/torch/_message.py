@@ -8,7 +8,6 @@ process that is killed leaves no half of one.
 from __future__ import annotations
 
 import array
-import errno
 import io
 import os
 import pickle
@@ -23,8 +22,6 @@ from stoker.torch import _random
 
 HEADER = 64  # bytes of a slab that are the native module's
 INLINE = 4096  # bytes of a payload that travel in the message
-_PACKET = 2 * INLINE
-_DESCRIPTOR = socket.CMSG_SPACE(4)
 
 BATCH, ERROR, END = range(3)  # kinds of answers
 TASK, EPOCH = range(2)  # kinds of tasks
@@ -65,15 +62,6 @@ def _send(to: socket.socket, packet: bytes, fd: int | None, flags: int = 0) -> N
         to.sendmsg([packet], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))], flags)
 
 
-def _receive(source: socket.socket, flags: int = 0) -> tuple[bytes, int | None]:
-    packet, extra, got, _ = source.recvmsg(_PACKET, _DESCRIPTOR, flags | socket.MSG_CMSG_CLOEXEC)
-    if got & socket.MSG_CTRUNC:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-    for _, _, data in extra:
-        return packet, struct.unpack("=i", data[:4])[0]
-    return packet, None
-
-
 # ---- Tasks ----
 
 
@@ -101,16 +89,12 @@ def send_task(to: socket.socket, task: Task) -> None:
 
 def receive_task(source: socket.socket) -> Task | None:
     """The next one; None: there will be none."""
-    packet, fd = _receive(source)
+    packet, slab = _native.slab_receive(source.fileno(), 0)
     if not packet:
         return None
     kind, epoch, number, size = _TASK.unpack_from(packet)
-    if fd is None:
+    if slab is None:
         return Task(kind, epoch, number, pickle.loads(memoryview(packet)[_TASK.size:]))
-    try:
-        slab = _native.slab_attach(fd)
-    finally:
-        os.close(fd)
     return Task(kind, epoch, number, pickle.loads(memory_of(slab.lease(False))[HEADER:HEADER + size]))
 
 
@@ -149,17 +133,14 @@ def value_of(answer: Answer, copied: bool = False) -> Any:
 
 def receive_answer(source: socket.socket, slabs: dict[int, _native.Slab]) -> Answer | None:
     """Without waiting: BlockingIOError where there is none; None: there will be none."""
-    packet, fd = _receive(source, socket.MSG_DONTWAIT)
+    packet, slab = _native.slab_receive(source.fileno(), socket.MSG_DONTWAIT)
     if not packet:
         return None
     kind, epoch, number, which, gone, place, size, extra, extra_size, count = _ANSWER.unpack_from(packet)
     if gone:
         slabs.pop(gone - 1, None)
-    if fd is not None:
-        try:
-            slabs[which] = _native.slab_attach(fd)
-        finally:
-            os.close(fd)
+    if slab is not None:
+        slabs[which] = slab
     lease = slabs[which].lease(True)
     memory = memory_of(lease)
     payload: bytes | memoryview = memory[place:place + size] if place else packet[_ANSWER.size:]

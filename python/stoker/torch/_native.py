@@ -18,7 +18,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from stoker import _native
 from stoker._loader import _as_torch
 from stoker.torch._sources import Source, checked, numbers, resolve
-from stoker.torch._process import check_process
+from stoker.torch._process import check_process, uninterrupted
 from stoker.torch._state import Moment, Place, generators_of, go_on, go_to, leave, length_of
 from stoker.torch._translate import Unknown
 
@@ -247,6 +247,7 @@ class Batches(_BaseDataLoaderIter):
         while self._loaders:
             self._loaders.pop().close()
 
+    @uninterrupted(later=True)
     def __del__(self) -> None:
         leave(self)
         if hasattr(self, "_loaders"):

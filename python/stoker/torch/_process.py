@@ -2,9 +2,11 @@
 """A worker process as its consumer sees it."""
 from __future__ import annotations
 
+import _thread
 import contextlib
 import multiprocessing.forkserver
 import os
+import select
 import signal
 import socket
 import threading
@@ -22,8 +24,11 @@ _IN_FLIGHT = 64  # tasks that lie in a socket: their answers fit in the other di
 
 
 @contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Has Ctrl-C wait: a worker that has been started and is not known yet could not be ended."""
+def uninterrupted(later: bool = False) -> Iterator[None]:
+    """Has Ctrl-C wait: a worker that has been started and is not known yet could not be ended.
+
+    `later`: until a little behind this, as what leaves a `__del__()` is lost.
+    """
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler) or threading.current_thread() is not threading.main_thread():
         yield
@@ -34,7 +39,9 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-        if came:
+        if came and later:
+            threading.Timer(0.01, _thread.interrupt_main).start()
+        elif came:
             handler(signal.SIGINT, came[0])
 
 
@@ -162,6 +169,12 @@ class Process:
         if self.epoch != epoch and not any(work.task.kind == TASK for work in self.tasks):
             self._enter(epoch)
         return self.epoch == epoch
+
+    def wait(self, seconds: float) -> None:
+        """Until it has ended, if it does; it is not reaped, which an interrupt could cut in two."""
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        poll.poll(1000 * seconds)
 
     def kill(self) -> None:
         """It has ended, whatever it was at."""

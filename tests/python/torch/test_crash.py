@@ -23,7 +23,7 @@ from torch.utils import data as torch_data
 
 from data import Case, Count, Drawn, LOADERS, Made, Marks, Squares, numbers, stoker_loader, wait_for
 from processes import children, descendants, of_parent, private_dev_shm, there
-from stoker.torch import _iterator
+from stoker.torch import _iterator, _native
 from stoker.torch._message import END
 
 DEATHS = {
@@ -398,6 +398,20 @@ class Consumers(Case):
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             self.assertGone(found, 2)
+
+    def test_interrupted_while_a_loop_goes(self):
+        """What is raised in a __del__() is lost: Ctrl-C comes behind it."""
+        def leave(loop):
+            os.kill(os.getpid(), signal.SIGINT)
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+        for module, options in ((_iterator, dict(num_workers=0)), (_iterator, dict(num_workers=2)),
+                                (_iterator, dict(num_workers=2, workers="thread")), (_native, dict(native="auto"))):
+            loader = stoker_loader(torch_data.TensorDataset(torch.arange(6)), 2, **dict(dict(native=False), **options))
+            with self.subTest(options), self.assertRaises(KeyboardInterrupt), mock.patch.object(module, "leave", leave):
+                next(iter(loader))
+                gc.collect()
+                time.sleep(5)
+            self.eventually(lambda: not children(), "workers are left")
 
     def test_interrupted_with_its_workers(self):
         """Ctrl-C reaches all processes of a terminal: one KeyboardInterrupt, of the consumer, and no other word."""
