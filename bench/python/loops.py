@@ -18,6 +18,7 @@ from typing import Any
 import numpy
 
 import stoker
+from stoker._batch import rows_of
 
 TICK = os.sysconf("SC_CLK_TCK")
 PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
@@ -158,22 +159,17 @@ class Peak(threading.Thread):
             time.sleep(0.2)
 
 
-def rows(batch: Any) -> int:
-    batch = next(iter(batch.values())) if isinstance(batch, dict) else batch
-    return len(batch[1]) if isinstance(batch, (tuple, list)) else len(batch)
-
-
 def measure(make: Callable[[], Any], seconds: float, work: float) -> dict[str, Any]:
     """`work`: seconds that the consumer takes for a batch."""
     peak, start = Peak(), time.perf_counter()
     stream = forever(make())
-    rows(next(stream))
+    next(stream)
     first = time.perf_counter() - start
     for _ in range(WARM - 1):
         next(stream)
     n, waits, cpu, began = 0, [], cpu_seconds(), time.perf_counter()
     while (now := time.perf_counter()) - began < seconds:
-        n += rows(next(stream))
+        n += rows_of(next(stream)) or 0
         waits.append(time.perf_counter() - now)
         if work:
             time.sleep(work)

@@ -338,6 +338,7 @@ static PyObject *slab_create(PyObject *module, PyObject *argument)
     return Py_BuildValue("(Ni)", made, fd);
 }
 
+/* What another process made. */
 static PyObject *attach(int fd)
 {
     struct stat st;
@@ -348,13 +349,6 @@ static PyObject *attach(int fd)
     if (seals < 0 || !(seals & F_SEAL_SHRINK) || st.st_size < HEADER_SIZE)
         return PyErr_Format(PyExc_ValueError, "descriptor %d is not of a slab", fd);
     return map(fd, (size_t)st.st_size, MAP_POPULATE);
-}
-
-static PyObject *slab_attach(PyObject *module, PyObject *argument)
-{
-    const int fd = (int)PyLong_AsLong(argument);
-
-    return fd < 0 && PyErr_Occurred() ? NULL : attach(fd);
 }
 
 /* Waits for a packet, unless the flags say not to. -1: an exception. */
@@ -437,8 +431,6 @@ static PyObject *end_with(PyObject *module, PyObject *argument)
 static PyMethodDef functions[] = {
     {"slab_create", slab_create, METH_O,
      "slab_create($module, size, /)\n--\n\nA sealed Slab of so many bytes, and its descriptor."},
-    {"slab_attach", slab_attach, METH_O,
-     "slab_attach($module, fd, /)\n--\n\nThe Slab of a descriptor that another process made."},
     {"slab_receive", slab_receive, METH_VARARGS,
      "slab_receive($module, fd, flags, /)\n--\n\n"
      "The next packet of a socket, and the Slab whose descriptor came with it or None."},

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 from stoker import _native
 from stoker._loader import Loader, _as_torch
 from stoker.lightning._random import random_states, set_random_states
+from stoker.torch._state import length_of
 
 if TYPE_CHECKING:
     from stoker._options import LoaderOptions
@@ -29,11 +30,9 @@ class _Stateful(Protocol):
     def load_state_dict(self, state_dict: dict[str, Any], /) -> None: ...
 
 
-def _length(loader: Any) -> int | None:
-    try:
-        return len(loader)
-    except (TypeError, NotImplementedError):
-        return None
+def _of_loader(name: str) -> Any:
+    """An attribute that is the loader's."""
+    return property(lambda feed: getattr(feed.loader, name), lambda feed, value: setattr(feed.loader, name, value))
 
 
 class BatchTransform:
@@ -92,7 +91,7 @@ class _Feed:
         self._drawn_from: dict[str, Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        length = _length(self.loader)
+        length = length_of(self.loader)
         self._before = self._state_before() if length is None else None
         for batch in self._begin(length):
             self._data._set_random_states()
@@ -147,25 +146,7 @@ class _Feed:
 
     # What Lightning looks for in a DataLoader: seeds of workers, epochs of a sampler, and workers to end.
 
-    @property
-    def worker_init_fn(self) -> Any:
-        return self.loader.worker_init_fn
-
-    @worker_init_fn.setter
-    def worker_init_fn(self, function: Any) -> None:
-        self.loader.worker_init_fn = function
-
-    @property
-    def batch_sampler(self) -> Any:
-        return self.loader.batch_sampler
-
-    @property
-    def _iterator(self) -> Any:
-        return self.loader._iterator
-
-    @_iterator.setter
-    def _iterator(self, iterator: Any) -> None:
-        self.loader._iterator = iterator
+    worker_init_fn, batch_sampler, _iterator = map(_of_loader, ("worker_init_fn", "batch_sampler", "_iterator"))
 
 
 class StokerDataModule(LightningDataModule):

@@ -65,30 +65,17 @@ class _Column:
 
 
 class _Numbers(_Column):
-    def __init__(self, kind: str, dtype: torch.dtype, rows: int, writer: Writer) -> None:
+    """Numbers of one type, which `stack` writes: of the kind, or as the first of them, that `like` says."""
+
+    def __init__(self, stack: Callable[..., bool], like: Any, dtype: torch.dtype, rows: int, writer: Writer) -> None:
         super().__init__()
         code, bits = DTYPES[dtype]
-        self.kind, self.writer, self.rows = kind, writer, rows
+        self.stack, self.like, self.writer, self.rows = stack, like, writer, rows
         self.place = (writer.reserve(rows * bits // 8), code, bits)
 
     def value(self, in_sequence: bool) -> Any:
         count = len(self.values)
-        if count <= self.rows and _native.stack_numbers(self.values, self.kind, self.writer.open(), self.place[0]):
-            return Placed((*self.place, (count,)))
-        return super().value(in_sequence)
-
-
-class _Scalars(_Column):
-    """Numbers of NumPy, of one type."""
-
-    def __init__(self, first: Any, dtype: torch.dtype, rows: int, writer: Writer) -> None:
-        super().__init__()
-        self.first, self.writer, self.rows = first, writer, rows
-        self.place = (writer.reserve(rows * first.nbytes), *DTYPES[dtype])
-
-    def value(self, in_sequence: bool) -> Any:
-        count = len(self.values)
-        if count <= self.rows and _native.stack_arrays(self.values, self.first, self.writer.open(), self.place[0]):
+        if count <= self.rows and self.stack(self.values, self.like, self.writer.open(), self.place[0]):
             return Placed((*self.place, (count,)))
         return super().value(in_sequence)
 
@@ -163,9 +150,9 @@ class _Keys:
 def _column(sample: Any, rows: int, writer: Writer) -> Any:
     kind = type(sample)
     if kind in _OF_NUMBERS:
-        return _Numbers(*_OF_NUMBERS[kind], rows, writer)
+        return _Numbers(_native.stack_numbers, *_OF_NUMBERS[kind], rows, writer)
     if isinstance(sample, (numpy.number, numpy.bool_)) and sample.dtype in _OF_ARRAYS:
-        return _Scalars(sample, _OF_ARRAYS[sample.dtype], rows, writer)
+        return _Numbers(_native.stack_arrays, sample, _OF_ARRAYS[sample.dtype], rows, writer)
     if kind is numpy.ndarray and sample.dtype in _OF_ARRAYS:
         return _Arrays(sample, _OF_ARRAYS[sample.dtype], sample.nbytes, rows, writer)
     if kind is torch.Tensor and sample.dtype in DTYPES and plain(sample):

@@ -64,6 +64,10 @@ class Base(_BaseDataLoaderIter):
     @uninterrupted(later=True)
     def __del__(self) -> None:
         leave(self)
+        self._release()
+
+    def _release(self) -> None:
+        """End what makes batches, as far as it was begun."""
 
     def __next__(self) -> Any:
         try:
@@ -256,9 +260,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
                     os.close(self._consumer.fd)
                     self._consumer = None
 
-    @uninterrupted(later=True)
-    def __del__(self) -> None:
-        super().__del__()
+    def _release(self) -> None:
         if hasattr(self, "_consumer"):
             self._shutdown_workers()
 
@@ -341,6 +343,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         """Its state behind the last batch that the consumer has."""
         if process.given is not None:
             return process.given
+        check_process(self._pid)
         deadline = time.monotonic() + (self._timeout or _LOOK)
         while not process.has_begun(self._epoch):  # it still does what an epoch that was left early had asked for
             deadline = self._wait(deadline)
@@ -496,7 +499,6 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
 
     def _wait(self, deadline: float) -> float:
         """Wait for anything to happen. The time at which patience ends."""
-        check_process(self._pid)
         events = self._poll.poll(1000 * max(0.0, deadline - time.monotonic()))
         if not events:
             return self._late()

@@ -11,7 +11,7 @@ from typing import Any
 from torch.utils.data import _DatasetKind
 
 from stoker.torch._iterator import Base, plan_of
-from stoker.torch._process import check_process, uninterrupted
+from stoker.torch._process import check_process
 from stoker.torch._state import generators_of, go_to
 from stoker.torch._worker import Fetcher
 
@@ -90,9 +90,7 @@ class Threads(Base):
     def rest(self) -> dict[str, Any]:
         return {"base_seed": self._base_seed} if self._persistent_workers else {}
 
-    @uninterrupted(later=True)
-    def __del__(self) -> None:
-        super().__del__()
+    def _release(self) -> None:
         if hasattr(self, "_pool"):
             self._drop()
             self._pool.shutdown(wait=False, cancel_futures=True)

@@ -2,6 +2,7 @@
 """Processes of this machine, as /proc has them. Imports no more than it needs: private_dev_shm() comes before threads."""
 import ctypes
 import os
+import socket
 from pathlib import Path
 
 
@@ -48,3 +49,15 @@ def private_dev_shm(size):
         return False
     return (libc.mount(None, b"/", None, private, None) == 0
             and libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, f"size={size}".encode()) == 0)
+
+
+def received(fd):
+    """The slab of a descriptor that another process sends."""
+    from stoker import _native
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        socket.send_fds(theirs, [b"a slab"], [fd])
+        packet, slab = _native.slab_receive(ours.fileno(), 0)
+    assert packet == b"a slab"
+    return slab

@@ -19,6 +19,7 @@ import numpy
 import torch
 import torch.utils.data
 
+from processes import received
 from stoker import _native
 from stoker.torch import DataLoader, _collate, _iterator, _message, _random
 
@@ -111,7 +112,7 @@ class Slabs(unittest.TestCase):
 
     def test_two_mappings_are_one_memory(self):
         slab, fd = self.make()
-        other = _native.slab_attach(fd)
+        other = received(fd)
         memoryview(slab.lease(False))[64:68] = b"abcd"
         self.assertEqual(bytes(memoryview(other.lease(False))[64:68]), b"abcd")
         self.assertEqual(len(other), 4096)
@@ -124,7 +125,7 @@ class Slabs(unittest.TestCase):
 
     def test_the_last_view_gives_back(self):
         slab, fd = self.make()
-        consumer = _native.slab_attach(fd)
+        consumer = received(fd)
         slab.give()
         lease = consumer.lease(True)
         tensor = _message.tensor_at(lease, (64, 2, 32, (3, 2)))
@@ -183,9 +184,9 @@ class Slabs(unittest.TestCase):
         with tempfile.TemporaryFile() as file:
             file.truncate(4096)
             with self.assertRaises(ValueError):
-                _native.slab_attach(file.fileno())
+                received(file.fileno())
         with self.assertRaises(OSError):
-            _native.slab_attach(1 << 20)
+            _native.slab_receive(1 << 20, 0)
         with self.assertRaises(ValueError):
             _native.slab_create(8)
 
