@@ -7,12 +7,16 @@ from pathlib import Path
 
 
 def of_parent(pid):
-    """Its children, zombies as well."""
+    """Its children, zombies as well: by the parent that each names, since the lists of its threads end with a thread."""
+    return [int(child) for child in os.listdir("/proc") if child.isdigit() and _state_and_parent(child)[1] == pid]
+
+
+def _state_and_parent(pid):
     try:
-        return [int(child) for task in os.listdir(f"/proc/{pid}/task")
-                for child in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[:2]
     except (FileNotFoundError, ProcessLookupError):
-        return []
+        return "", -1
+    return state, int(parent)
 
 
 def descendants(pid):
@@ -28,11 +32,8 @@ def children():
 
 def there(pid):
     """Whether it runs, or is a zombie that this process has to wait for."""
-    try:
-        state, parent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[:2]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z" or int(parent) == os.getpid()
+    state, parent = _state_and_parent(pid)
+    return bool(state) and (state != "Z" or parent == os.getpid())
 
 
 def private_dev_shm(size):

@@ -18,6 +18,7 @@ from unittest import mock
 import stoker
 from stoker import _bench
 
+HERE = Path(__file__).resolve().parent
 BUILD = Path(stoker.__file__).parents[2]
 COMMAND = BUILD / "stoker"
 
@@ -62,10 +63,9 @@ MODULE = textwrap.dedent("""
         return torch.utils.data.TensorDataset(torch.rand(1000, 3, 32, 32), torch.arange(1000))
 
     def workers(batch):
-        pid = os.getpid()
-        found = [open(f"/proc/{pid}/task/{task}/children").read().split() for task in os.listdir(f"/proc/{pid}/task")]
+        import processes
         with open(os.environ["STEPS"], "a") as file:
-            file.write(f"{sum(map(len, found))}\\n")
+            file.write(f"{len(processes.of_parent(os.getpid()))}\\n")
 
     def step(batch):
         images, labels = batch
@@ -80,7 +80,7 @@ class Bench(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         (self.folder / "mine.py").write_text(MODULE)
-        self.environment = os.environ | {"PYTHONPATH": f"{BUILD / 'python'}:{self.folder}", "STEPS": str(self.folder / "steps")}
+        self.environment = os.environ | {"PYTHONPATH": f"{BUILD / 'python'}:{self.folder}:{HERE}", "STEPS": str(self.folder / "steps")}
 
     def arguments(self, dataset, *more):
         return [COMMAND, "bench", "--dataset", dataset, "--python", sys.executable, *map(str, more)]
