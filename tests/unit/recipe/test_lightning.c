@@ -374,6 +374,35 @@ static void test_loggers_set_again(void **state)
     assert_loggers(*state, (const char *[3]){classes, word, classes}, "true", "true", "");
 }
 
+/* A class may be the value of a name. What its word alone does not mean is refused, as is any other
+ * name. */
+static void test_class_of_name(void **state)
+{
+    static const char *const cases[][3] = {
+        {"lr_scheduler.name", "CosineAnnealingLR", "cosine"},
+        {"lr_scheduler.name", "torch.optim.lr_scheduler.OneCycleLR", "one_cycle"},
+        {"optimizer.name", "torch.optim.AdamW", "adamw"},
+        {"optimizer.name", "torch.optim.SGD", "sgd"},
+        {"trainer.logger", "lightning.pytorch.loggers.CSVLogger", "csv"},
+        {"trainer.logger", "TensorBoardLogger", "tensorboard"},
+        {"lr_scheduler.name", "LinearLR", NULL},
+        {"lr_scheduler.name", "my.CosineAnnealingLR", NULL},
+        {"optimizer.name", "RMSprop", NULL},
+        {"model.loss", "TensorBoardLogger", NULL},
+    };
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        made m;
+        made_load(&m, *state, DIGITS);
+        made_set(&m, cases[i][0], cases[i][1]);
+        const stk_status status = made_create(&m, NULL);
+        assert_int_equal(status, cases[i][2] ? STK_OK : STK_EINVAL);
+        assert_string_equal(stk_config_get(m.config, cases[i][0], 0),
+                            cases[i][2] ? cases[i][2] : cases[i][1]);
+        made_release(&m);
+    }
+}
+
 /* As flags: the same list, in brackets or without; of two the later one counts. */
 static void test_lists_as_flags(void **state)
 {
@@ -426,6 +455,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_loggers_set_again, test_context_open,
                                         test_context_close),
         cmocka_unit_test_setup_teardown(test_lists_as_flags, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_class_of_name, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_no_logger, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_class_in_text, test_context_open, test_context_close),
     };
