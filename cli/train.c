@@ -292,7 +292,8 @@ static void put_csv(struct run *run, FILE *out)
 }
 
 /* "Test loss 0.0869, accuracy 97.33 % on 10000 samples of SPEC.", behind a training with what
- * `when` says in place of the samples; formats are the table's. False: there are no such figures. */
+ * `when` says in place of the samples; formats are the table's. False: there are no such figures.
+ */
 static bool put_figures(const struct run *run, const char *what, const char *short_name,
                         const char *spec, const char *when, FILE *out)
 {
@@ -322,7 +323,6 @@ static bool put_figures(const struct run *run, const char *what, const char *sho
         fprintf(out, " %s.\n", when);
     return true;
 }
-
 
 /* One line for each thing that one wants to know after hours. */
 static void put_text(struct run *run, FILE *out)

@@ -203,8 +203,8 @@ static void apply_fast_dev_run(stk__settings *s)
     s->logging = s->checkpointing = false;
 }
 
-stk_status stk__settings_make(stk_context *ctx, const stk_trainer_options *o,
-                              stk__settings *s, stk_error *err)
+stk_status stk__settings_make(stk_context *ctx, const stk_trainer_options *o, stk__settings *s,
+                              stk_error *err)
 {
     *s = (stk__settings){
         .check_val_every_n_epoch = o->check_val_every_n_epoch,

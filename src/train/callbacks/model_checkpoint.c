@@ -409,7 +409,8 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
     return STK_OK;
 }
 
-/* A folder that cannot be made is found before the first step, not at the first save, hours later. */
+/* A folder that cannot be made is found before the first step, not at the first save, hours later.
+ */
 static stk_status make_folder(const stk__model_checkpoint *self, const stk_trainer *t,
                               stk_error *err)
 {

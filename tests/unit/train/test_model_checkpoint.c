@@ -136,7 +136,8 @@ static void refused(void **state)
     run_close(&r);
 }
 
-/* A folder that cannot be made fails the run before its first step, and what was there before stays.
+/* A folder that cannot be made fails the run before its first step, and what was there before
+ * stays.
  */
 static void no_room(void **state)
 {

@@ -125,7 +125,8 @@ static void nothing_to_try(void **state)
         o.benchmark = benchmark;
         *warned = 0;
         assert_ok(stk_trainer_create(ctx, &o, &t, &err), &err);
-        assert_string_equal(warned, benchmark ? "trainer.benchmark: it has no effect on a cpu" : "");
+        assert_string_equal(warned,
+                            benchmark ? "trainer.benchmark: it has no effect on a cpu" : "");
         stk_trainer_destroy(&t);
     }
     stk_context_destroy(&ctx);
