@@ -166,6 +166,7 @@ static void test_refused(void **state)
         {"trainer: {callbacks: [{class_path: lightning.pytorch.callbacks.\n"
          "                       StochasticWeightAveraging, init_args: {swa_lrs: 0.1}}]}\n",
          "another package"}, /* a plain text over two lines has a blank in it */
+        {"callbacks: 'StochasticWeightAveraging(swa_lrs=0.1)'\n", "WeightAveraging keeps the mean"},
         {"callbacks: [{class_path: StochasticWeightAveraging, init_args: {swa_lrs: 0.1}}]\n",
          "WeightAveraging keeps the mean of the weights"},
         {"callbacks: [lightning.pytorch.callbacks.EarlyStoping]\n",
