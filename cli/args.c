@@ -72,20 +72,10 @@ const stk_option_table *cli_common_table(const struct cli *cli)
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-/* Whether the first `length` bytes of `text` are `name`, '-' and '_' alike. */
-static bool same_name(const char *text, size_t length, const char *name)
-{
-    size_t i = 0;
-
-    while (i < length && (text[i] == name[i] || (text[i] == '-' && name[i] == '_')))
-        i++;
-    return i == length && !name[i];
-}
-
 static const stk_option_table *find_table(const struct cli *cli, const char *name, size_t length)
 {
     for (size_t i = 0; cli->tables[i]; i++)
-        if (length && same_name(name, length, cli->tables[i]->name))
+        if (length && cli_same_name(name, length, cli->tables[i]->name))
             return cli->tables[i];
     return NULL;
 }
@@ -109,6 +99,7 @@ static bool is_switch(const stk_option *option)
 /* The option that "num-workers" or "loader.num-workers" names. */
 static bool find_flag(const struct cli *cli, const char *name, struct flag *out)
 {
+    name = cli_flag_name(name);
     const char *dot = strrchr(name, '.');
 
     if (dot) {
@@ -201,9 +192,8 @@ static int fail_unknown(const struct cli *cli, const char *flag, const char *sho
     char text[640];
 
     if (alone && alone->count) {
-        const char *one = stk_options_find(alone, "name") ? "name" : alone->options[0].name;
         snprintf(text, sizeof text, "%s: '%.60s' is a section; give its options, as '%.60s.%.60s'",
-                 cli->usage->name, shown, shown, one);
+                 cli->usage->name, shown, shown, alone->options[0].name);
         return fail_usage(cli, text);
     }
     const char *nearest = list_flags(cli, section, strlen(flag), &names)

@@ -153,6 +153,11 @@ struct cli_flag {
 
 /* Flag `i` of a command; false past the last. */
 bool cli_flag_at(const struct cli *cli, size_t i, struct cli_flag *out);
+/* Whether the first `length` bytes of `text` are `name`, '-' and '_' alike. */
+bool cli_same_name(const char *text, size_t length, const char *name);
+/* LightningCLI's name of a flag in the words of names here ("optimizer" is "optimizer.name"); any
+ * other is returned. */
+const char *cli_flag_name(const char *name);
 /* Have a command write about itself in place of running. */
 void cli_describe(const struct cli_command *command, cli_describe_fn *describe, FILE *out);
 /* The manual page of a command; of the program. */

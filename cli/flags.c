@@ -4,6 +4,27 @@
 
 #include "cli.h"
 
+bool cli_same_name(const char *text, size_t length, const char *name)
+{
+    size_t i = 0;
+
+    while (i < length && (text[i] == name[i] || (text[i] == '-' && name[i] == '_')))
+        i++;
+    return i == length && !name[i];
+}
+
+const char *cli_flag_name(const char *name)
+{
+    static const char *const names[][2] = {{"optimizer", "optimizer.name"},
+                                           {"lr_scheduler", "lr_scheduler.name"},
+                                           {"trainer.callbacks", "callbacks"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (cli_same_name(name, strlen(name), names[i][0]))
+            return names[i][1];
+    return name;
+}
+
 const stk_option_table *cli_options_find(const struct cli_options *table)
 {
     return table->own ? table->own() : stk_option_table_find(table->name);

@@ -118,6 +118,7 @@ struct run {
     size_t num_metrics;
     uint64_t evaluated;    /* samples of the last test, validation or prediction */
     const char *tested;    /* file that has the weights tested; NULL: none has */
+    bool untested;         /* of a training that nothing was there to test with */
     char output_dir[4096]; /* of predictions; "": a writer of the configuration's decides */
 };
 
@@ -242,7 +243,7 @@ static void put_json(struct run *run, FILE *out)
         {"log_dir", stk_trainer_log_dir(run->parts.trainer)},
         {"best_model_path", stk_trainer_best_model_path(run->parts.trainer)},
         {"last_model_path", stk_trainer_last_model_path(run->parts.trainer)},
-        {"tested_model_path", run->tested}};
+        {"tested_model_path", run->untested ? NULL : run->tested}};
 
     fputs("{\n  \"dataset\": ", out);
     cli_json_string(out, run->parts.dataset);
@@ -290,9 +291,11 @@ static void put_csv(struct run *run, FILE *out)
             stk_trainer_global_step(run->parts.trainer), (double)run->times.wall * 1e-9);
 }
 
-/* "Test loss 0.0869, accuracy 97.33 % on 10000 samples of SPEC."; formats are the table's. */
-static void put_figures(const struct run *run, const char *what, const char *short_name,
-                        const char *spec, FILE *out)
+/* "Test loss 0.0869, accuracy 97.33 % on 10000 samples of SPEC.", behind a training with what
+ * `when` says in place of the samples; formats are the table's. False: there are no such figures.
+ */
+static bool put_figures(const struct run *run, const char *what, const char *short_name,
+                        const char *spec, const char *when, FILE *out)
 {
     static const struct {
         const char *name, *format;
@@ -307,7 +310,7 @@ static void put_figures(const struct run *run, const char *what, const char *sho
 
     snprintf(name, sizeof name, "%s_loss", short_name);
     if (!find_metric(run, name, &value))
-        return;
+        return false;
     fprintf(out, "%s loss %.4f", what, value);
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
         snprintf(name, sizeof name, "%s_%s", short_name, shown[i].name);
@@ -317,7 +320,8 @@ static void put_figures(const struct run *run, const char *what, const char *sho
     if (run->evaluated)
         fprintf(out, " on %" PRIu64 " samples of %s.\n", run->evaluated, spec);
     else
-        fprintf(out, " after the last epoch (no test data).\n");
+        fprintf(out, " %s.\n", when);
+    return true;
 }
 
 /* One line for each thing that one wants to know after hours. */
@@ -325,12 +329,15 @@ static void put_text(struct run *run, FILE *out)
 {
     const stk_recipe_parts *parts = &run->parts;
 
-    if (parts->data->num_test)
-        put_figures(run, "Test", "test", parts->test_dataset, out);
-    else if (parts->data->num_val)
-        put_figures(run, "Validation", "val", parts->val_dataset, out);
+    if (!put_figures(run, "Test", "test", parts->test_dataset, "", out) &&
+        !put_figures(run, "Validation", "val", parts->val_dataset,
+                     parts->data->num_test ? "after the last epoch (nothing was tested)"
+                                           : "after the last epoch (no test data)",
+                     out))
+        put_figures(run, "Training", "train", parts->dataset, "at the end (nothing was validated)",
+                    out);
     if (run->tested)
-        fprintf(out, "Checkpoint tested: %s\n", run->tested);
+        fprintf(out, "Checkpoint%s: %s\n", run->untested ? "" : " tested", run->tested);
     else if (stk_trainer_best_model_path(parts->trainer))
         fputs("The weights tested are the last ones, which no checkpoint has: "
               "model_checkpoint(save_last=true, save_on_train_epoch_end=true) saves them\n",
@@ -366,14 +373,16 @@ static stk_status test_trained(struct run *run, stk_error *err)
 {
     stk_recipe_tested tested = {.struct_size = sizeof tested};
     stk_trainer_times times = {.struct_size = sizeof times};
+    double ignored;
 
     const stk_status status = stk_recipe_test(run->recipe, &tested, err);
     run->tested = tested.path;
-    if (!tested.again)
-        return status;
-    stk_trainer_get_times(run->parts.trainer, &times);
-    run->evaluated = times.samples;
-    keep_metrics(run);
+    if (tested.again) {
+        stk_trainer_get_times(run->parts.trainer, &times);
+        run->evaluated = times.samples;
+        keep_metrics(run);
+    }
+    run->untested = !find_metric(run, tested.test ? "test_loss" : "val_loss", &ignored);
     return status;
 }
 

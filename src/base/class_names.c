@@ -119,6 +119,25 @@ void stk__class_name(const char *path, char *out, size_t size)
     words_of(name, out, size);
 }
 
+bool stk__class_word(const char *key, const char *value, char *out, size_t size)
+{
+    static const char *const keys[] = {"optimizer.name", "lr_scheduler.name", STK__CONFIG_LOGGER};
+    const char *dot = strrchr(value, '.'), *name = dot ? dot + 1 : value;
+    bool known = false;
+
+    for (size_t i = 0; i < STK_COUNT(keys) && !known; i++)
+        known = strcmp(keys[i], key) == 0;
+    if (!known || (dot ? !stk__class_has_package(value) : !is_word(value)) ||
+        strcmp(name, "LinearLR") == 0 || strcmp(name, "PolynomialLR") == 0)
+        return false;
+    known = dot != NULL;
+    for (size_t i = 0; i < STK_COUNT(names) && !known; i++)
+        known = strcmp(names[i][0], name) == 0;
+    if (known)
+        stk__class_name(value, out, size);
+    return known;
+}
+
 bool stk__class_words(const char *name, size_t *i, char *out, size_t size)
 {
     while (*i < STK_COUNT(names) && strcmp(names[*i][1], name) != 0)

@@ -94,6 +94,21 @@ const char *stk__config_join(char *path, size_t prefix, const char *key, size_t 
     return NULL;
 }
 
+/* Values that are classes, in the words of names here. False: no memory. */
+static bool name_classes(stk_config *config, const char *key, stk__config_value *values,
+                         size_t count)
+{
+    char word[64];
+
+    for (size_t i = 0; i < count; i++)
+        if (stk__class_word(key, values[i].text, word, sizeof word)) {
+            values[i].text = stk__config_copy(config, word, strlen(word));
+            if (!values[i].text)
+                return false;
+        }
+    return true;
+}
+
 /* Loggers that were given as classes of trainer.logger give way where that is set again. */
 static void drop_loggers(stk_config *config, const stk__entry *logger)
 {
@@ -121,6 +136,8 @@ stk_status stk__config_put(stk_config *config, const char *key, const stk__confi
         if (!kept)
             goto no_memory;
         memcpy(kept, values, count * sizeof *kept);
+        if (!name_classes(config, key, kept, count))
+            goto no_memory;
     }
     if (!entry) {
         const char *name = stk__config_copy(config, key, strlen(key));

@@ -76,6 +76,10 @@ stk_status stk__config_put_list(stk_config *config, const char *key, const stk__
 /* "lightning.pytorch.callbacks.EarlyStopping" -> "early_stopping": the class alone, in the words of
  * names here (class_names.c). */
 void stk__class_name(const char *path, char *out, size_t size);
+/* The word for a class that is the value of a key, as a flag has it ("CosineAnnealingLR" of
+ * "lr_scheduler.name"); false: it is none, or one that the word alone does not mean: LinearLR and
+ * PolynomialLR have another length. */
+bool stk__class_word(const char *key, const char *value, char *out, size_t size);
 /* Where Lightning has one class, which is an item here: the key of that; NULL: elsewhere. */
 const char *stk__class_item_key(const char *path);
 /* Whether the items of a list may be classes. */

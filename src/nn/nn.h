@@ -105,6 +105,9 @@ double stk__optimizer_get_weight_decay(const stk_optimizer *optimizer, size_t gr
 
 /* Whether the values make sense together. Errors: STK_EINVAL. */
 stk_status stk__schedule_check(const stk_schedule *schedule, stk_error *err);
+/* The first option that was set and that the schedule does not look at, and those that do, with '|'
+ * between; NULL: none. */
+const char *stk__schedule_idle(const stk_schedule *schedule, const char **used_by);
 
 /* Give a schedule without a length of its own that of the training: it takes `length` values
  * (stk__schedule_length()), those of the warm-up included. 0: unknown. */

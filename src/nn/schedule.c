@@ -2,6 +2,7 @@
 /* Schedules: pure functions of the step, in the closed forms of torch.optim.lr_scheduler. */
 #include <math.h>
 
+#include "base/options.h"
 #include "base/sized.h"
 #include "nn/model.h"
 
@@ -63,6 +64,62 @@ const stk_option_table stk__schedule_option_table = {.name = "lr_scheduler",
                                                      .struct_size = sizeof(stk_schedule),
                                                      .options = options,
                                                      .count = STK_COUNT(options)};
+
+/* The schedules that look at an option; name and warm-up are of all. */
+static const char *const users[][2] = {
+    {"step_size", "step"},
+    {"gamma", "step|multi_step|exponential"},
+    {"milestones", "multi_step"},
+    {"t_max", "cosine"},
+    {"eta_min", "cosine"},
+    {"total_steps", "one_cycle"},
+    {"max_lr", "one_cycle"},
+    {"pct_start", "one_cycle"},
+    {"div_factor", "one_cycle"},
+    {"final_div_factor", "one_cycle"},
+    {"mode", "reduce_on_plateau"},
+    {"factor", "reduce_on_plateau"},
+    {"threshold", "reduce_on_plateau"},
+    {"min_lr", "reduce_on_plateau"},
+    {"patience", "reduce_on_plateau"},
+    {"cooldown", "reduce_on_plateau"},
+    {"total_iters", "linear|polynomial"},
+    {"start_factor", "linear"},
+    {"end_factor", "linear"},
+    {"power", "polynomial"},
+};
+
+static bool is_set(const stk_option *option, const stk_schedule *s)
+{
+    stk_schedule initial;
+    char is[64], was[64];
+
+    stk_schedule_init(&initial);
+    if (option->type == STK_OPTION_STRING)
+        return *(char *const *)((const char *)s + option->offset) != NULL;
+    stk_options_format(option, s, is, sizeof is);
+    stk_options_format(option, &initial, was, sizeof was);
+    return strcmp(is, was) != 0;
+}
+
+const char *stk__schedule_idle(const stk_schedule *s, const char **used_by)
+{
+    const stk_option_table *table = &stk__schedule_option_table;
+    const char *word;
+    size_t length;
+    char name[32];
+
+    stk_options_format(&options[0], s, name, sizeof name);
+    for (size_t i = 0; i < STK_COUNT(users); i++) {
+        bool uses = false;
+        for (size_t k = 0; (length = stk__option_choice(users[i][1], k, &word)) && !uses; k++)
+            uses = strlen(name) == length && strncmp(name, word, length) == 0;
+        *used_by = users[i][1];
+        if (!uses && is_set(stk_options_find(table, users[i][0]), s))
+            return users[i][0];
+    }
+    return NULL;
+}
 
 /* Milestones at or before a step. */
 static uint32_t passed(const char *text, uint64_t step)

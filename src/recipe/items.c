@@ -198,6 +198,10 @@ static stk_status find_driver(stk_context *ctx, stk_driver_kind kind, const char
     stk_status status = stk_driver_find(ctx, kind, own, out, err);
     if (status != STK_EINVAL || !err)
         return status;
+    const char *refused = stk__class_refused(name); /* in a file it is refused as it is read */
+    if (refused)
+        return stk__fail(err, status, STK_STAGE_OPTIONS, "%ss: %s", stk__drivers_of(kind)->word,
+                         refused);
     memcpy(text, err->text, sizeof text);
     return stk__fail(err, status, STK_STAGE_OPTIONS, "%ss: %.600s", stk__drivers_of(kind)->word,
                      text);

@@ -194,12 +194,27 @@ static void place_loop(stk_trainer *t)
     }
 }
 
+/* A checkpoint of more epochs than the run shall have: Lightning refuses it, too. */
+static stk_status check_place(const stk_trainer *t, stk_error *err)
+{
+    if (t->settings.max_epochs < 0 || t->loop.epoch <= (uint64_t)t->settings.max_epochs)
+        return STK_OK;
+    return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "max_epochs", STK_NO_OFFSET,
+                        "trainer.max_epochs: it counts all epochs and is %" PRId64
+                        "%s, but the checkpoint '%.200s' has %" PRIu64
+                        " behind it: give more, or another checkpoint",
+                        t->settings.max_epochs,
+                        t->settings.fast_dev_run ? " with fast_dev_run" : "", t->restart.path,
+                        t->loop.epoch);
+}
+
 /* A loader that has another order of the data than the checkpoint's is refused here. */
 static stk_status place_restored(stk_trainer *t, stk_error *err)
 {
     if (!t->restart.restarted)
         return STK_OK;
     place_loop(t);
+    STK_TRY(check_place(t, err));
     if (stk__steps_reached(t) || epochs_reached(t))
         return STK_OK;
     return t->restart.within_epoch

@@ -122,6 +122,16 @@ static void apply_schedule(model_module *self)
             self->optimizer, stk__schedule_momentum(&self->schedule, self->base_momentum, step));
 }
 
+/* As of a file whose schedule a flag has replaced, or of a name that was forgotten. */
+static void warn_of_idle(const model_module *self)
+{
+    const char *used_by, *option = stk__schedule_idle(&self->asked, &used_by);
+
+    if (option)
+        stk__message(self->ctx, STK_MESSAGE_WARNING,
+                     "lr_scheduler.%s has no effect: lr_scheduler.name is not %s", option, used_by);
+}
+
 static stk_status configure_optimizers(stk_module *module, stk_trainer *t, stk_optimizers *out,
                                        stk_error *err)
 {
@@ -132,6 +142,7 @@ static stk_status configure_optimizers(stk_module *module, stk_trainer *t, stk_o
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "%d groups of parameters are the most",
                          STK__MODULE_GROUPS - STK__MODULE_PARTS - 1);
     const bool every_step = self->options.interval == 0;
+    warn_of_idle(self);
     self->schedule = self->asked;
     stk__schedule_span(&self->schedule,
                        stk__schedule_length(t, every_step, self->options.frequency));
@@ -153,6 +164,7 @@ static stk_status configure_optimizers(stk_module *module, stk_trainer *t, stk_o
     for (size_t i = 0; i < self->num_parts; i++)
         if (self->parts[i].lr >= 0)
             STK_TRY(stk__module_wake(self, i, err));
+    STK_TRY(stk__module_check_learns(self, err));
     const bool plateau = self->schedule.name == STK_SCHEDULE_PLATEAU;
     self->scheduler = (stk_lr_scheduler){.every_step = every_step,
                                          .frequency = self->options.frequency,

@@ -44,6 +44,8 @@ typedef struct stk__model_module {
 /* Parts that learn later (model_module_parts.c): have none of them learn. */
 stk_status stk__module_freeze_parts(const stk__model_module *self, stk_model *model,
                                     stk_error *err);
+/* Refuse a training in which nothing learns. */
+stk_status stk__module_check_learns(const stk__model_module *self, stk_error *err);
 /* Have part `i` learn in the group of its own. */
 stk_status stk__module_wake(stk__model_module *self, size_t i, stk_error *err);
 /* set_learning() of the module. */

@@ -10,6 +10,20 @@ stk_status stk__module_freeze_parts(const stk__model_module *self, stk_model *mo
     return STK_OK;
 }
 
+stk_status stk__module_check_learns(const stk__model_module *self, stk_error *err)
+{
+    stk_model_plan plan = {.struct_size = sizeof plan};
+
+    stk_model_get_plan(self->model, &plan);
+    if (plan.trainable)
+        return STK_OK;
+    return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "no parameter of the model learns: %s",
+                     !plan.parameters  ? "its layers have none"
+                     : self->num_parts ? "all are frozen until a part of them begins to learn "
+                                         "(backbone_finetuning); leave out some of its pattern"
+                                       : "model.freeze has all; leave out some of its patterns");
+}
+
 /* Into the group of its own; `lr` may be that of a checkpoint. */
 stk_status stk__module_wake(stk__model_module *self, size_t i, stk_error *err)
 {

@@ -66,7 +66,7 @@ static const stk_option options[] = {
      "The module may use nothing whose result varies from run to run; warn: where it cannot be "
      "told so, that is said, not refused."},
     {"benchmark", STK_OPTION_BOOL, AT(benchmark), "false", 0, 0, NULL, NULL,
-     "Let the GPU's library try its algorithms first."},
+     "Let the GPU's library try its algorithms first; a CPU has none."},
     {"inference_mode", STK_OPTION_BOOL, AT(inference_mode), "true", 0, 0, NULL, NULL,
      "No gradient buffers in validate, test and predict."},
     {"use_distributed_sampler", STK_OPTION_BOOL, AT(use_distributed_sampler), "true", 0, 0, NULL,

@@ -34,7 +34,7 @@ static const char *meant_of(const char *text, const char *words, char meant[STK_
     return stk__nearest_said(&nearest, meant);
 }
 
-static stk_status check_machine(const stk_trainer_options *o, stk_error *err)
+static stk_status check_machine(stk_context *ctx, const stk_trainer_options *o, stk_error *err)
 {
     char shown[STK_OPTION_SHOWN], meant[STK_OPTION_MEANT];
 
@@ -64,8 +64,9 @@ static stk_status check_machine(const stk_trainer_options *o, stk_error *err)
                             shown);
     if (o->num_nodes != 1)
         return refuse(err, STK_ENOTSUP, "num_nodes", "strategy single_device runs on 1 node");
+    /* Configurations for machines with a GPU have it; what is computed is the same without. */
     if (o->benchmark)
-        return refuse(err, STK_EINVAL, "benchmark", "it has no effect on a cpu; leave it out");
+        stk__message(ctx, STK_MESSAGE_WARNING, "trainer.benchmark: it has no effect on a cpu");
     if (o->sync_batchnorm)
         return refuse(err, STK_EINVAL, "sync_batchnorm",
                       "it has no effect with one process; leave it out");
@@ -202,8 +203,8 @@ static void apply_fast_dev_run(stk__settings *s)
     s->logging = s->checkpointing = false;
 }
 
-stk_status stk__settings_make(const stk_context *ctx, const stk_trainer_options *o,
-                              stk__settings *s, stk_error *err)
+stk_status stk__settings_make(stk_context *ctx, const stk_trainer_options *o, stk__settings *s,
+                              stk_error *err)
 {
     *s = (stk__settings){
         .check_val_every_n_epoch = o->check_val_every_n_epoch,
@@ -213,7 +214,7 @@ stk_status stk__settings_make(const stk_context *ctx, const stk_trainer_options 
         .model_summary = o->enable_model_summary != STK_SWITCH_FALSE && !o->barebones,
         .logging = strcmp(o->logger, "false") != 0 && !o->barebones};
 
-    STK_TRY(check_machine(o, err));
+    STK_TRY(check_machine(ctx, o, err));
     STK_TRY(check_precision(o->precision, err));
     if (!is_one_of(o->logger, "auto|true|false"))
         STK_TRY(stk__loggers_check(ctx, o->logger, err));

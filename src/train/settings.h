@@ -35,7 +35,7 @@ typedef struct stk__settings {
 } stk__settings;
 
 /* Check the options against each other and fill the settings. (options_check.c) */
-stk_status stk__settings_make(const stk_context *ctx, const stk_trainer_options *o,
-                              stk__settings *out, stk_error *err);
+stk_status stk__settings_make(stk_context *ctx, const stk_trainer_options *o, stk__settings *out,
+                              stk_error *err);
 
 #endif

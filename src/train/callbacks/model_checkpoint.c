@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/durable.h"
 #include "base/url.h"
 
 #define EXTENSION ".safetensors"
@@ -408,13 +409,27 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
     return STK_OK;
 }
 
+/* A folder that cannot be made is found before the first step, not at the first save, hours later.
+ */
+static stk_status make_folder(const stk__model_checkpoint *self, const stk_trainer *t,
+                              stk_error *err)
+{
+    stk_context *ctx = self->base.context;
+    const bool saves = self->options.save_top_k != 0 || self->options.save_last;
+
+    if (!saves || stk__callback_info(t).rank || stk__url_elsewhere(ctx, self->dir))
+        return STK_OK;
+    return stk__durable_path(ctx, NULL, self->dir, err);
+}
+
 static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                  stk_error *err)
 {
     stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
 
     self->last_time_ns = stk__now_ns();
-    return name_folder(self, t, err);
+    STK_TRY(name_folder(self, t, err));
+    return make_folder(self, t, err);
 }
 
 static const char *checkpoint_path(const stk_callback *callback, stk_checkpoint_which which)

@@ -166,6 +166,7 @@ static void test_refused(void **state)
         {"trainer: {callbacks: [{class_path: lightning.pytorch.callbacks.\n"
          "                       StochasticWeightAveraging, init_args: {swa_lrs: 0.1}}]}\n",
          "another package"}, /* a plain text over two lines has a blank in it */
+        {"callbacks: 'StochasticWeightAveraging(swa_lrs=0.1)'\n", "WeightAveraging keeps the mean"},
         {"callbacks: [{class_path: StochasticWeightAveraging, init_args: {swa_lrs: 0.1}}]\n",
          "WeightAveraging keeps the mean of the weights"},
         {"callbacks: [lightning.pytorch.callbacks.EarlyStoping]\n",
@@ -210,7 +211,7 @@ static void test_foreign(void **state)
         {"trainer: {max_time: {hour: 1}}\n", "trainer.max_time: 'hour:1' is no time"},
         {"trainer: {max_time: {hours: [1]}}\n", "trainer.max_time: a unit of time has a number"},
         {"trainer: {deterministic: warning}\n", "it takes false | true | warn"},
-        {"trainer: {benchmark: true}\n", "trainer.benchmark: it has no effect on a cpu"},
+        {"trainer: {sync_batchnorm: true}\n", "sync_batchnorm: it has no effect with one process"},
         {"trainer: {max_epoch: null}\n", "did you mean 'max_epochs'?"},
         {"ckpt_pth: null\n", "unknown key 'ckpt_pth'; did you mean 'ckpt_path'?"},
     };
@@ -374,6 +375,35 @@ static void test_loggers_set_again(void **state)
     assert_loggers(*state, (const char *[3]){classes, word, classes}, "true", "true", "");
 }
 
+/* A class may be the value of a name. What its word alone does not mean is refused, as is any other
+ * name. */
+static void test_class_of_name(void **state)
+{
+    static const char *const cases[][3] = {
+        {"lr_scheduler.name", "CosineAnnealingLR", "cosine"},
+        {"lr_scheduler.name", "torch.optim.lr_scheduler.OneCycleLR", "one_cycle"},
+        {"optimizer.name", "torch.optim.AdamW", "adamw"},
+        {"optimizer.name", "torch.optim.SGD", "sgd"},
+        {"trainer.logger", "lightning.pytorch.loggers.CSVLogger", "csv"},
+        {"trainer.logger", "TensorBoardLogger", "tensorboard"},
+        {"lr_scheduler.name", "LinearLR", NULL},
+        {"lr_scheduler.name", "my.CosineAnnealingLR", NULL},
+        {"optimizer.name", "RMSprop", NULL},
+        {"model.loss", "TensorBoardLogger", NULL},
+    };
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        made m;
+        made_load(&m, *state, DIGITS);
+        made_set(&m, cases[i][0], cases[i][1]);
+        const stk_status status = made_create(&m, NULL);
+        assert_int_equal(status, cases[i][2] ? STK_OK : STK_EINVAL);
+        assert_string_equal(stk_config_get(m.config, cases[i][0], 0),
+                            cases[i][2] ? cases[i][2] : cases[i][1]);
+        made_release(&m);
+    }
+}
+
 /* As flags: the same list, in brackets or without; of two the later one counts. */
 static void test_lists_as_flags(void **state)
 {
@@ -426,6 +456,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_loggers_set_again, test_context_open,
                                         test_context_close),
         cmocka_unit_test_setup_teardown(test_lists_as_flags, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_class_of_name, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_no_logger, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_class_in_text, test_context_open, test_context_close),
     };

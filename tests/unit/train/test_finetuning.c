@@ -320,6 +320,7 @@ static void test_searched(void **state)
 static void test_refused(void **state)
 {
     static const char *const unknown[] = {"pattern", "a.*, layer5.*", NULL};
+    static const char *const all[] = {"pattern", "*", NULL};
     static const char *const none[] = {NULL}, *const rate[] = {"pattern", "a.*",
                                                                "backbone_initial_lr", "-1", NULL};
     uint64_t room[64];
@@ -330,6 +331,10 @@ static void test_refused(void **state)
     run_open(&r);
     bench *b = &r.b;
     refuse(&r, unknown, STK_EINVAL, "no parameter matches \"layer5.*\"");
+    refuse(&r, all, STK_EINVAL, "no parameter of the model learns: all are frozen until");
+    r.model.freeze = "*";
+    refuse(&r, NULL, STK_EINVAL, "no parameter of the model learns: model.freeze has all");
+    r.model.freeze = NULL;
     b->options.nan_policy = STK_NAN_REWIND;
     refuse(&r, whole, STK_EINVAL, "nan_policy rewind");
     b->options.nan_policy = STK_NAN_STOP;

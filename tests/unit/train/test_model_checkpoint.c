@@ -136,7 +136,9 @@ static void refused(void **state)
     run_close(&r);
 }
 
-/* A folder that cannot be written fails the run, and what was there before stays. */
+/* A folder that cannot be made fails the run before its first step, and what was there before
+ * stays.
+ */
 static void no_room(void **state)
 {
     run r;
@@ -147,6 +149,13 @@ static void no_room(void **state)
     stk_status status = stk_trainer_fit(r.t, &r.m.base, &r.b.data, NULL, &r.b.err);
     assert_true(status < 0);
     assert_non_null(strstr(r.b.err.text, "kept"));
+    assert_int_equal(r.m.train_steps, 0);
+    run_close(&r);
+    /* One that saves nothing needs none. */
+    run_open(&r, 2);
+    test_write(r.b.folder, "kept", "not a folder", 12);
+    add(&r.b, r.t, &stk__callback_model_checkpoint, "dirpath", r.dir, "save_top_k", "0", NULL);
+    run_fit(&r);
     run_close(&r);
 }
 

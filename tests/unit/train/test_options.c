@@ -58,7 +58,6 @@ static void refused(void **state)
         {{{"precision", "16-mixed"}}, STK_ENOTSUP, "bf16-mixed"},
         {{{"precision", "16"}}, STK_ENOTSUP, "bf16-mixed"},
         {{{"precision", "8-true"}}, STK_ENOTSUP, "32-true"},
-        {{{"benchmark", "true"}}, STK_EINVAL, "no effect"},
         {{{"sync_batchnorm", "true"}}, STK_EINVAL, "no effect"},
         {{{"use_distributed_sampler", "false"}}, STK_EINVAL, "no effect"},
         {{{"gradient_clip_algorithm", "value"}}, STK_EINVAL, "gradient_clip_val"},
@@ -97,6 +96,38 @@ static void refused(void **state)
         assert_fails(stk_trainer_create(ctx, &o, &t, &err), cases[i].status, &err, cases[i].part);
         assert_non_null(strstr(err.text, cases[i].settings[0][0]));
         assert_null(t);
+    }
+    stk_context_destroy(&ctx);
+}
+
+static char warned[512];
+
+static void keep_warning(void *user, stk_message_level level, const char *message)
+{
+    if (level == STK_MESSAGE_WARNING)
+        snprintf(warned, sizeof warned, "%s", message);
+}
+
+/* A configuration for a machine with a GPU runs on one without. */
+static void nothing_to_try(void **state)
+{
+    stk_context_options c;
+    stk_trainer_options o;
+    stk_context *ctx;
+    stk_trainer *t;
+    stk_error err;
+
+    stk_context_options_init(&c);
+    c.on_message = keep_warning;
+    assert_int_equal(stk_context_create(&c, &ctx, &err), STK_OK);
+    stk_trainer_options_init(&o);
+    for (int benchmark = 0; benchmark < 2; benchmark++) {
+        o.benchmark = benchmark;
+        *warned = 0;
+        assert_ok(stk_trainer_create(ctx, &o, &t, &err), &err);
+        assert_string_equal(warned,
+                            benchmark ? "trainer.benchmark: it has no effect on a cpu" : "");
+        stk_trainer_destroy(&t);
     }
     stk_context_destroy(&ctx);
 }
@@ -152,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
         cmocka_unit_test(refused),
+        cmocka_unit_test(nothing_to_try),
         cmocka_unit_test(refused_with_a_module),
     };
 

@@ -76,6 +76,8 @@ static void test_refused(void **state)
          STK_EMISMATCH, "another model", false},
         {"ckpt_path: before/end.safetensors\nloader: {transforms: to_float}\n", STK_EMISMATCH,
          "other transforms", false},
+        {"ckpt_path: before/end.safetensors\ntrainer: {max_epochs: 0}\n", STK_EINVAL,
+         "has 1 behind it", false},
         {"ckpt_path: before/within.safetensors\nloader: {transforms: to_float}\n"
          "callbacks: ['model_checkpoint(save_on_exception=true)', on_exception]\n",
          STK_EMISMATCH, "other transforms", false},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run that goes on with other settings than its checkpoint was trained with names what differs,
- * once, and says nothing where all is the same. */
+ * once, and says nothing where all is the same. Settings of another schedule are said, too. */
 #include "unit/recipe/recipes.h"
 
 static char warned[8192];
@@ -80,10 +80,52 @@ static void test_differs(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* What a schedule does not look at is said; every option is known to be of all or of some. */
+static void test_idle(void **state)
+{
+    static const char *const used[] = {
+        "{name: step, step_size: 3, gamma: 0.5, warmup_steps: 2}",
+        "{name: multi_step, milestones: [1, 2], gamma: 0.5}",
+        "{name: one_cycle, max_lr: 0.1, total_steps: 100}",
+        "{name: linear, total_iters: 4, end_factor: 0.5}",
+        "{name: polynomial, total_iters: 4, power: 2}",
+    };
+    const stk_option_table *table = stk_option_table_find("lr_scheduler");
+    stk_context_options c;
+    stk_context *ctx;
+    stk_error err;
+    char folder[256], text[128];
+
+    stk_context_options_init(&c);
+    c.on_message = keep_warning;
+    assert_int_equal(stk_context_create(&c, &ctx, &err), STK_OK);
+    test_folder(folder);
+    for (size_t i = 0; i < STK_COUNT(used); i++) {
+        snprintf(text, sizeof text, "lr_scheduler: %s\n", used[i]);
+        assert_string_equal(go_on(ctx, folder, text, 1, STK_OK), "");
+    }
+    for (size_t i = 1; i < table->count; i++) {
+        const stk_option *o = &table->options[i];
+        if (strncmp(o->name, "warmup_", 7) == 0)
+            continue;
+        snprintf(text, sizeof text, "lr_scheduler: {%s: '%s'}\n", o->name,
+                 o->type == STK_OPTION_ENUM     ? "max"
+                 : o->type == STK_OPTION_DOUBLE ? "0.7"
+                                                : "7");
+        go_on(ctx, folder, text, 1, STK_OK);
+        snprintf(text, sizeof text, "lr_scheduler.%s has no effect: lr_scheduler.name is not ",
+                 o->name);
+        assert_ptr_equal(strstr(warned, text), warned);
+    }
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_differs),
+        cmocka_unit_test(test_idle),
     };
 
     return cmocka_run_group_tests_name("train/settings", tests, NULL, NULL);
