@@ -122,6 +122,60 @@ static stk_status open(stk_array *a, const stk_array_opening *opening, stk_error
     return status;
 }
 
+/* ---- Listing ---- */
+
+static stk_status tell(stk__hdf5 *f, const stk__hdf5_node *node, void *user)
+{
+    const char *slash = strrchr(node->path, '/'), *name = slash ? slash + 1 : node->path;
+    stk__netcdf_marks marks = {0};
+
+    if (node->is_array)
+        STK_TRY(stk__netcdf_marks_read(f, node->object, &marks));
+    if (marks.bare)
+        return STK_OK;
+    char *path = stk__format(f->ctx, "%.*s%s", (int)(name - node->path), node->path,
+                             stk__netcdf_name(name));
+    if (!path)
+        return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
+                            "no memory to list %.200s", f->key);
+    const stk_status status = stk_array_listing_add(user, path, node->is_array, f->err);
+    stk__free(f->ctx, path);
+    return status;
+}
+
+static stk_status list_group(stk__hdf5 *f, const char *path, stk_array_listing *listing,
+                             stk__text *attributes)
+{
+    stk__hdf5_way way;
+    stk__hdf5_object o;
+
+    STK_TRY(stk__hdf5_find(f, path, &way));
+    stk_status status = stk__hdf5_object_begin(f, way.address, &o);
+    if (status == STK_OK && !stk__hdf5_is_group(&o))
+        status = stk__fail_at(f->err, STK_EMISMATCH, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
+                              "'%.200s' of %.200s is no group: open it with stk_array_open()", path,
+                              f->key);
+    if (status == STK_OK)
+        status = stk__hdf5_attributes_json(f, &o, attributes);
+    if (status == STK_OK)
+        status = stk_array_listing_attributes(listing, attributes->bytes, f->err);
+    stk__hdf5_object_end(f, &o);
+    return status == STK_OK ? stk__hdf5_walk(f, way.address, tell, listing) : status;
+}
+
+static stk_status list(const stk_array_opening *opening, stk_array_listing *listing, stk_error *err)
+{
+    stk__hdf5 f;
+
+    stk_status status = stk__hdf5_open(&f, opening->store, opening->key, err);
+    stk__text attributes = {.ctx = f.ctx};
+    if (status == STK_OK)
+        status = list_group(&f, opening->rest, listing, &attributes);
+    stk__text_release(&attributes);
+    stk__hdf5_close(&f);
+    return status;
+}
+
 const stk_array_format_ops stk__array_hdf5 = {
     .struct_size = sizeof(stk_array_format_ops),
     .name = "hdf5",
@@ -131,4 +185,5 @@ const stk_array_format_ops stk__array_hdf5 = {
     .open = open,
     .locate = locate,
     .close = close_state,
+    .list = list,
 };
