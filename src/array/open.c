@@ -107,8 +107,7 @@ const char *stk__array_foreign(const char *url)
     static const struct {
         const char *end, *format;
     } formats[] = {
-        {".nc", "NetCDF"},         {".nc4", "NetCDF"},      {".h5", "HDF5"},
-        {".hdf5", "HDF5"},         {".parquet", "Parquet"}, {".arrow", "Arrow"},
+        {".parquet", "Parquet"}, {".arrow", "Arrow"},
         {".tfrecord", "TFRecord"}, {".tar", "tar"},         {".zip", "zip"},
         {".pt", "PyTorch pickle"}, {".pkl", "pickle"},      {".npz", "npz"},
         {".grib", "GRIB"},         {".grib2", "GRIB"},      {".csv", "CSV"},
@@ -123,8 +122,7 @@ const char *stk__array_foreign(const char *url)
     return NULL;
 }
 
-/* The format that is surest to know what lies there, and how sure it is; 0 and NULL: none. */
-static int best_format(stk_store *store, const char *key, const stk_array_format_ops **out)
+int stk__array_best_format(stk_store *store, const char *key, const stk_array_format_ops **out)
 {
     const stk_array_format_ops *format;
     int best = 0;
@@ -187,7 +185,7 @@ static stk_status source_find(stk_context *ctx, const char *url, source *s, stk_
     STK_TRY(stk__own_options_take(ctx, s->url, s->format, &s->own, err));
     STK_TRY(stk__store_split(ctx, s->url, &s->store, s->key, sizeof s->key, s->rest, sizeof s->rest,
                              err));
-    s->sure = s->format ? 2 : best_format(s->store, s->key, &s->format);
+    s->sure = s->format ? 2 : stk__array_best_format(s->store, s->key, &s->format);
     if (!s->format && !*s->rest)
         return unknown(s->url, s->key, err);
     if (*s->rest && !(s->format && s->format->takes_rest))
