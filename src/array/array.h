@@ -23,7 +23,8 @@
 #define STK__ARRAY_FROM_END UINT64_MAX /* an offset: the last `length` bytes of the object */
 
 /* Formats, found by content or by name. */
-extern const stk_array_format_ops stk__array_zarr, stk__array_npy, stk__array_raw;
+extern const stk_array_format_ops stk__array_zarr, stk__array_npy, stk__array_raw,
+    stk__array_libhdf5;
 /* Whether an outsider's table of a format is whole. (format.c) */
 stk_status stk__array_kind_check(const void *table, stk_error *err);
 

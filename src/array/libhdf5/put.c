@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is asked of the process for writing. */
+#include "array/libhdf5/child.h"
+
+static stk_status ask(stk__hdf5 *h, uint32_t kind, const stk__wire_out *payload,
+                      const stk_store_call *call, stk_error *err)
+{
+    STK_TRY(stk__hdf5_send(h, kind, payload, call, err));
+    return stk__hdf5_done(h, call, err);
+}
+
+stk_status stk__hdf5_begin(stk__hdf5 *h, const stk_store_call *call, stk_error *err)
+{
+    stk__wire_out out = stk__hdf5_payload(h);
+    char properties[64] = "version=2,stoker=";
+
+    strncat(properties, stk_version(), sizeof properties - strlen(properties) - 1);
+    stk__wire_put_text(&out, properties);
+    return ask(h, STK__WIRE_WRITE_FILE, &out, call, err);
+}
+
+stk_status stk__hdf5_put_group(stk__hdf5 *h, const char *path, const stk_store_call *call,
+                               stk_error *err)
+{
+    stk__wire_out out = stk__hdf5_payload(h);
+
+    stk__wire_put_text(&out, path);
+    return ask(h, STK__WIRE_GROUP, &out, call, err);
+}
+
+stk_status stk__hdf5_put_dimension(stk__hdf5 *h, uint32_t number, const char *path, uint64_t size,
+                                   bool unlimited, const stk_store_call *call, stk_error *err)
+{
+    stk__wire_out out = stk__hdf5_payload(h);
+
+    stk__wire_put_u32(&out, number);
+    stk__wire_put_text(&out, path);
+    stk__wire_put_u64(&out, size);
+    stk__wire_put_u8(&out, unlimited);
+    return ask(h, STK__WIRE_DIMENSION, &out, call, err);
+}
+
+stk_status stk__hdf5_put_variable(stk__hdf5 *h, const stk__hdf5_variable *v,
+                                  const stk_store_call *call, stk_error *err)
+{
+    stk__wire_out out = stk__hdf5_payload(h);
+
+    stk__wire_put_u32(&out, v->number);
+    stk__wire_put_text(&out, v->path);
+    stk__wire_put_u32(&out, v->type);
+    stk__wire_put_u64(&out, v->itemsize);
+    stk__wire_put_u32(&out, v->rank);
+    for (uint32_t d = 0; d < v->rank; d++) {
+        stk__wire_put_u64(&out, v->shape[d]);
+        stk__wire_put_u64(&out, v->chunk_shape[d]);
+        stk__wire_put_u8(&out, v->unlimited[d]);
+        stk__wire_put_u32(&out, v->dimensions[d]);
+    }
+    stk__wire_put_u8(&out, v->is_chunked);
+    stk__wire_put_u8(&out, v->level);
+    stk__wire_put_u8(&out, v->shuffle);
+    stk__wire_put_u8(&out, v->fletcher32);
+    stk__wire_put_u8(&out, v->fill_value != NULL);
+    if (v->fill_value)
+        stk__wire_put(&out, v->fill_value, v->itemsize);
+    stk__wire_put_u32(&out, v->scale);
+    return ask(h, STK__WIRE_VARIABLE, &out, call, err);
+}
+
+stk_status stk__hdf5_put_attribute(stk__hdf5 *h, const char *name, uint32_t type, uint64_t count,
+                                   bool scalar, const void *values, const stk_store_call *call,
+                                   stk_error *err)
+{
+    const char *const *texts = values;
+    stk__wire_out out = stk__hdf5_payload(h);
+
+    stk__wire_put_text(&out, name);
+    stk__wire_put_u32(&out, type);
+    stk__wire_put_u64(&out, count);
+    stk__wire_put_u8(&out, scalar);
+    if (type == STK__WIRE_TEXT)
+        for (uint64_t i = 0; i < count; i++)
+            stk__wire_put_text(&out, texts[i]);
+    else
+        stk__wire_put(&out, values, count * stk_dtype_size((stk_dtype)type));
+    return ask(h, STK__WIRE_PUT_ATTRIBUTE, &out, call, err);
+}
+
+stk_status stk__hdf5_put_defined(stk__hdf5 *h, const stk_store_call *call, stk_error *err)
+{
+    const stk__wire_out nothing = stk__hdf5_payload(h);
+
+    return ask(h, STK__WIRE_DEFINED, &nothing, call, err);
+}
+
+stk_status stk__hdf5_put_box(stk__hdf5 *h, const stk__hdf5_variable *v, const int64_t *start,
+                             const int64_t *shape, const void *data, const stk_store_call *call,
+                             stk_error *err)
+{
+    stk__wire_out out = stk__hdf5_payload(h);
+    uint64_t bytes = 0, done = 0;
+
+    if (!stk__shape_bytes(shape, v->rank, v->itemsize, &bytes))
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_ARRAY, "'%.200s': a chunk has more bytes than "
+                                                           "can be", v->path);
+    stk__wire_put_u32(&out, v->number);
+    for (uint32_t d = 0; d < v->rank; d++)
+        stk__wire_put_u64(&out, (uint64_t)start[d]);
+    for (uint32_t d = 0; d < v->rank; d++)
+        stk__wire_put_u64(&out, (uint64_t)shape[d]);
+    STK_TRY(stk__hdf5_send(h, STK__WIRE_BOX, &out, call, err));
+    for (uint64_t n; done < bytes; done += n) {
+        n = STK_MIN(bytes - done, STK__WIRE_PIECE);
+        STK_TRY(stk__hdf5_send_bytes(h, STK__WIRE_DATA, (const char *)data + done, n, call, err));
+    }
+    return stk__hdf5_done(h, call, err);
+}
+
+stk_status stk__hdf5_finish(stk__hdf5 *h, const stk_store_call *call, stk_error *err)
+{
+    const stk__wire_out nothing = stk__hdf5_payload(h);
+
+    return ask(h, STK__WIRE_FINISH, &nothing, call, err);
+}
