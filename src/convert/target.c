@@ -147,12 +147,13 @@ static stk_status check(const stk__target *target, stk_error *err)
     return STK_OK;
 }
 
-stk_status stk__target_open(const stk_conversion_job *job, stk__target **out, stk_error *err)
+stk_status stk__target_open(const stk_conversion_job *job, const char *suffix, stk__target **out,
+                            stk_error *err)
 {
     *out = NULL;
     stk_status status = stk__url_elsewhere(job->context, job->target)
-                            ? stk__target_store_open(job, out, err)
-                            : stk__target_folder_open(job, out, err);
+                            ? stk__target_store_open(job, suffix, out, err)
+                            : stk__target_folder_open(job, suffix, out, err);
     if (status == STK_OK)
         status = check(*out, err);
     if (status != STK_OK)
