@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arrays and groups as one NetCDF-4 file. libhdf5 writes it in a process of its own, to a file
+ * without a name, which gets its name when it is whole: a conversion that was interrupted begins
+ * again.
+ */
+#include "convert/netcdf4.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/durable.h"
+#include "base/url.h"
+#include "convert/target.h"
+#include "store/store.h"
+
+#define NONE       SIZE_MAX
+#define BASE_BYTES (UINT64_C(512) << 20) /* of the process, besides chunks in work */
+#define CHUNKS     6                     /* that it holds at a time, in all their forms */
+#define SECONDS    600                   /* of one call: a chunk is encoded, a file finished */
+
+typedef struct netcdf4_target {
+    stk__array_target base;
+    stk__netcdf4_plan plan;
+    char alone[256]; /* the name of the source */
+    size_t *variables; /* by node; NONE: a group */
+    stk__hdf5_variable *put; /* as they were put, by variable */
+    stk__hdf5 *child;
+    stk__put_place place;
+    stk__durable file;
+    bool begun;        /* `file` is */
+    unsigned char *box; /* elements of a box that are not one run */
+    size_t box_room;
+    stk_store_call call;
+} netcdf4_target;
+
+static netcdf4_target *of(stk__array_target *target)
+{
+    return (netcdf4_target *)target;
+}
+
+static stk_status no_memory(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory to write NetCDF-4");
+}
+
+/* ---- The file ---- */
+
+static stk_status fail_file(const netcdf4_target *t, const char *step, int error, stk_error *err)
+{
+    const char *target = t->base.job->target;
+
+    if (error == EEXIST)
+        return stk__fail_at(err, STK_EEXIST, STK_STAGE_CONVERT, target, STK_NO_OFFSET,
+                            "'%.300s' is there already, or being written: --overwrite replaces it",
+                            target);
+    return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_CONVERT, target, STK_NO_OFFSET,
+                        "cannot %s '%.300s': %s%s", step, target, strerror(error),
+                        stk__remedy_of_errno(error));
+}
+
+static stk_status begin_file(netcdf4_target *t, stk_error *err)
+{
+    const stk_conversion_job *job = t->base.job;
+
+    t->place.context = job->context;
+    STK_TRY(stk__put_place_open(&t->place, job->target, err));
+    const int folder = stk__file_root(t->place.store);
+    if (folder < 0)
+        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_CONVERT, job->target, STK_NO_OFFSET,
+                            "'%.300s': NetCDF-4 is written to local files: convert it to one, and "
+                            "copy that",
+                            job->target);
+    stk__durable_sweep(folder);
+    const int error =
+        stk__durable_begin(&t->file, NULL, folder, t->place.key, 0, !job->options->overwrite);
+    if (error)
+        return fail_file(t, t->file.step, error, err);
+    t->begun = true;
+    return STK_OK;
+}
+
+/* A descriptor by which the file is read, too: libhdf5 looks again at what it has written. */
+static stk_status start_child(netcdf4_target *t, stk_error *err)
+{
+    stk__hdf5_limits limits = {BASE_BYTES, SECONDS};
+    uint64_t most = 0, bytes = 0;
+
+    for (size_t i = 0; i < t->plan.num_variables; i++) {
+        const stk__netcdf4_variable *v = &t->plan.variables[i];
+        if (stk__shape_bytes(v->chunk_shape, v->rank, v->itemsize, &bytes))
+            most = STK_MAX(most, bytes);
+    }
+    if (!stk__mul_size(most, CHUNKS, &most) || !stk__add_size(limits.memory, most, &limits.memory))
+        limits.memory = UINT64_MAX;
+    const int fd = openat(t->file.folder, t->file.temporary, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return fail_file(t, "write", errno, err);
+    const stk_status status = stk__hdf5_start(t->base.job->context, &limits, fd, &t->child, err);
+    close(fd);
+    return status;
+}
+
+/* ---- What is in it ---- */
+
+static stk_status put_dimensions(netcdf4_target *t, stk_error *err)
+{
+    for (size_t i = 0; i < t->plan.num_dimensions; i++) {
+        const stk__netcdf4_dimension *d = &t->plan.dimensions[i];
+        if (d->variable == NONE)
+            STK_TRY(stk__hdf5_put_dimension(t->child, d->number, d->path, (uint64_t)d->size,
+                                            d->unlimited, &t->call, err));
+    }
+    return STK_OK;
+}
+
+/* The root is there in any case, also of one array alone. */
+static stk_status put_groups(netcdf4_target *t, const stk__target_node *nodes, size_t n,
+                             stk_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (nodes[i].is_array)
+            continue;
+        STK_TRY(stk__hdf5_put_group(t->child, nodes[i].path, &t->call, err));
+        STK_TRY(stk__netcdf4_attributes(t->child, t->base.job->context, &nodes[i], STK_DTYPE_NONE,
+                                        &t->call, err));
+    }
+    return STK_OK;
+}
+
+/* The fill value of the file: that by which readers know a missing value, else the array's. */
+static const void *fill_of(const stk__target_node *n, const stk__netcdf4_variable *v,
+                           stk_context *ctx, unsigned char *room)
+{
+    stk__json attributes = {0};
+
+    if (n->dtype == STK_DTYPE_NONE)
+        return v->type == STK__WIRE_TEXT && v->itemsize == 1 && n->itemsize == 1 ? n->fill_value
+                                                                                 : NULL;
+    if (n->attributes && *n->attributes &&
+        stk__json_parse(ctx, n->attributes, strlen(n->attributes), n->path, &attributes, NULL) ==
+            STK_OK) {
+        const bool found = stk__netcdf4_fill(n, attributes.value, room);
+        stk__json_drop(ctx, &attributes);
+        if (found)
+            return room;
+    }
+    return n->fill_value;
+}
+
+static void describe(const netcdf4_target *t, size_t index, stk__hdf5_variable *out)
+{
+    const stk__netcdf4_variable *v = &t->plan.variables[index];
+    const stk__netcdf4_dimension *dimensions = t->plan.dimensions;
+    bool unlimited = false, whole = true;
+
+    *out = (stk__hdf5_variable){.number = (uint32_t)index,
+                                .path = v->path,
+                                .type = v->type,
+                                .itemsize = v->itemsize,
+                                .rank = v->rank,
+                                .level = 4,
+                                .shuffle = true,
+                                .scale = v->scale == NONE ? STK__WIRE_NONE
+                                                          : dimensions[v->scale].number};
+    for (uint32_t d = 0; d < v->rank; d++) {
+        out->shape[d] = (uint64_t)v->shape[d];
+        out->chunk_shape[d] = (uint64_t)v->chunk_shape[d];
+        out->dimensions[d] = dimensions[v->dimensions[d]].number;
+        out->unlimited[d] = dimensions[v->dimensions[d]].unlimited;
+        unlimited = unlimited || out->unlimited[d];
+        whole = whole && v->chunk_shape[d] >= v->shape[d];
+    }
+    /* Filters are of chunks; texts of any length lie elsewhere, where none reaches them. */
+    if (v->type == STK__WIRE_UNICODE || v->rank == 0)
+        out->level = 0;
+    out->shuffle = out->shuffle && out->level && v->itemsize > 1;
+    out->is_chunked = v->rank && (unlimited || !whole || out->level || out->fletcher32);
+}
+
+static stk_status put_variables(netcdf4_target *t, stk_error *err)
+{
+    stk_context *ctx = t->base.job->context;
+    unsigned char fill[16];
+
+    for (size_t i = 0; i < t->plan.num_variables; i++) {
+        const stk__netcdf4_variable *v = &t->plan.variables[i];
+        const stk__target_node *n = &t->plan.nodes[v->node];
+        describe(t, i, &t->put[i]);
+        t->put[i].fill_value = fill_of(n, v, ctx, fill);
+        STK_TRY(stk__hdf5_put_variable(t->child, &t->put[i], &t->call, err));
+        t->put[i].fill_value = NULL;
+        STK_TRY(stk__netcdf4_attributes(t->child, ctx, n, v->type, &t->call, err));
+        t->variables[v->node] = i;
+    }
+    return STK_OK;
+}
+
+static stk_status define(netcdf4_target *t, const stk__target_node *nodes, size_t n, stk_error *err)
+{
+    STK_TRY(stk__hdf5_begin(t->child, &t->call, err));
+    STK_TRY(put_groups(t, nodes, n, err));
+    STK_TRY(put_dimensions(t, err));
+    STK_TRY(put_variables(t, err));
+    return stk__hdf5_put_defined(t->child, &t->call, err);
+}
+
+/* ---- The target ---- */
+
+static void netcdf4_close(stk__array_target *target)
+{
+    netcdf4_target *t = of(target);
+    stk_context *ctx = target->job->context;
+
+    stk__hdf5_stop(&t->child);
+    if (t->begun)
+        stk__durable_abandon(&t->file);
+    stk__put_place_close(&t->place);
+    stk__netcdf4_plan_release(&t->plan);
+    stk__free(ctx, t->variables);
+    stk__free(ctx, t->put);
+    stk__free(ctx, t->box);
+    stk__free(ctx, t);
+}
+
+/* "x/t2m.npy" -> "t2m". */
+static void name_alone(netcdf4_target *t)
+{
+    size_t length = 0;
+    const char *name =
+        stk__url_name(t->base.job->context, stk__convert_source(t->base.job), &length);
+    const char *end = memrchr(name, '.', length);
+
+    if (end && end > name)
+        length = (size_t)(end - name);
+    snprintf(t->alone, sizeof t->alone, "%.*s", (int)STK_MIN(length, sizeof t->alone - 1), name);
+    if (!*t->alone || strchr(t->alone, '/'))
+        snprintf(t->alone, sizeof t->alone, "data");
+}
+
+static stk_status open_target(netcdf4_target *t, const stk__target_node *nodes, size_t n,
+                              stk_error *err)
+{
+    stk_context *ctx = t->base.job->context;
+
+    name_alone(t);
+    STK_TRY(stk__netcdf4_plan_make(ctx, nodes, n, t->alone, &t->plan, err));
+    t->variables = stk__calloc(ctx, STK_MAX(n, 1), sizeof *t->variables);
+    t->put = stk__calloc(ctx, STK_MAX(t->plan.num_variables, 1), sizeof *t->put);
+    if (!t->variables || !t->put)
+        return no_memory(err);
+    for (size_t i = 0; i < n; i++)
+        t->variables[i] = NONE;
+    STK_TRY(begin_file(t, err));
+    STK_TRY(start_child(t, err));
+    return define(t, nodes, n, err);
+}
+
+static stk_status netcdf4_open(const stk_conversion_job *job, const stk__target_node *nodes,
+                               size_t num_nodes, stk__array_target **out, stk_error *err)
+{
+    netcdf4_target *t = stk__calloc(job->context, 1, sizeof *t);
+
+    *out = NULL;
+    if (!t)
+        return no_memory(err);
+    t->base = (stk__array_target){.ops = &stk__target_netcdf4, .job = job};
+    t->call = (stk_store_call){.struct_size = sizeof t->call,
+                               .canceled = stk__convert_canceled,
+                               .user = (void *)job};
+    t->plan.ctx = t->place.context = job->context;
+    const stk_status status = open_target(t, nodes, num_nodes, err);
+    if (status == STK_OK)
+        *out = &t->base;
+    else
+        netcdf4_close(&t->base);
+    return status;
+}
+
+/* The elements of a box in C order: its own, or a copy. */
+static stk_status gather(netcdf4_target *t, const stk__target_node *n, const stk__target_box *box,
+                         const void **out, stk_error *err)
+{
+    int64_t strides[STK_ARRAY_MAX_RANK];
+    uint64_t bytes = 0;
+
+    stk__array_strides(n->rank, box->shape, n->itemsize, strides);
+    *out = box->data;
+    bool same = true;
+    for (uint32_t d = 0; d < n->rank; d++)
+        same = same && (box->shape[d] == 1 || box->strides[d] == strides[d]);
+    if (same)
+        return STK_OK;
+    if (!stk__shape_bytes(box->shape, n->rank, n->itemsize, &bytes))
+        return no_memory(err);
+    unsigned char *grown = stk__grow(t->base.job->context, t->box, &t->box_room, bytes, 1);
+    if (!grown)
+        return no_memory(err);
+    t->box = grown;
+    stk__copy_strided(n->rank, n->itemsize, box->shape, box->data, box->strides, t->box, strides);
+    *out = t->box;
+    return STK_OK;
+}
+
+static stk_status netcdf4_write(stk__array_target *target, size_t node, const stk__target_box *box,
+                                uint64_t *bytes, stk_error *err)
+{
+    netcdf4_target *t = of(target);
+    const stk__target_node *n = &t->plan.nodes[node];
+    const size_t index = t->variables[node];
+    const stk__netcdf4_variable *v = &t->plan.variables[index];
+    int64_t start[STK__NETCDF4_RANK] = {0}, shape[STK__NETCDF4_RANK];
+    const void *values = NULL;
+
+    *bytes = 0; /* what a chunk takes is the file's to know */
+    STK_TRY(gather(t, n, box, &values, err));
+    for (uint32_t d = 0; d < v->rank; d++) {
+        start[d] = d < n->rank ? box->start[d] : 0;
+        shape[d] = d < n->rank ? box->shape[d] : v->shape[d];
+        if (shape[d] == 0)
+            return STK_OK;
+    }
+    return stk__hdf5_put_box(t->child, &t->put[index], start, shape, values, &t->call, err);
+}
+
+static stk_status netcdf4_finish(stk__array_target *target, stk_error *err)
+{
+    netcdf4_target *t = of(target);
+
+    STK_TRY(stk__hdf5_finish(t->child, &t->call, err));
+    stk__hdf5_stop(&t->child);
+    t->begun = false;
+    const int error = stk__durable_commit(&t->file, t->place.key);
+    return error ? fail_file(t, t->file.step, error, err) : STK_OK;
+}
+
+const stk__array_target_ops stk__target_netcdf4 = {
+    .name = "netcdf4",
+    .one_at_a_time = true,
+    .open = netcdf4_open,
+    .write = netcdf4_write,
+    .finish = netcdf4_finish,
+    .verify_finished = true,
+    .close = netcdf4_close,
+};
