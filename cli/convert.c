@@ -21,6 +21,11 @@ static const struct cli_usage usage = {
         "  digits:, mnist:, npy: ...  Small pictures of one channel and their labels as IDX files, "
         "the format\n"
         "     -> a folder             of MNIST; the splits train and test where there are both.\n"
+        "  arrays: Zarr, npy, ...     Zarr of other chunks, shards, codecs or types, one array or "
+        "a "
+        "whole group\n"
+        "     -> NAME.zarr            with its attributes; larger than memory, too. zarr2:NAME "
+        "writes version 2.\n"
         "  a checkpoint, .pth, .pt    The weights of a model alone, as PyTorch's load_state_dict() "
         "takes them.\n"
         "     -> NAME.safetensors\n"
@@ -46,7 +51,7 @@ static const struct cli_usage usage = {
     .interrupted = "what is complete is kept; for the rest run the same command again",
     .tables =
         (const struct cli_options[]){
-            {.name = "convert"}, {.name = "images"}, {.name = "weights"}, {0}},
+            {.name = "convert"}, {.name = "images"}, {.name = "arrays"}, {.name = "weights"}, {0}},
     .min_args = 2,
     .max_args = 2,
 };
@@ -180,6 +185,47 @@ static void print_pictures(struct cli *cli, const stk_conversion_report *r)
         fprintf(out, "  What was left out, and why: %s\n", r->errors_path);
 }
 
+static void print_line(FILE *out, const char *what, double bytes)
+{
+    char size[32];
+
+    fprintf(out, "  %-42s %10s\n", what, stk_size_text(bytes, size));
+}
+
+static void print_plan(FILE *out, const stk_conversion_report *r)
+{
+    fputs(r->text, out);
+    fprintf(out, "In all: %" PRIu64 " arrays, %" PRIu64 " objects\n", r->arrays, r->total);
+    print_line(out, "elements that are read", (double)r->bytes_before);
+    print_line(out, "the same, with what is decoded twice", (double)r->decoded);
+    print_line(out, "memory", (double)r->memory);
+    print_line(out, "largest temporary file", (double)r->temp_bytes);
+    fprintf(out, "  about %.3g s, at 150 MB/s for each thread; nothing was written\n", r->seconds);
+}
+
+static void print_arrays(struct cli *cli, const stk_conversion_report *r)
+{
+    FILE *out = cli->out;
+
+    if (r->planned) {
+        print_plan(out, r);
+        return;
+    }
+    fprintf(out, "%s: %" PRIu64 " array%s, %" PRIu64 " objects\n", cli->args[1], r->arrays,
+            r->arrays == 1 ? "" : "s", r->total);
+    print_count(out, "of these, done by an earlier run", r->resumed);
+    print_count(out, "read back and compared", r->verified);
+    fputs("  ", out);
+    print_bytes(out, r->bytes_before);
+    fputs(" of elements became ", out);
+    print_bytes(out, r->bytes_after);
+    fputc('\n', out);
+    if (r->worst_change > 0)
+        fprintf(out, "  The greatest change of a value: %.3g\n", r->worst_change);
+    if (r->overflowed)
+        fprintf(out, "  Values that became infinite: %" PRIu64 "\n", r->overflowed);
+}
+
 static void print_statement(struct cli *cli, const char *converter, const stk_conversion_report *r)
 {
     if (cli->format == CLI_JSON)
@@ -188,6 +234,8 @@ static void print_statement(struct cli *cli, const char *converter, const stk_co
         print_csv(cli, r);
     else if (strcmp(converter, "images") == 0)
         print_pictures(cli, r);
+    else if (r->arrays)
+        print_arrays(cli, r);
     else
         fprintf(cli->out, "%s: %" PRIu64 " samples\n", cli->args[1], r->total);
 }
@@ -222,9 +270,11 @@ static int refuse_options_of_others(struct cli *cli, const stk_option_table *own
 static int run(struct cli *cli, stk_conversion *conversion)
 {
     const stk_converter_ops *converter = stk_conversion_converter(conversion);
+    static stk_conversion_report report; /* too large for some stacks */
     stk_convert_images_options images;
+    stk_convert_arrays_options arrays;
     stk_convert_options options;
-    stk_conversion_report report = {.struct_size = sizeof report};
+    const void *own = NULL;
     stk_error err;
 
     int code = refuse_options_of_others(cli, converter->options, false, converter->doc);
@@ -232,12 +282,17 @@ static int run(struct cli *cli, stk_conversion *conversion)
         code = cli_apply(cli, stk_option_table_find("convert"), 0, &options);
     if (code == CLI_GO_ON)
         code = cli_apply(cli, stk_option_table_find("images"), 0, &images);
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, stk_option_table_find("arrays"), 0, &arrays);
     if (code != CLI_GO_ON)
         return code;
+    report.struct_size = sizeof report;
+    if (converter->options == stk_option_table_find("images"))
+        own = &images;
+    else if (converter->options == stk_option_table_find("arrays"))
+        own = &arrays;
     cli_on_interrupt(cancel, conversion);
-    stk_status status = stk_conversion_run(
-        conversion, &options,
-        converter->options == stk_option_table_find("images") ? &images : NULL, &report, &err);
+    stk_status status = stk_conversion_run(conversion, &options, own, &report, &err);
     cli_on_interrupt(NULL, NULL);
     cli_console_clear();
     if (status != STK_OK)

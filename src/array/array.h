@@ -139,8 +139,8 @@ stk_status stk__array_object_size(const stk_array *array, uint64_t object, uint6
 
 /* ---- Objects of a written array, for who puts them by other means (writer.c) ---- */
 
-/* What stk_array_writer_create() makes, but that nothing is put: it has no store, and keys below "".
- * Ended by stk_array_writer_abandon(). */
+/* What stk_array_writer_create() makes, but that nothing is put: it has no store, and keys below
+ * "". Ended by stk_array_writer_abandon(). */
 stk_status stk__array_writer_plan(stk_context *ctx, const stk_array_writer_options *options,
                                   stk_array_writer **out, stk_error *err);
 /* The array as it will be read, without a store: for its keys and grid. */
@@ -155,8 +155,8 @@ stk_status stk__encoder_create(const stk_array_writer *writer, stk__encoder **ou
 void stk__encoder_destroy(stk__encoder **encoder);
 /* Bytes that it takes at most, stk__encoder_check() and its scratch memory included. */
 uint64_t stk__encoder_memory(const stk_array_writer *writer);
-/* Encode the object that begins at `start`; *bytes are the encoder's until the next call. *length 0:
- * it is all fill value, and absent. */
+/* Encode the object that begins at `start`; *bytes are the encoder's until the next call. *length
+ * 0: it is all fill value, and absent. */
 stk_status stk__encoder_run(stk__encoder *encoder, const int64_t *start, const int64_t *shape,
                             const void *data, const int64_t *strides, const void **bytes,
                             uint64_t *length, stk_error *err);
@@ -170,8 +170,8 @@ bool stk__array_by_content(const stk_array_options *options);
 /* A real number in a float type, half to even. (fill.c) */
 void stk__float_bytes(stk_dtype dtype, double x, void *out);
 
-/* The element that the attribute `_FillValue` means, into `out` of the array's itemsize; of a number
- * alone. False: there is none, or it is something else. (value.c) */
+/* The element that the attribute `_FillValue` means, into `out` of the array's itemsize; of a
+ * number alone. False: there is none, or it is something else. (value.c) */
 bool stk__array_fill_attribute(const stk_array *array, void *out);
 /* The element of a float type that such a text of version 3 means. (value.c) */
 bool stk__fill_attribute_parse(stk_dtype dtype, const char *text, void *out);

@@ -12,7 +12,7 @@
 
 struct stk_array_writer {
     stk_context *context;
-    stk_array *array; /* as it will be read; without I/O */
+    stk_array *array;          /* as it will be read; without I/O */
     json_t *metadata, *zattrs; /* zattrs: of version 2, else NULL */
     bool whole;                /* chunks of fill value alone are written, too */
 };
@@ -516,10 +516,11 @@ stk_status stk__encoder_check(stk__encoder *e, const int64_t *start, const int64
     stk__free(a->context, again);
     if (same)
         return STK_OK;
-    return stk__fail(err, STK_EINTERNAL, STK_STAGE_ARRAY,
-                     "an encoded chunk decodes to other values; the codec %.60s is at fault: choose "
-                     "another one",
-                     a->codecs);
+    return stk__fail(
+        err, STK_EINTERNAL, STK_STAGE_ARRAY,
+        "an encoded chunk decodes to other values; the codec %.60s is at fault: choose "
+        "another one",
+        a->codecs);
 }
 
 stk_status stk_array_writer_write(stk_array_writer *writer, const int64_t *start,

@@ -39,12 +39,9 @@ static const struct {
     const char *name, *id, *v3, *inner;
     int usual;
 } codecs[] = {
-    {"none", NULL, NULL, NULL, 0},
-    {"zstd", "zstd", "zstd", NULL, 3},
-    {"gzip", "gzip", "gzip", NULL, 6},
-    {"zlib", "zlib", "numcodecs.zlib", NULL, 6},
-    {"blosc", "blosc", "blosc", "lz4", 5},
-    {"blosc_zstd", "blosc", "blosc", "zstd", 5},
+    {"none", NULL, NULL, NULL, 0},         {"zstd", "zstd", "zstd", NULL, 3},
+    {"gzip", "gzip", "gzip", NULL, 6},     {"zlib", "zlib", "numcodecs.zlib", NULL, 6},
+    {"blosc", "blosc", "blosc", "lz4", 5}, {"blosc_zstd", "blosc", "blosc", "zstd", 5},
 };
 
 /* The bytes that are shuffled together: 0 none, 1 bytes, 2 bits; -1: no such word. */
@@ -122,12 +119,12 @@ static stk_status chain_json(const stk_array_writer_options *o, uint32_t itemsiz
         json_pack("[{s:s,s:{s:s}}]", "name", "bytes", "configuration", "endian", "little");
     bool good = list;
     if (how.filter)
-        good = good && append(list, json_pack("{s:s,s:{s:I}}", "name", "numcodecs.shuffle",
-                                              "configuration", "elementsize",
-                                              (json_int_t)itemsize));
+        good =
+            good && append(list, json_pack("{s:s,s:{s:I}}", "name", "numcodecs.shuffle",
+                                           "configuration", "elementsize", (json_int_t)itemsize));
     if (codecs[how.codec].id)
-        good = good &&
-               append(list, compressor_json(how.codec, o->level, how.shuffle, itemsize, true));
+        good =
+            good && append(list, compressor_json(how.codec, o->level, how.shuffle, itemsize, true));
     if (o->checksum)
         good = good && append(list, json_pack("{s:s}", "name", "crc32c"));
     if (!good) {
@@ -242,13 +239,12 @@ static stk_status make_v3(const stk_array_writer_options *o, const stk__type *ty
         json_decref(fill);
         return status;
     }
-    *out = json_pack("{s:i,s:s,s:o,s:o,s:{s:s,s:{s:o}},s:{s:s,s:{s:s}},s:o,s:o}", "zarr_format", 3,
-                     "node_type", "array", "shape", shape_json(o->shape, o->rank), "data_type",
-                     stk__type_to_v3(type), "chunk_grid", "name", "regular", "configuration",
-                     "chunk_shape",
-                     shape_json(o->shard_shape ? o->shard_shape : o->chunk_shape, o->rank),
-                     "chunk_key_encoding", "name", "default", "configuration", "separator", "/",
-                     "fill_value", fill, "codecs", chain);
+    *out = json_pack(
+        "{s:i,s:s,s:o,s:o,s:{s:s,s:{s:o}},s:{s:s,s:{s:s}},s:o,s:o}", "zarr_format", 3, "node_type",
+        "array", "shape", shape_json(o->shape, o->rank), "data_type", stk__type_to_v3(type),
+        "chunk_grid", "name", "regular", "configuration", "chunk_shape",
+        shape_json(o->shard_shape ? o->shard_shape : o->chunk_shape, o->rank), "chunk_key_encoding",
+        "name", "default", "configuration", "separator", "/", "fill_value", fill, "codecs", chain);
     return *out ? names_json(o, *out, err) : no_memory(err);
 }
 
@@ -266,10 +262,9 @@ static stk_status make_v2(const stk_array_writer_options *o, const stk__type *ty
         return status;
     }
     stk__type_to_v2(type, code);
-    json_t *compressor =
-        codecs[how.codec].id
-            ? compressor_json(how.codec, o->level, how.shuffle, type->itemsize, false)
-            : json_null();
+    json_t *compressor = codecs[how.codec].id ? compressor_json(how.codec, o->level, how.shuffle,
+                                                                type->itemsize, false)
+                                              : json_null();
     json_t *filters = how.filter ? json_pack("[{s:s,s:I}]", "id", "shuffle", "elementsize",
                                              (json_int_t)type->itemsize)
                                  : json_null();

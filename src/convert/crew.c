@@ -15,9 +15,10 @@ struct stk__crew {
     stk_context *context;
     uint32_t threads;
     member *members;
-    pthread_mutex_t lock;   /* guards what follows */
-    pthread_cond_t changed; /* for members: there is work, or the end; for the caller: one is done */
-    stk__crew_fn *task;     /* NULL: nothing is to be done */
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t
+        changed;        /* for members: there is work, or the end; for the caller: one is done */
+    stk__crew_fn *task; /* NULL: nothing is to be done */
     void *user;
     uint64_t next, count;
     uint32_t most, working;

@@ -90,8 +90,8 @@ stk_status stk__journal_old(stk__journal *journal, const char *name, uint64_t si
     return add_line(journal, line, err);
 }
 
-stk_status stk__journal_object(stk__journal *journal, uint64_t node, uint64_t number,
-                               uint64_t size, stk_error *err)
+stk_status stk__journal_object(stk__journal *journal, uint64_t node, uint64_t number, uint64_t size,
+                               stk_error *err)
 {
     char line[96];
 
@@ -157,8 +157,8 @@ stk_status stk__journal_sync(stk__journal *journal, stk_error *err)
     return stk_mirror_flush(journal->mirror, false, err);
 }
 
-stk_status stk__journal_open(const stk_conversion_job *job, const char *name,
-                             stk__journal *journal, stk_error *err)
+stk_status stk__journal_open(const stk_conversion_job *job, const char *name, stk__journal *journal,
+                             stk_error *err)
 {
     stk_context *ctx = job->context;
     char *url = stk__url_below(ctx, job->target, name);

@@ -66,8 +66,7 @@ typedef struct stk__journal_lines {
     stk_status (*done)(void *user, const char *key, const stk__done *done, stk_error *err);
     stk_status (*old)(void *user, const char *name, uint64_t size, stk_error *err);
     /* Of arrays; NULL: such a line is refused. */
-    stk_status (*object)(void *user, uint64_t node, uint64_t number, uint64_t size,
-                         stk_error *err);
+    stk_status (*object)(void *user, uint64_t node, uint64_t number, uint64_t size, stk_error *err);
     void (*end)(void *user); /* all that this journal is about is done */
     void *user;
 } stk__journal_lines;
@@ -81,8 +80,8 @@ typedef struct stk__journal {
 
 /* Of the target of a job, of this name; it need not be there. stk__journal_close() after a failure
  * as well. */
-stk_status stk__journal_open(const stk_conversion_job *job, const char *name,
-                             stk__journal *journal, stk_error *err);
+stk_status stk__journal_open(const stk_conversion_job *job, const char *name, stk__journal *journal,
+                             stk_error *err);
 /*
  * Read what is there. A head that differs is STK_EMISMATCH, naming what differs, unless the job has
  * overwrite; then *fresh is set: what is done there is not done in this conversion.
@@ -96,8 +95,8 @@ stk_status stk__journal_begin(stk__journal *journal, const stk__journal_head *he
 stk_status stk__journal_done(stk__journal *journal, const char *key, const stk__done *done,
                              stk_error *err);
 stk_status stk__journal_old(stk__journal *journal, const char *name, uint64_t size, stk_error *err);
-stk_status stk__journal_object(stk__journal *journal, uint64_t node, uint64_t number,
-                               uint64_t size, stk_error *err);
+stk_status stk__journal_object(stk__journal *journal, uint64_t node, uint64_t number, uint64_t size,
+                               stk_error *err);
 stk_status stk__journal_end(stk__journal *journal, stk_error *err);
 stk_status stk__journal_commit(stk__journal *journal, stk_error *err);
 /* Append the lines added since, and make them safe. */

@@ -108,8 +108,8 @@ uint64_t stk__rechunk_met_at(const stk__rechunk_plan *plan, bool writes,
 /* ---- Pieces ---- */
 
 /*
- * Elements in front of a cell where cells of a product grid follow each other in C order, each a run
- * of its own: `before` the cell in its dimension, `inside` it, `all` of the grid.
+ * Elements in front of a cell where cells of a product grid follow each other in C order, each a
+ * run of its own: `before` the cell in its dimension, `inside` it, `all` of the grid.
  */
 static uint64_t in_front(uint32_t rank, const int64_t *before, const int64_t *inside,
                          const int64_t *all)
@@ -203,10 +203,9 @@ static uint64_t cut_bytes(const stk__rechunk_question *q, const int64_t *side, u
 static uint64_t meets(const stk__rechunk_question *q, int64_t side, uint32_t d)
 {
     const int64_t chunk = STK_MIN(q->source[d], INT64_MAX / 2);
-    const int64_t common =
-        q->start[d] % q->source[d] == 0
-            ? (int64_t)stk__gcd((uint64_t)q->source[d], (uint64_t)side)
-            : 1;
+    const int64_t common = q->start[d] % q->source[d] == 0
+                               ? (int64_t)stk__gcd((uint64_t)q->source[d], (uint64_t)side)
+                               : 1;
     const int64_t slabs = divide_up(q->extent[d], side);
     const int64_t most = 1 + divide_up(chunk - common, side);
 
@@ -367,8 +366,8 @@ stk_status stk__rechunk_plan_make(const stk__rechunk_question *q, stk__rechunk_p
             return too_large("a chunk of the source", chunk, q, err);
         memcpy(p->write, q->object, sizeof p->write);
         plan_both(q, p);
-        p->slab_bytes = STK_MAX(cut_bytes(q, p->read, q->read_item),
-                                cut_bytes(q, p->write, q->write_item));
+        p->slab_bytes =
+            STK_MAX(cut_bytes(q, p->read, q->read_item), cut_bytes(q, p->write, q->write_item));
         p->temp_bytes = cut_bytes(q, q->extent, q->write_item);
         p->num_reads = count_slabs(p, false);
     }

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The pure planner of a rechunking: no I/O, no allocation. Elements are read in *read slabs*, boxes
- * of whole source chunks, and written in *write slabs*, boxes of whole objects of the target; each is
- * cut at the ends of the region and fits the memory.
+ * of whole source chunks, and written in *write slabs*, boxes of whole objects of the target; each
+ * is cut at the ends of the region and fits the memory.
  *
  * Where a write slab can be read by itself so that no source chunk is decoded more than twice, that
  * is done (`direct`): one slab is in memory at a time. Else all elements go through a temporary
@@ -24,7 +24,8 @@ typedef struct stk__rechunk_question {
     uint32_t rank;
     int64_t start[STK_ARRAY_MAX_RANK];  /* of the region that is written: multiples of `object` */
     int64_t extent[STK_ARRAY_MAX_RANK]; /* of it, from 1 up */
-    int64_t source[STK_ARRAY_MAX_RANK]; /* what is decoded at a time; 1: any box can be read alone */
+    int64_t
+        source[STK_ARRAY_MAX_RANK]; /* what is decoded at a time; 1: any box can be read alone */
     int64_t object[STK_ARRAY_MAX_RANK]; /* what is written at a time */
     uint64_t read_item, write_item;     /* bytes of an element in the source, and in the target */
     uint64_t memory;                    /* bytes of a slab at most */
@@ -32,14 +33,14 @@ typedef struct stk__rechunk_question {
 
 typedef struct stk__rechunk_plan {
     stk__rechunk_question of;
-    int64_t read[STK_ARRAY_MAX_RANK];  /* of a read slab, multiples of source; unused where direct */
+    int64_t read[STK_ARRAY_MAX_RANK]; /* of a read slab, multiples of source; unused where direct */
     int64_t write[STK_ARRAY_MAX_RANK]; /* of a write slab, multiples of object */
     bool direct;
-    uint32_t decodes;     /* of any source chunk at most, in this region */
-    double decoded;       /* elements decoded / elements of the region, on average at most */
-    uint64_t slab_bytes;  /* of the largest slab */
-    uint64_t temp_bytes;  /* of the temporary file; 0: none */
-    uint64_t num_reads;   /* read slabs; 0 where direct */
+    uint32_t decodes;    /* of any source chunk at most, in this region */
+    double decoded;      /* elements decoded / elements of the region, on average at most */
+    uint64_t slab_bytes; /* of the largest slab */
+    uint64_t temp_bytes; /* of the temporary file; 0: none */
+    uint64_t num_reads;  /* read slabs; 0 where direct */
     uint64_t num_writes;
 } stk__rechunk_plan;
 

@@ -1,0 +1,700 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Zarr, version 2 or 3, in a local folder or one of another store. Objects are encoded here and
+ * written through the target that conversions share (target.h): each has its name only when it is
+ * whole and safe, a line of the journal only when it has its name. Metadata comes last.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "array/array.h"
+#include "base/json.h"
+#include "base/url.h"
+#include "convert/array_target.h"
+#include "convert/journal.h"
+#include "dataset/dataset.h"
+
+#define CHECKPOINT_NS UINT64_C(10000000000) /* between checkpoints */
+
+/* An object that is written and waits for its name. */
+typedef struct waiting {
+    uint64_t node, number, size;
+    uint64_t part; /* what the target calls it until then */
+} waiting;
+
+/* What is known of an array. */
+typedef struct zarr_array {
+    stk_array_writer *writer;
+    unsigned char *done; /* a bit for each object of the grid */
+    uint64_t objects;
+} zarr_array;
+
+typedef struct zarr_target {
+    stk__array_target base;
+    const stk__target_node *nodes;
+    size_t num_nodes;
+    bool v2, dry;
+    uint64_t part, parts;
+    zarr_array *arrays; /* one for each node; zeros of groups */
+    stk__target *files;
+    stk__journal journal;
+    char journal_name[sizeof STK__TARGET_JOURNAL + STK__TARGET_SUFFIX];
+    bool ended;              /* the journal says that all of this part is done */
+    stk__encoder **encoders; /* of members; all of the node `encoding` */
+    size_t encoding;
+    uint32_t members;
+    atomic_uint_fast64_t next;  /* number of a file of the target */
+    atomic_uint_fast64_t bytes; /* of objects that are there */
+    uint64_t checked_ns;
+    pthread_mutex_t lock; /* guards what follows */
+    waiting *waiting;
+    size_t num_waiting, room_waiting;
+} zarr_target;
+
+static zarr_target *of(stk__array_target *target)
+{
+    return (zarr_target *)target;
+}
+
+static stk_status no_memory(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory to write Zarr");
+}
+
+/* ---- Metadata -------------------------------------------------------------------------------- */
+
+/* The attributes of an array with what marks a missing value, as xarray has it in version 3. */
+static stk_status with_missing(stk_context *ctx, const stk__target_node *node, char **out,
+                               stk_error *err)
+{
+    stk__json attributes = {0};
+
+    STK_TRY(stk__json_parse(ctx, node->attributes, strlen(node->attributes), "attributes",
+                            &attributes, err));
+    json_t *value = stk__fill_attribute_json(ctx, node->dtype, node->missing_value);
+    const bool set = value && json_object_set_new(attributes.value, "_FillValue", value) == 0;
+    *out = set ? stk__json_text(ctx, attributes.value, false) : NULL;
+    stk__json_drop(ctx, &attributes);
+    return *out ? STK_OK : no_memory(err);
+}
+
+static const char *const codec_names[] = {"none", "zstd", "gzip", "zlib", "blosc", "blosc_zstd"};
+static const char *const shuffle_names[] = {NULL, "none", "byte", "bit"};
+
+static stk_status make_writer(zarr_target *t, size_t i, stk_error *err)
+{
+    const stk_convert_arrays_options *own = t->base.job->own;
+    const stk__target_node *node = &t->nodes[i];
+    stk_context *ctx = t->base.job->context;
+    const bool sharded =
+        memcmp(node->chunk_shape, node->object_shape, node->rank * sizeof *node->chunk_shape) != 0;
+    stk_array_writer_options o;
+    char *attributes = NULL;
+
+    stk_array_writer_options_init(&o);
+    o.dtype = node->dtype;
+    o.type_name = node->type_name;
+    o.rank = node->rank;
+    o.shape = node->shape;
+    o.chunk_shape = node->chunk_shape;
+    o.shard_shape = sharded || (own->shards && *own->shards) ? node->object_shape : NULL;
+    o.codec = codec_names[own->codec];
+    o.level = own->level;
+    o.checksum = own->checksum;
+    o.shuffle = shuffle_names[own->shuffle];
+    if (o.shuffle && own->shuffle > 1 && node->itemsize == 1 && own->codec < 4)
+        o.shuffle = NULL; /* there is nothing to shuffle */
+    o.zarr_format = t->v2 ? 2 : 3;
+    o.fill_value = t->v2 ? node->missing_value : node->fill_value;
+    o.no_fill_value = t->v2 && !node->missing_value;
+    o.dimension_names = node->dimension_names;
+    o.attributes = node->attributes;
+    if (!t->v2 && node->missing_value && node->dtype != STK_DTYPE_NONE) {
+        STK_TRY(with_missing(ctx, node, &attributes, err));
+        o.attributes = attributes;
+    }
+    const stk_status status = stk__array_writer_plan(ctx, &o, &t->arrays[i].writer, err);
+    stk__free(ctx, attributes);
+    if (status == STK_OK)
+        t->arrays[i].objects =
+            stk_array_get_info(stk__array_writer_array(t->arrays[i].writer))->num_objects;
+    return status;
+}
+
+static stk_status make_arrays(zarr_target *t, stk_error *err)
+{
+    stk_context *ctx = t->base.job->context;
+
+    for (size_t i = 0; i < t->num_nodes; i++) {
+        if (!t->nodes[i].is_array)
+            continue;
+        STK_TRY(make_writer(t, i, err));
+        t->arrays[i].done = stk__calloc(ctx, t->arrays[i].objects / 8 + 1, 1);
+        if (!t->arrays[i].done)
+            return no_memory(err);
+    }
+    return STK_OK;
+}
+
+/* ---- Documents: names below the target and their values -------------------------------------- */
+
+typedef stk_status document_fn(zarr_target *t, const char *name, const json_t *value, void *user,
+                               stk_error *err);
+
+static stk_status below(const char *path, const char *name, char out[STK_MAX_OBJECT_KEY],
+                        stk_error *err)
+{
+    char prefix[STK_MAX_OBJECT_KEY];
+
+    if (strlen(path) + 2 > sizeof prefix)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_CONVERT, "the path '%.200s...' is too long",
+                         path);
+    snprintf(prefix, sizeof prefix, "%s%s", path, *path ? "/" : "");
+    return stk__key_below(prefix, name, out, err);
+}
+
+static stk_status tell(zarr_target *t, const char *path, const char *name, const json_t *value,
+                       document_fn *each, void *user, stk_error *err)
+{
+    char key[STK_MAX_OBJECT_KEY];
+
+    if (!value)
+        return no_memory(err);
+    STK_TRY(below(path, name, key, err));
+    return each(t, key, value, user, err);
+}
+
+static stk_status tell_array(zarr_target *t, size_t i, document_fn *each, void *user,
+                             stk_error *err)
+{
+    const char *path = t->nodes[i].path;
+    const json_t *zattrs;
+
+    const json_t *metadata = stk__array_writer_metadata(t->arrays[i].writer, &zattrs);
+    if (!zattrs)
+        return tell(t, path, "zarr.json", metadata, each, user, err);
+    STK_TRY(tell(t, path, ".zattrs", zattrs, each, user, err));
+    return tell(t, path, ".zarray", metadata, each, user, err);
+}
+
+static stk_status tell_group(zarr_target *t, size_t i, document_fn *each, void *user,
+                             stk_error *err)
+{
+    const stk__target_node *node = &t->nodes[i];
+    stk__json attributes = {0};
+    json_t *group;
+
+    STK_TRY(stk__json_parse(t->base.job->context, node->attributes, strlen(node->attributes),
+                            "attributes", &attributes, err));
+    group = t->v2 ? json_pack("{s:i}", "zarr_format", 2)
+                  : json_pack("{s:i,s:s,s:O}", "zarr_format", 3, "node_type", "group", "attributes",
+                              attributes.value);
+    stk_status status = STK_OK;
+    if (t->v2)
+        status = tell(t, node->path, ".zattrs", attributes.value, each, user, err);
+    if (status == STK_OK)
+        status = tell(t, node->path, t->v2 ? ".zgroup" : "zarr.json", group, each, user, err);
+    json_decref(group);
+    stk__json_drop(t->base.job->context, &attributes);
+    return status;
+}
+
+/* All but the root's of version 3, which holds the others. Inner nodes first. */
+static stk_status tell_all(zarr_target *t, bool root, document_fn *each, void *user, stk_error *err)
+{
+    for (size_t i = t->num_nodes; i-- > 0;) {
+        if (!*t->nodes[i].path && !root)
+            continue;
+        STK_TRY(t->nodes[i].is_array ? tell_array(t, i, each, user, err)
+                                     : tell_group(t, i, each, user, err));
+    }
+    return STK_OK;
+}
+
+static stk_status collect_v2(zarr_target *t, const char *name, const json_t *value, void *user,
+                             stk_error *err)
+{
+    (void)t;
+    return json_object_set(user, name, (json_t *)(uintptr_t)value) == 0 ? STK_OK : no_memory(err);
+}
+
+/* By the path of the node, without the name of the document. */
+static stk_status collect_v3(zarr_target *t, const char *name, const json_t *value, void *user,
+                             stk_error *err)
+{
+    char path[STK_MAX_OBJECT_KEY];
+
+    snprintf(path, sizeof path, "%s", name);
+    *strrchr(path, '/') = 0;
+    return collect_v2(t, path, value, user, err);
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+static bool verifies(const zarr_target *t)
+{
+    return t->base.job->options->verify == STK_VERIFY_FULL;
+}
+
+static stk_status note(zarr_target *t, const waiting *w, stk_error *err)
+{
+    pthread_mutex_lock(&t->lock);
+    waiting *grown = stk__grow(t->base.job->context, t->waiting, &t->room_waiting,
+                               t->num_waiting + 1, sizeof *grown);
+    if (grown) {
+        t->waiting = grown;
+        grown[t->num_waiting++] = *w;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return grown ? STK_OK : no_memory(err);
+}
+
+/* A document is safe at once: there are few. */
+static stk_status put_document(zarr_target *t, const char *name, const json_t *value, void *user,
+                               stk_error *err)
+{
+    stk_context *ctx = t->base.job->context;
+    const uint64_t number = atomic_fetch_add(&t->next, 1);
+    char *text = stk__json_text(ctx, value, true);
+
+    (void)user;
+    if (!text)
+        return no_memory(err);
+    stk_status status =
+        stk__target_write(t->files, number, name, text, strlen(text), verifies(t), err);
+    if (status == STK_OK)
+        status = t->files->ops->sync(t->files, err);
+    if (status == STK_OK)
+        status = stk__target_name(t->files, number, name, err);
+    stk__free(ctx, text);
+    return status;
+}
+
+static stk_status object_name(const zarr_target *t, uint64_t node, uint64_t number,
+                              char out[STK_MAX_OBJECT_KEY], stk_error *err)
+{
+    char key[STK_MAX_OBJECT_KEY];
+
+    stk__array_key(stk__array_writer_array(t->arrays[node].writer), number, key, sizeof key);
+    return below(t->nodes[node].path, key, out, err);
+}
+
+static void mark(zarr_target *t, uint64_t node, uint64_t number)
+{
+    t->arrays[node].done[number / 8] |= (unsigned char)(1 << (number % 8));
+}
+
+/* ---- Journal --------------------------------------------------------------------------------- */
+
+/* What decides nothing of what is written. */
+static const char *const no_matter[] = {"temp_dir", "part", "join", "dry_run", NULL};
+
+static stk_status hash_document(zarr_target *t, const char *name, const json_t *value, void *user,
+                                stk_error *err)
+{
+    uint64_t *hash = user;
+    char *text = stk__json_text(t->base.job->context, value, false);
+
+    if (!text)
+        return no_memory(err);
+    *hash = stk__fingerprint(*hash, name, strlen(name));
+    *hash = stk__fingerprint(*hash, text, strlen(text));
+    stk__free(t->base.job->context, text);
+    return STK_OK;
+}
+
+static stk_status head_of(zarr_target *t, stk__journal_head *out, stk_error *err)
+{
+    const stk_conversion_job *job = t->base.job;
+    uint64_t hash = t->parts;
+
+    STK_TRY(tell_all(t, true, hash_document, &hash, err));
+    *out = (stk__journal_head){.kind = "arrays",
+                               .source = stk__convert_source(job),
+                               .table = &stk__convert_arrays_option_table,
+                               .options = job->own,
+                               .skips = no_matter,
+                               .plan = hash ? hash : 1};
+    return STK_OK;
+}
+
+static stk_status take_object(void *user, uint64_t node, uint64_t number, uint64_t size,
+                              stk_error *err)
+{
+    zarr_target *t = user;
+    char name[STK_MAX_OBJECT_KEY];
+
+    if (node >= t->num_nodes || !t->nodes[node].is_array || number >= t->arrays[node].objects)
+        return STK_OK; /* of other arrays, which the head tells */
+    STK_TRY(object_name(t, node, number, name, err));
+    /* What was removed since is done again. */
+    if (size && !stk__target_has(t->files, name, size))
+        return STK_OK;
+    mark(t, node, number);
+    atomic_fetch_add(&t->bytes, size);
+    const waiting w = {.node = node, .number = number, .size = size};
+    return note(t, &w, err);
+}
+
+static void take_end(void *user)
+{
+    zarr_target *t = user;
+
+    t->ended = true;
+}
+
+static void forget(zarr_target *t)
+{
+    t->num_waiting = 0;
+    t->ended = false;
+    atomic_store(&t->bytes, 0);
+    for (size_t i = 0; i < t->num_nodes; i++)
+        if (t->arrays[i].done)
+            memset(t->arrays[i].done, 0, t->arrays[i].objects / 8 + 1);
+}
+
+/* Read what is there, and begin the journal anew, without what no longer counts. */
+static stk_status resume(zarr_target *t, stk_error *err)
+{
+    const stk__journal_lines lines = {.object = take_object, .end = take_end, .user = t};
+    stk__journal_head head;
+    bool fresh;
+
+    STK_TRY(head_of(t, &head, err));
+    STK_TRY(stk__journal_read(t->base.job, &t->journal, &head, &lines, &fresh, err));
+    if (fresh)
+        forget(t);
+    STK_TRY(stk__journal_begin(&t->journal, &head, err));
+    for (size_t i = 0; i < t->num_waiting; i++)
+        STK_TRY(stk__journal_object(&t->journal, t->waiting[i].node, t->waiting[i].number,
+                                    t->waiting[i].size, err));
+    t->num_waiting = 0;
+    return stk__journal_commit(&t->journal, err);
+}
+
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
+
+static stk_status name_one(zarr_target *t, const waiting *w, stk_error *err)
+{
+    char name[STK_MAX_OBJECT_KEY];
+
+    if (w->size) {
+        STK_TRY(object_name(t, w->node, w->number, name, err));
+        STK_TRY(stk__target_name(t->files, w->part, name, err));
+    }
+    return stk__journal_object(&t->journal, w->node, w->number, w->size, err);
+}
+
+static void take_waiting(zarr_target *t, waiting **out, size_t *count)
+{
+    pthread_mutex_lock(&t->lock);
+    *out = t->waiting;
+    *count = t->num_waiting;
+    t->waiting = NULL;
+    t->num_waiting = t->room_waiting = 0;
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* Names are safe before a line tells of them, as in the conversion of pictures. */
+static stk_status commit(zarr_target *t, stk_error *err)
+{
+    waiting *list;
+    size_t count, named = 0;
+
+    take_waiting(t, &list, &count);
+    stk_status status = count ? t->files->ops->sync(t->files, err) : STK_OK;
+    while (status == STK_OK && named < count) {
+        status = name_one(t, &list[named], err);
+        named += status == STK_OK;
+    }
+    for (size_t i = named; i < count; i++)
+        if (list[i].size)
+            t->files->ops->drop(t->files, list[i].part);
+    stk__free(t->base.job->context, list);
+    if (named) {
+        stk_error *of = status == STK_OK ? err : NULL;
+        stk_status safe = t->files->ops->sync(t->files, of);
+        if (safe == STK_OK)
+            safe = stk__journal_sync(&t->journal, of);
+        status = status == STK_OK ? safe : status;
+    }
+    t->checked_ns = stk__now_ns();
+    return status;
+}
+
+static stk_status zarr_checkpoint(stk__array_target *target, stk_error *err)
+{
+    zarr_target *t = of(target);
+
+    pthread_mutex_lock(&t->lock);
+    const size_t count = t->num_waiting;
+    pthread_mutex_unlock(&t->lock);
+    if (!count ||
+        (count < target->job->options->checkpoint && stk__now_ns() - t->checked_ns < CHECKPOINT_NS))
+        return STK_OK;
+    return commit(t, err);
+}
+
+/* ---- Objects --------------------------------------------------------------------------------- */
+
+static void drop_encoders(zarr_target *t)
+{
+    for (uint32_t i = 0; t->encoders && i < t->members; i++)
+        stk__encoder_destroy(&t->encoders[i]);
+}
+
+static stk_status take_encoder(zarr_target *t, uint32_t member, size_t node, stk__encoder **out,
+                               stk_error *err)
+{
+    pthread_mutex_lock(&t->lock);
+    if (t->encoding != node) { /* the one before is done */
+        drop_encoders(t);
+        t->encoding = node;
+    }
+    stk_status status = STK_OK;
+    if (!t->encoders[member])
+        status = stk__encoder_create(t->arrays[node].writer, &t->encoders[member], err);
+    *out = t->encoders[member];
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+static stk_status zarr_write(stk__array_target *target, uint32_t member, size_t node,
+                             const stk__target_box *box, stk_error *err)
+{
+    zarr_target *t = of(target);
+    char name[STK_MAX_OBJECT_KEY];
+    stk__encoder *encoder;
+    const void *blob;
+    waiting w = {.node = node, .number = box->number};
+
+    STK_TRY(take_encoder(t, member, node, &encoder, err));
+    STK_TRY(stk__encoder_run(encoder, box->start, box->shape, box->data, box->strides, &blob,
+                             &w.size, err));
+    atomic_fetch_add(&t->bytes, w.size);
+    if (w.size) {
+        if (verifies(t))
+            STK_TRY(
+                stk__encoder_check(encoder, box->start, box->shape, box->data, box->strides, err));
+        STK_TRY(object_name(t, node, box->number, name, err));
+        w.part = atomic_fetch_add(&t->next, 1);
+        STK_TRY(stk__target_write(t->files, w.part, name, blob, w.size, verifies(t), err));
+    }
+    return note(t, &w, err);
+}
+
+static bool zarr_has_object(const stk__array_target *target, size_t node, uint64_t number)
+{
+    const zarr_array *a = &((const zarr_target *)target)->arrays[node];
+
+    return a->done[number / 8] >> (number % 8) & 1;
+}
+
+static uint64_t zarr_bytes(const stk__array_target *target)
+{
+    return atomic_load(&((const zarr_target *)target)->bytes);
+}
+
+static uint64_t zarr_memory(const stk__array_target *target, size_t node)
+{
+    const zarr_target *t = (const zarr_target *)target;
+
+    return stk__encoder_memory(t->arrays[node].writer);
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+/* The metadata of all in that of the root, so that one read opens them all. */
+static stk_status put_root(zarr_target *t, stk_error *err)
+{
+    json_t *all = json_object();
+
+    if (!all)
+        return no_memory(err);
+    stk_status status = tell_all(t, t->v2, t->v2 ? collect_v2 : collect_v3, all, err);
+    stk__json attributes = {0};
+    json_t *root = NULL;
+    if (status == STK_OK && t->v2) {
+        root = json_pack("{s:i,s:O}", "zarr_consolidated_format", 1, "metadata", all);
+        status = root ? put_document(t, ".zmetadata", root, NULL, err) : no_memory(err);
+    } else if (status == STK_OK) {
+        status = stk__json_parse(t->base.job->context, t->nodes[0].attributes,
+                                 strlen(t->nodes[0].attributes), "attributes", &attributes, err);
+        if (status == STK_OK)
+            root = json_pack("{s:i,s:s,s:O,s:{s:s,s:b,s:O}}", "zarr_format", 3, "node_type",
+                             "group", "attributes", attributes.value, "consolidated_metadata",
+                             "kind", "inline", "must_understand", 0, "metadata", all);
+        if (status == STK_OK)
+            status = root ? put_document(t, "zarr.json", root, NULL, err) : no_memory(err);
+        stk__json_drop(t->base.job->context, &attributes);
+    }
+    json_decref(root);
+    json_decref(all);
+    return status;
+}
+
+static stk_status put_metadata(zarr_target *t, stk_error *err)
+{
+    if (t->nodes[0].is_array)
+        return tell_all(t, true, put_document, NULL, err);
+    STK_TRY(tell_all(t, t->v2, put_document, NULL, err));
+    return put_root(t, err);
+}
+
+/* A journal of its own for each part, all of which have to say that they are at their end. */
+static stk_status check_parts(zarr_target *t, stk_error *err)
+{
+    const stk_conversion_job *job = t->base.job;
+    const stk__journal_lines lines = {.object = take_object, .end = take_end, .user = t};
+    char name[sizeof t->journal_name];
+    stk__journal_head head;
+    bool fresh;
+
+    STK_TRY(head_of(t, &head, err));
+    for (uint64_t k = 1; k <= t->parts; k++) {
+        stk__journal journal;
+        snprintf(name, sizeof name, STK__TARGET_PART "%" PRIu64 "-%" PRIu64, k, t->parts);
+        t->ended = false;
+        stk_status status = stk__journal_open(job, name, &journal, err);
+        if (status == STK_OK)
+            status = stk__journal_read(job, &journal, &head, &lines, &fresh, err);
+        if (status == STK_OK && (fresh || !t->ended))
+            status = stk__fail(err, STK_EINVAL, STK_STAGE_CONVERT,
+                               "part %" PRIu64 " of %" PRIu64 " of %.200s is not done; run it with "
+                               "part=%" PRIu64 "/%" PRIu64 " first",
+                               k, t->parts, job->target, k, t->parts);
+        stk__mirror_drop(&journal.mirror);
+        STK_TRY(status);
+    }
+    t->num_waiting = 0;
+    return STK_OK;
+}
+
+static stk_status zarr_finish(stk__array_target *target, stk_error *err)
+{
+    zarr_target *t = of(target);
+
+    STK_TRY(commit(t, err));
+    if (t->parts && t->part) {
+        STK_TRY(stk__journal_end(&t->journal, err));
+        return stk__journal_sync(&t->journal, err);
+    }
+    STK_TRY(put_metadata(t, err));
+    return t->files->ops->sync(t->files, err);
+}
+
+static void zarr_close(stk__array_target *target)
+{
+    zarr_target *t = of(target);
+    stk_context *ctx = target->job->context;
+
+    /* What is written and not named goes with the parts of the target. */
+    if (t->journal.mirror)
+        stk__journal_close(&t->journal);
+    stk__target_close(&t->files);
+    drop_encoders(t);
+    for (size_t i = 0; t->arrays && i < t->num_nodes; i++) {
+        stk_array_writer_abandon(&t->arrays[i].writer);
+        stk__free(ctx, t->arrays[i].done);
+    }
+    pthread_mutex_destroy(&t->lock);
+    stk__free(ctx, t->waiting);
+    stk__free(ctx, t->encoders);
+    stk__free(ctx, t->arrays);
+    stk__free(ctx, t);
+}
+
+/* ---- The beginning --------------------------------------------------------------------------- */
+
+static stk_status open_files(zarr_target *t, stk_error *err)
+{
+    const stk_conversion_job *job = t->base.job;
+    char suffix[STK__TARGET_SUFFIX] = "";
+
+    if (t->part)
+        snprintf(suffix, sizeof suffix, "-of-%" PRIu64 "-%" PRIu64, t->part, t->parts);
+    snprintf(t->journal_name, sizeof t->journal_name, STK__TARGET_JOURNAL "%s", suffix);
+    STK_TRY(stk__target_open(job, suffix, &t->files, err));
+    if (t->parts && !t->part) {
+        STK_TRY(t->files->ops->begin(t->files, err));
+        return check_parts(t, err);
+    }
+    STK_TRY(t->files->ops->begin(t->files, err));
+    STK_TRY(stk__journal_open(job, t->journal_name, &t->journal, err));
+    return resume(t, err);
+}
+
+static stk_status open_target(zarr_target *t, const stk__target_part *part, stk_error *err)
+{
+    const stk_convert_arrays_options *own = t->base.job->own;
+    stk_context *ctx = t->base.job->context;
+
+    t->part = part->number;
+    t->parts = part->count;
+    t->encoding = SIZE_MAX;
+    t->journal.fd = -1;
+    t->checked_ns = stk__now_ns();
+    pthread_mutex_init(&t->lock, NULL);
+    t->arrays = stk__calloc(ctx, t->num_nodes, sizeof *t->arrays);
+    t->encoders = stk__calloc(ctx, t->members, sizeof(stk__encoder *));
+    if (!t->arrays || !t->encoders)
+        return no_memory(err);
+    STK_TRY(make_arrays(t, err));
+    return own->dry_run ? STK_OK : open_files(t, err);
+}
+
+static stk_status open_version(const stk_conversion_job *job, const stk__target_node *nodes,
+                               size_t num_nodes, const stk__target_part *part, uint32_t members,
+                               bool v2, stk__array_target **out, stk_error *err)
+{
+    zarr_target *t = stk__calloc(job->context, 1, sizeof *t);
+
+    *out = NULL;
+    if (!t)
+        return no_memory(err);
+    t->base = (stk__array_target){.ops = v2 ? &stk__array_target_zarr2 : &stk__array_target_zarr,
+                                  .job = job};
+    t->nodes = nodes;
+    t->num_nodes = num_nodes;
+    t->members = members;
+    t->v2 = v2;
+    const stk_status status = open_target(t, part, err);
+    if (status == STK_OK)
+        *out = &t->base;
+    else
+        zarr_close(&t->base);
+    return status;
+}
+
+static stk_status zarr_open(const stk_conversion_job *job, const stk__target_node *nodes,
+                            size_t num_nodes, const stk__target_part *part, uint32_t members,
+                            stk__array_target **out, stk_error *err)
+{
+    const stk_convert_arrays_options *own = job->own;
+
+    return open_version(job, nodes, num_nodes, part, members, own->zarr_format == 1, out, err);
+}
+
+static stk_status zarr2_open(const stk_conversion_job *job, const stk__target_node *nodes,
+                             size_t num_nodes, const stk__target_part *part, uint32_t members,
+                             stk__array_target **out, stk_error *err)
+{
+    const stk_convert_arrays_options *own = job->own;
+
+    if (own->zarr_format == 2)
+        return stk__fail(
+            err, STK_EINVAL, STK_STAGE_OPTIONS,
+            "arrays.zarr_format is 3, and the target is zarr2:; leave one of them out");
+    return open_version(job, nodes, num_nodes, part, members, true, out, err);
+}
+
+#define ZARR(open_of_version)                                                                      \
+    {                                                                                              \
+        .name = "Zarr", .resumes = true, .has_shards = true, .open = open_of_version,              \
+        .has_object = zarr_has_object, .memory = zarr_memory, .write = zarr_write,                 \
+        .checkpoint = zarr_checkpoint, .finish = zarr_finish, .bytes = zarr_bytes,                 \
+        .close = zarr_close                                                                        \
+    }
+
+const stk__array_target_ops stk__array_target_zarr = ZARR(zarr_open);
+const stk__array_target_ops stk__array_target_zarr2 = ZARR(zarr2_open);
