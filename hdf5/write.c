@@ -340,26 +340,61 @@ static char *encode(const uint32_t *from, uint64_t n, char *to)
     return to;
 }
 
-static bool write_texts(const variable *v, hid_t memory, hid_t space, const char *values, uint64_t n)
+/* Texts of any length of elements of one, in one block behind the pointers; NULL: no memory. */
+static char **lay_out(const char *values, uint64_t n, uint64_t itemsize)
 {
-    char **texts = calloc(n, sizeof *texts), *bytes = malloc(n * (v->itemsize + 1)), *at = bytes;
-    bool done = texts && bytes;
+    char **texts = calloc(1, n * sizeof *texts + n * (itemsize + 1));
+    char *at = (char *)(texts + n);
 
-    for (uint64_t i = 0; done && i < n; i++) {
+    for (uint64_t i = 0; texts && i < n; i++) {
         texts[i] = at;
-        at = encode((const uint32_t *)(const void *)(values + i * v->itemsize), v->itemsize / 4, at);
+        at = encode((const uint32_t *)(const void *)(values + i * itemsize), itemsize / 4, at);
     }
-    if (done)
-        done = H5Dwrite(v->dataset, v->memory, memory, space, H5P_DEFAULT, texts) >= 0;
-    else
-        (void)no_memory();
+    return texts;
+}
+
+/* Whether what was written reads as what it was made of. */
+static bool compare(const variable *v, hid_t memory, hid_t space, const void *values, uint64_t n)
+{
+    const size_t size = H5Tget_size(v->memory);
+    char *back = calloc(n, size);
+    bool same = true;
+
+    if (!back)
+        return no_memory();
+    if (H5Dread(v->dataset, v->memory, memory, space, H5P_DEFAULT, back) < 0)
+        same = fail_hdf5("read back", "what was written");
+    else if (!v->varies)
+        same = memcmp(back, values, n * size) == 0;
+    for (uint64_t i = 0; same && v->varies && i < n; i++) {
+        const char *read = ((char **)(void *)back)[i];
+        same = strcmp(read ? read : "", ((char *const *)values)[i]) == 0;
+    }
+    if (v->varies)
+        H5Dvlen_reclaim(v->memory, memory, H5P_DEFAULT, back);
+    free(back);
+    return same || fail(STK_EIO, "what was read back is not what was written: the disk, its cable "
+                                 "or memory may be faulty");
+}
+
+static bool write_values(const variable *v, hid_t memory, hid_t space, uint64_t n,
+                         const char *values, bool verify)
+{
+    char **texts = v->varies ? lay_out(values, n, v->itemsize) : NULL;
+    const void *from = v->varies ? (const void *)texts : values;
+
+    if (!from)
+        return no_memory();
+    bool done = H5Dwrite(v->dataset, v->memory, memory, space, H5P_DEFAULT, from) >= 0;
+    if (!done)
+        (void)fail_hdf5("write", "a box of a variable");
+    done = done && (!verify || compare(v, memory, space, from, n));
     free(texts);
-    free(bytes);
     return done;
 }
 
-static bool write_values(const variable *v, const hsize_t *start, const hsize_t *shape, uint64_t n,
-                         const char *values)
+static bool write_selected(const variable *v, const hsize_t *start, const hsize_t *shape,
+                           uint64_t n, const char *values, bool verify)
 {
     const hid_t space = H5Dget_space(v->dataset);
     const hid_t memory =
@@ -367,12 +402,10 @@ static bool write_values(const variable *v, const hsize_t *start, const hsize_t 
 
     if (v->rank)
         H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, shape, NULL);
-    const bool done =
-        v->varies ? write_texts(v, memory, space, values, n)
-                  : H5Dwrite(v->dataset, v->memory, memory, space, H5P_DEFAULT, values) >= 0;
+    const bool done = write_values(v, memory, space, n, values, verify);
     H5Sclose(memory);
     H5Sclose(space);
-    return done || fail_hdf5("write a box of", "a variable");
+    return done;
 }
 
 bool write_box(stk__wire_in *in)
@@ -392,11 +425,12 @@ bool write_box(stk__wire_in *in)
             shape[d] > v->shape[d] - start[d] || __builtin_mul_overflow(n, shape[d], &n))
             frame_nonsense();
     }
+    const bool verify = stk__wire_u8(in) != 0;
     if (!stk__wire_end(in) || __builtin_mul_overflow(n, v->itemsize, &bytes) || bytes > INT64_MAX)
         frame_nonsense();
     char *values = malloc(bytes);
     frame_take_data(values, bytes);
-    const bool done = values ? write_values(v, start, shape, n, values) : no_memory();
+    const bool done = values ? write_selected(v, start, shape, n, values, verify) : no_memory();
     free(values);
     return done;
 }

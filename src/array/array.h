@@ -173,8 +173,6 @@ void stk__float_bytes(stk_dtype dtype, double x, void *out);
 /* The element that the attribute `_FillValue` means, into `out` of the array's itemsize; of a
  * number alone. False: there is none, or it is something else. (value.c) */
 bool stk__array_fill_attribute(const stk_array *array, void *out);
-/* The element of a float type that such a text of version 3 means. (value.c) */
-bool stk__fill_attribute_parse(stk_dtype dtype, const char *text, void *out);
 /* The attribute of version 3 by which xarray knows an element: base64 of a double for floats. A new
  * reference; NULL: no memory, or no number. (value.c) */
 struct json_t *stk__fill_attribute_json(stk_context *ctx, stk_dtype dtype, const void *element);

@@ -264,16 +264,6 @@ static bool base64_number(const char *text, double *out)
     return true;
 }
 
-bool stk__fill_attribute_parse(stk_dtype dtype, const char *text, void *out)
-{
-    double number;
-
-    if (!stk__dtype_is_float(dtype) || !base64_number(text, &number))
-        return false;
-    stk__float_bytes(dtype, number, out);
-    return true;
-}
-
 bool stk__array_fill_attribute(const stk_array *a, void *out)
 {
     const json_t *value = json_object_get(a->attributes.value, "_FillValue");

@@ -20,6 +20,9 @@
 #define BASE_BYTES (UINT64_C(512) << 20) /* of the process, besides chunks in work */
 #define CHUNKS     6                     /* that it holds at a time, in all their forms */
 #define SECONDS    600                   /* of one call: a chunk is encoded, a file finished */
+#define LEVEL      4                     /* of deflate, as netCDF4-python has it */
+
+enum { CODEC_NONE = 0, CODEC_ZLIB = 3, SHUFFLE_NONE = 1, SHUFFLE_BITS = 3 };
 
 typedef struct netcdf4_target {
     stk__array_target base;
@@ -30,9 +33,13 @@ typedef struct netcdf4_target {
     stk__hdf5 *child;
     stk__put_place place;
     stk__durable file;
-    bool begun;        /* `file` is */
+    bool begun;              /* `file` is */
+    uint32_t level;          /* of deflate; 0: none */
+    bool shuffle, fletcher32;
+    bool verify;
     unsigned char *box; /* elements of a box that are not one run */
     size_t box_room;
+    uint64_t bytes; /* of the file, once it is finished */
     stk_store_call call;
 } netcdf4_target;
 
@@ -130,26 +137,6 @@ static stk_status put_groups(netcdf4_target *t, const stk__target_node *nodes, s
     return STK_OK;
 }
 
-/* The fill value of the file: that by which readers know a missing value, else the array's. */
-static const void *fill_of(const stk__target_node *n, const stk__netcdf4_variable *v,
-                           stk_context *ctx, unsigned char *room)
-{
-    stk__json attributes = {0};
-
-    if (n->dtype == STK_DTYPE_NONE)
-        return v->type == STK__WIRE_TEXT && v->itemsize == 1 && n->itemsize == 1 ? n->fill_value
-                                                                                 : NULL;
-    if (n->attributes && *n->attributes &&
-        stk__json_parse(ctx, n->attributes, strlen(n->attributes), n->path, &attributes, NULL) ==
-            STK_OK) {
-        const bool found = stk__netcdf4_fill(n, attributes.value, room);
-        stk__json_drop(ctx, &attributes);
-        if (found)
-            return room;
-    }
-    return n->fill_value;
-}
-
 static void describe(const netcdf4_target *t, size_t index, stk__hdf5_variable *out)
 {
     const stk__netcdf4_variable *v = &t->plan.variables[index];
@@ -161,8 +148,9 @@ static void describe(const netcdf4_target *t, size_t index, stk__hdf5_variable *
                                 .type = v->type,
                                 .itemsize = v->itemsize,
                                 .rank = v->rank,
-                                .level = 4,
-                                .shuffle = true,
+                                .level = t->level,
+                                .shuffle = t->shuffle,
+                                .fletcher32 = t->fletcher32,
                                 .scale = v->scale == NONE ? STK__WIRE_NONE
                                                           : dimensions[v->scale].number};
     for (uint32_t d = 0; d < v->rank; d++) {
@@ -174,8 +162,10 @@ static void describe(const netcdf4_target *t, size_t index, stk__hdf5_variable *
         whole = whole && v->chunk_shape[d] >= v->shape[d];
     }
     /* Filters are of chunks; texts of any length lie elsewhere, where none reaches them. */
-    if (v->type == STK__WIRE_UNICODE || v->rank == 0)
+    if (v->type == STK__WIRE_UNICODE || v->rank == 0) {
         out->level = 0;
+        out->fletcher32 = false;
+    }
     out->shuffle = out->shuffle && out->level && v->itemsize > 1;
     out->is_chunked = v->rank && (unlimited || !whole || out->level || out->fletcher32);
 }
@@ -183,13 +173,13 @@ static void describe(const netcdf4_target *t, size_t index, stk__hdf5_variable *
 static stk_status put_variables(netcdf4_target *t, stk_error *err)
 {
     stk_context *ctx = t->base.job->context;
-    unsigned char fill[16];
 
     for (size_t i = 0; i < t->plan.num_variables; i++) {
         const stk__netcdf4_variable *v = &t->plan.variables[i];
         const stk__target_node *n = &t->plan.nodes[v->node];
         describe(t, i, &t->put[i]);
-        t->put[i].fill_value = fill_of(n, v, ctx, fill);
+        if (n->dtype != STK_DTYPE_NONE)
+            t->put[i].fill_value = n->missing_value ? n->missing_value : n->fill_value;
         STK_TRY(stk__hdf5_put_variable(t->child, &t->put[i], &t->call, err));
         t->put[i].fill_value = NULL;
         STK_TRY(stk__netcdf4_attributes(t->child, ctx, n, v->type, &t->call, err));
@@ -240,11 +230,39 @@ static void name_alone(netcdf4_target *t)
         snprintf(t->alone, sizeof t->alone, "data");
 }
 
+/* What the options say of chunks. */
+static stk_status settle(netcdf4_target *t, stk_error *err)
+{
+    const stk_convert_arrays_options *own = t->base.job->own;
+    const bool deflate = own->codec == STK__ARRAYS_CODEC_AUTO || own->codec == CODEC_ZLIB;
+
+    if (!deflate && own->codec != CODEC_NONE)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "arrays.codec: NetCDF-4 has none or zlib, which every reader of it has");
+    if (own->level != STK_AUTO && (own->level < 1 || own->level > 9))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "arrays.level: zlib has levels from 1 to 9");
+    if (own->shuffle == SHUFFLE_BITS)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "arrays.shuffle: NetCDF-4 has none or byte");
+    if (own->zarr_format)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "arrays.zarr_format does nothing for NetCDF-4; leave it out");
+    if (deflate)
+        t->level = own->level == STK_AUTO ? LEVEL : (uint32_t)own->level;
+    t->shuffle = own->shuffle != SHUFFLE_NONE;
+    t->fletcher32 = own->checksum;
+    t->verify = t->base.job->options->verify == STK_VERIFY_FULL;
+    return STK_OK;
+}
+
 static stk_status open_target(netcdf4_target *t, const stk__target_node *nodes, size_t n,
                               stk_error *err)
 {
+    const stk_convert_arrays_options *own = t->base.job->own;
     stk_context *ctx = t->base.job->context;
 
+    STK_TRY(settle(t, err));
     name_alone(t);
     STK_TRY(stk__netcdf4_plan_make(ctx, nodes, n, t->alone, &t->plan, err));
     t->variables = stk__calloc(ctx, STK_MAX(n, 1), sizeof *t->variables);
@@ -253,20 +271,24 @@ static stk_status open_target(netcdf4_target *t, const stk__target_node *nodes, 
         return no_memory(err);
     for (size_t i = 0; i < n; i++)
         t->variables[i] = NONE;
+    if (own->dry_run)
+        return STK_OK;
     STK_TRY(begin_file(t, err));
     STK_TRY(start_child(t, err));
     return define(t, nodes, n, err);
 }
 
 static stk_status netcdf4_open(const stk_conversion_job *job, const stk__target_node *nodes,
-                               size_t num_nodes, stk__array_target **out, stk_error *err)
+                               size_t num_nodes, const stk__target_part *part, uint32_t members,
+                               stk__array_target **out, stk_error *err)
 {
     netcdf4_target *t = stk__calloc(job->context, 1, sizeof *t);
 
+    (void)part, (void)members;
     *out = NULL;
     if (!t)
         return no_memory(err);
-    t->base = (stk__array_target){.ops = &stk__target_netcdf4, .job = job};
+    t->base = (stk__array_target){.ops = &stk__array_target_netcdf4, .job = job};
     t->call = (stk_store_call){.struct_size = sizeof t->call,
                                .canceled = stk__convert_canceled,
                                .user = (void *)job};
@@ -277,6 +299,16 @@ static stk_status netcdf4_open(const stk_conversion_job *job, const stk__target_
     else
         netcdf4_close(&t->base);
     return status;
+}
+
+/* The copy of a box that is not one run; what the process holds is not of this one. */
+static uint64_t netcdf4_memory(const stk__array_target *target, size_t node)
+{
+    const netcdf4_target *t = (const netcdf4_target *)target;
+    const stk__target_node *n = &t->plan.nodes[node];
+    uint64_t bytes = 0;
+
+    return stk__shape_bytes(n->object_shape, n->rank, n->itemsize, &bytes) ? bytes : UINT64_MAX;
 }
 
 /* The elements of a box in C order: its own, or a copy. */
@@ -304,8 +336,8 @@ static stk_status gather(netcdf4_target *t, const stk__target_node *n, const stk
     return STK_OK;
 }
 
-static stk_status netcdf4_write(stk__array_target *target, size_t node, const stk__target_box *box,
-                                uint64_t *bytes, stk_error *err)
+static stk_status netcdf4_write(stk__array_target *target, uint32_t member, size_t node,
+                                const stk__target_box *box, stk_error *err)
 {
     netcdf4_target *t = of(target);
     const stk__target_node *n = &t->plan.nodes[node];
@@ -314,7 +346,7 @@ static stk_status netcdf4_write(stk__array_target *target, size_t node, const st
     int64_t start[STK__NETCDF4_RANK] = {0}, shape[STK__NETCDF4_RANK];
     const void *values = NULL;
 
-    *bytes = 0; /* what a chunk takes is the file's to know */
+    (void)member;
     STK_TRY(gather(t, n, box, &values, err));
     for (uint32_t d = 0; d < v->rank; d++) {
         start[d] = d < n->rank ? box->start[d] : 0;
@@ -322,26 +354,56 @@ static stk_status netcdf4_write(stk__array_target *target, size_t node, const st
         if (shape[d] == 0)
             return STK_OK;
     }
-    return stk__hdf5_put_box(t->child, &t->put[index], start, shape, values, &t->call, err);
+    return stk__hdf5_put_box(t->child, &t->put[index], start, shape, values, t->verify, &t->call,
+                             err);
 }
 
 static stk_status netcdf4_finish(stk__array_target *target, stk_error *err)
 {
     netcdf4_target *t = of(target);
+    struct stat st;
 
     STK_TRY(stk__hdf5_finish(t->child, &t->call, err));
     stk__hdf5_stop(&t->child);
+    if (fstat(t->file.fd, &st) == 0)
+        t->bytes = (uint64_t)st.st_size;
     t->begun = false;
     const int error = stk__durable_commit(&t->file, t->place.key);
     return error ? fail_file(t, t->file.step, error, err) : STK_OK;
 }
 
-const stk__array_target_ops stk__target_netcdf4 = {
-    .name = "netcdf4",
+static uint64_t netcdf4_bytes(const stk__array_target *target)
+{
+    return ((const netcdf4_target *)target)->bytes;
+}
+
+const stk__array_target_ops stk__array_target_netcdf4 = {
+    .name = "NetCDF-4",
     .one_at_a_time = true,
     .open = netcdf4_open,
+    .memory = netcdf4_memory,
     .write = netcdf4_write,
     .finish = netcdf4_finish,
-    .verify_finished = true,
+    .bytes = netcdf4_bytes,
     .close = netcdf4_close,
+};
+
+/* ---- The converter --------------------------------------------------------------------------- */
+
+static stk_status netcdf4_run(const stk_conversion_job *job, stk_conversion_report *report,
+                              stk_error *err)
+{
+    return stk__convert_arrays(job, &stk__array_target_netcdf4, report, err);
+}
+
+const stk_converter_ops stk__convert_netcdf4 = {
+    .struct_size = sizeof(stk_converter_ops),
+    .name = "netcdf4",
+    .from = "arrays (Zarr, npy, ...)",
+    .doc = "NetCDF-4",
+    .options = &stk__convert_arrays_option_table,
+    .endings = "|.nc|.nc4|",
+    .ignores = stk__convert_arrays_ignores,
+    .run = netcdf4_run,
+    .takes = stk__convert_takes_arrays,
 };

@@ -11,7 +11,7 @@
 #define STK__NETCDF4_RANK STK__WIRE_RANK /* with that of the characters of a text */
 
 /* The target that is one NetCDF-4 file. */
-extern const stk__array_target_ops stk__target_netcdf4;
+extern const stk__array_target_ops stk__array_target_netcdf4;
 
 /* A dimension: a name and a length that arrays of a group, and of groups below, share. */
 typedef struct stk__netcdf4_dimension {
@@ -57,7 +57,5 @@ void stk__netcdf4_plan_release(stk__netcdf4_plan *plan);
 /* Put the attributes of a node to what was put last (netcdf4_attributes.c). */
 stk_status stk__netcdf4_attributes(stk__hdf5 *child, stk_context *ctx, const stk__target_node *node,
                                    uint32_t type, const stk_store_call *call, stk_error *err);
-/* The element by which readers of NetCDF know a missing value, of a node of numbers; false: none. */
-bool stk__netcdf4_fill(const stk__target_node *node, const json_t *attributes, void *out);
 
 #endif

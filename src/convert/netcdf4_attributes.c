@@ -211,19 +211,6 @@ static stk_status put_attribute(stk__hdf5 *child, stk_context *ctx, const char *
 
 /* ---- Of a node ---- */
 
-bool stk__netcdf4_fill(const stk__target_node *node, const json_t *attributes, void *out)
-{
-    const json_t *value = json_object_get(attributes, "_FillValue");
-    const uint32_t type = node->dtype == STK_BOOL ? STK_INT8 : (uint32_t)node->dtype;
-
-    if (!value || !node->is_array || node->dtype == STK_DTYPE_NONE)
-        return false;
-    if (json_is_array(value) && json_array_size(value) == 1)
-        value = json_array_get(value, 0);
-    return put_number(value, type, out) ||
-           stk__fill_attribute_parse((stk_dtype)type, json_string_value(value), out);
-}
-
 /* NumPy's times are integers, and CF says of what: "seconds since 1970-01-01". */
 static stk_status put_time(stk__hdf5 *child, const stk__target_node *node, const json_t *attributes,
                            const stk_store_call *call, stk_error *err)
@@ -235,7 +222,7 @@ static stk_status put_time(stk__hdf5 *child, const stk__target_node *node, const
                  {"[ns]", "nanoseconds"}};
     const char *bracket = strchr(node->type_name, '[');
     const bool is_span = *node->type_name == 't';
-    const int64_t none = INT64_MIN;
+    const int64_t none = INT64_MIN; /* NaT */
     char text[64];
 
     if (json_object_get(attributes, "units"))
@@ -245,7 +232,9 @@ static stk_status put_time(stk__hdf5 *child, const stk__target_node *node, const
             continue;
         snprintf(text, sizeof text, "%s%s", units[i].unit, is_span ? "" : " since 1970-01-01");
         STK_TRY(put_text(child, "units", text, call, err));
-        STK_TRY(stk__hdf5_put_attribute(child, "_FillValue", STK_INT64, 1, true, &none, call, err));
+        if (!node->missing_value)
+            STK_TRY(stk__hdf5_put_attribute(child, "_FillValue", STK_INT64, 1, true, &none, call,
+                                            err));
         return is_span ? put_text(child, "dtype", node->type_name, call, err)
                        : put_text(child, "calendar", "proleptic_gregorian", call, err);
     }
@@ -258,12 +247,12 @@ static stk_status put_all(stk__hdf5 *child, stk_context *ctx, const stk__target_
                           const json_t *attributes, uint32_t type, const stk_store_call *call,
                           stk_error *err)
 {
-    unsigned char fill[16];
     const char *name;
     json_t *value;
 
-    if (stk__netcdf4_fill(node, attributes, fill))
-        STK_TRY(stk__hdf5_put_attribute(child, "_FillValue", type, 1, true, fill, call, err));
+    if (node->is_array && node->missing_value && node->dtype != STK_DTYPE_NONE)
+        STK_TRY(stk__hdf5_put_attribute(child, "_FillValue", type, 1, true, node->missing_value,
+                                        call, err));
     json_object_foreach((json_t *)attributes, name, value)
         if (!is_own(name) && *name && !(node->is_array && strcmp(name, "_FillValue") == 0))
             STK_TRY(put_attribute(child, ctx, name, value, type, call, err));

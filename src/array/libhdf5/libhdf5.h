@@ -113,10 +113,10 @@ stk_status stk__hdf5_put_attribute(stk__hdf5 *child, const char *name, uint32_t 
                                    uint64_t count, bool scalar, const void *values,
                                    const stk_store_call *call, stk_error *err);
 stk_status stk__hdf5_put_defined(stk__hdf5 *child, const stk_store_call *call, stk_error *err);
-/* A box in C order. */
+/* A box in C order. `verify`: it is read back, decoded and compared. */
 stk_status stk__hdf5_put_box(stk__hdf5 *child, const stk__hdf5_variable *v, const int64_t *start,
-                             const int64_t *shape, const void *data, const stk_store_call *call,
-                             stk_error *err);
+                             const int64_t *shape, const void *data, bool verify,
+                             const stk_store_call *call, stk_error *err);
 /* The file is whole, and the caller's to make durable. */
 stk_status stk__hdf5_finish(stk__hdf5 *child, const stk_store_call *call, stk_error *err);
 

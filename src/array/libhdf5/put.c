@@ -94,8 +94,8 @@ stk_status stk__hdf5_put_defined(stk__hdf5 *h, const stk_store_call *call, stk_e
 }
 
 stk_status stk__hdf5_put_box(stk__hdf5 *h, const stk__hdf5_variable *v, const int64_t *start,
-                             const int64_t *shape, const void *data, const stk_store_call *call,
-                             stk_error *err)
+                             const int64_t *shape, const void *data, bool verify,
+                             const stk_store_call *call, stk_error *err)
 {
     stk__wire_out out = stk__hdf5_payload(h);
     uint64_t bytes = 0, done = 0;
@@ -108,6 +108,7 @@ stk_status stk__hdf5_put_box(stk__hdf5 *h, const stk__hdf5_variable *v, const in
         stk__wire_put_u64(&out, (uint64_t)start[d]);
     for (uint32_t d = 0; d < v->rank; d++)
         stk__wire_put_u64(&out, (uint64_t)shape[d]);
+    stk__wire_put_u8(&out, verify);
     STK_TRY(stk__hdf5_send(h, STK__WIRE_BOX, &out, call, err));
     for (uint64_t n; done < bytes; done += n) {
         n = STK_MIN(bytes - done, STK__WIRE_PIECE);

@@ -77,7 +77,10 @@ for engine in ["netcdf4", "h5netcdf"]:
 # ---- h5py: what holds the format together ----
 with h5py.File(path) as f:
     assert f.attrs["_NCProperties"].startswith((b"version=2,stoker=", "version=2,stoker="))
-    assert list(f) == sorted(f) or f.id.get_create_plist().get_link_creation_order()
+    for o in [f["/"], f["g"], f["t2m"]]:
+        creation = o.id.get_create_plist()
+        assert creation.get_attr_creation_order() == h5py.h5p.CRT_ORDER_TRACKED | h5py.h5p.CRT_ORDER_INDEXED
+        assert o is not f["g"] or creation.get_link_creation_order()
     assert f["t2m"].attrs["DIMENSION_LIST"].shape == (3,) and f["t2m"].fillvalue == -99
     numbers = sorted(int(s.attrs["_Netcdf4Dimid"]) for s in list(f.values()) + list(f["g"].values())
                      if isinstance(s, h5py.Dataset) and s.is_scale)
