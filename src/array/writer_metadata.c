@@ -143,7 +143,8 @@ static stk_status chain_json(const stk_array_writer_options *o, uint32_t itemsiz
 
 static stk_status names_json(const stk_array_writer_options *o, json_t *document, stk_error *err)
 {
-    if (!o->dimension_names)
+    /* xarray opens no array without names, and a scalar has all of its own. */
+    if (!o->dimension_names && o->rank)
         return STK_OK;
     json_t *names = json_array();
     bool good = names != NULL;

@@ -12,6 +12,7 @@
 #include "base/url.h"
 #include "convert/array_target.h"
 #include "convert/journal.h"
+#include "convert/zarr_clear.h"
 #include "dataset/dataset.h"
 
 #define CHECKPOINT_NS UINT64_C(10000000000) /* between checkpoints */
@@ -363,8 +364,11 @@ static stk_status resume(zarr_target *t, stk_error *err)
 
     STK_TRY(head_of(t, &head, err));
     STK_TRY(stk__journal_read(t->base.job, &t->journal, &head, &lines, &fresh, err));
-    if (fresh)
+    /* One that came to its end is done anew, one that was stopped goes on. */
+    if (t->base.job->options->overwrite && (fresh || t->ended || !t->files->has_journal)) {
         forget(t);
+        STK_TRY(stk__zarr_clear(t->base.job->context, t->base.job->target, err));
+    }
     STK_TRY(stk__journal_begin(&t->journal, &head, err));
     for (size_t i = 0; i < t->num_waiting; i++)
         STK_TRY(stk__journal_object(&t->journal, t->waiting[i].node, t->waiting[i].number,
@@ -576,12 +580,14 @@ static stk_status zarr_finish(stk__array_target *target, stk_error *err)
     zarr_target *t = of(target);
 
     STK_TRY(commit(t, err));
-    if (t->parts && t->part) {
-        STK_TRY(stk__journal_end(&t->journal, err));
-        return stk__journal_sync(&t->journal, err);
+    if (!t->part) {
+        STK_TRY(put_metadata(t, err));
+        STK_TRY(t->files->ops->sync(t->files, err));
     }
-    STK_TRY(put_metadata(t, err));
-    return t->files->ops->sync(t->files, err);
+    if (t->parts && !t->part)
+        return STK_OK;
+    STK_TRY(stk__journal_end(&t->journal, err));
+    return stk__journal_sync(&t->journal, err);
 }
 
 static void zarr_close(stk__array_target *target)
@@ -614,6 +620,14 @@ static stk_status open_files(zarr_target *t, stk_error *err)
 
     if (t->part)
         snprintf(suffix, sizeof suffix, "-of-%" PRIu64 "-%" PRIu64, t->part, t->parts);
+    else if (t->parts)
+        snprintf(suffix, sizeof suffix, "-join");
+    if (t->parts && job->options->overwrite)
+        return stk__fail(
+            err, STK_EINVAL, STK_STAGE_OPTIONS,
+            "convert.overwrite would remove what other parts have written; remove %.200s "
+            "yourself, before the first part begins",
+            job->target);
     snprintf(t->journal_name, sizeof t->journal_name, STK__TARGET_JOURNAL "%s", suffix);
     STK_TRY(stk__target_open(job, suffix, &t->files, err));
     if (t->parts && !t->part) {

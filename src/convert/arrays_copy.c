@@ -22,6 +22,7 @@
 typedef struct member {
     char *from, *to;     /* elements of an object, where they change */
     char *bounce, *wide; /* of the temporary file; `wide` as the source has them */
+    char *packed;        /* an object, to be hashed */
     stk__values_loss loss;
 } member;
 
@@ -167,6 +168,8 @@ static stk_status object_task(void *user, uint32_t number, uint64_t task, stk_er
         out.data = m->to;
         out.strides = strides;
     }
+    if (c->a->hashes)
+        c->a->hashes[out.number] = stk__arrays_hash(c->node, &out, m->packed);
     STK_TRY(write_object(c, number, &out, err));
     atomic_fetch_add(&c->passed, n * c->item / 2);
     return STK_OK;
@@ -423,6 +426,15 @@ static void find_done(copying *c)
     }
 }
 
+static uint64_t objects_of_grid(const stk__target_node *node)
+{
+    uint64_t n = 1;
+
+    for (uint32_t d = 0; d < node->rank; d++)
+        n *= (uint64_t)((node->shape[d] + node->object_shape[d] - 1) / node->object_shape[d]);
+    return n;
+}
+
 static stk_status take_memory(copying *c, stk_error *err)
 {
     stk_context *ctx = c->run->context;
@@ -433,6 +445,10 @@ static stk_status take_memory(copying *c, stk_error *err)
 
     for (uint32_t d = 0; d < c->node->rank; d++)
         elements *= (uint64_t)STK_MIN(c->node->object_shape[d], c->node->shape[d]);
+    if (stk__arrays_verifies_later(c->run) && !c->a->hashes) {
+        c->a->hashes = stk__calloc(ctx, objects_of_grid(c->node), sizeof *c->a->hashes);
+        good = c->a->hashes;
+    }
     c->skip = stk__calloc(ctx, c->plan->num_writes / 8 + 1, 1);
     c->members = stk__calloc(ctx, c->num_members, sizeof *c->members);
     c->slab = stk__alloc_buffer(ctx, c->plan->slab_bytes);
@@ -444,6 +460,8 @@ static stk_status take_memory(copying *c, stk_error *err)
         if (!c->plan->direct)
             good = good && (m->bounce = stk__alloc_buffer(
                                 ctx, pass_elements(c) * STK_MAX(from, c->node->itemsize)));
+        if (stk__arrays_verifies_later(c->run))
+            good = good && (m->packed = stk__alloc_buffer(ctx, elements * c->node->itemsize));
         if (!c->plan->direct && !same)
             good = good && (m->wide = stk__alloc_buffer(ctx, pass_elements(c) * from));
     }
@@ -466,6 +484,7 @@ static void give_memory(copying *c)
         stk__free(ctx, m->to);
         stk__free(ctx, m->bounce);
         stk__free(ctx, m->wide);
+        stk__free(ctx, m->packed);
     }
     stk__free(ctx, c->slab);
     stk__free(ctx, c->members);

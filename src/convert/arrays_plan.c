@@ -56,12 +56,14 @@ static uint64_t member_bytes(const stk__arrays *run, const stk__arrays_array *a)
 
     if (!stk__add_size(bytes, 2 * STK__ARRAYS_BOUNCE, &bytes))
         return UINT64_MAX;
-    if (stk__values_same(&a->values))
-        return bytes;
+    uint64_t item = 0;
+    if (!stk__values_same(&a->values))
+        item += node->itemsize + stk__values_from_size(&a->values);
+    if (stk__arrays_verifies_later(run))
+        item += node->itemsize;
     for (uint32_t d = 0; d < node->rank; d++)
         object *= (uint64_t)STK_MIN(node->object_shape[d], node->shape[d]);
-    if (!stk__mul_size(object, node->itemsize + stk__values_from_size(&a->values), &object) ||
-        !stk__add_size(bytes, object, &bytes))
+    if (!stk__mul_size(object, item, &object) || !stk__add_size(bytes, object, &bytes))
         return UINT64_MAX;
     return bytes;
 }

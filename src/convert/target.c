@@ -139,7 +139,8 @@ static stk_status check(const stk__target *target, stk_error *err)
     const stk_conversion_job *job = target->job;
 
     STK_TRY(check_apart(job, err));
-    if (target->has_others && !target->has_journal && !job->options->overwrite)
+    const bool begun = target->has_journal || (*target->suffix && target->has_parts);
+    if (target->has_others && !begun && !job->options->overwrite)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "the target %.200s is not empty and no conversion began it; choose a new "
                          "folder, or set overwrite to write among what is there",

@@ -42,7 +42,8 @@ struct stk__target {
     const stk__target_ops *ops;
     const stk_conversion_job *job;
     char suffix[STK__TARGET_SUFFIX]; /* of our own names, of a part of a conversion; else empty */
-    bool has_journal;                /* when it was opened */
+    bool has_journal;                /* of this suffix, when it was opened */
+    bool has_parts;                  /* journals of other parts, likewise */
     bool has_others;  /* what no conversion wrote; not looked for where nothing asks */
     atomic_bool kept; /* something in it is worth keeping */
 };

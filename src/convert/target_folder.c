@@ -285,9 +285,11 @@ static stk_status folder_remove(stk__target *target, const char *name, stk_error
 /* Whether something that is not ours lies in the folder, and whether there is a journal. */
 static stk_status look(folder_target *t, stk_error *err)
 {
+    char journal[sizeof STK__TARGET_JOURNAL + STK__TARGET_SUFFIX];
     int fd = openat(t->root, ".", FOLDER);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
 
+    snprintf(journal, sizeof journal, STK__TARGET_JOURNAL "%s", t->base.suffix);
     if (!folder) {
         stk_status status = fail(t, "list", t->path, err);
         if (fd >= 0)
@@ -296,9 +298,10 @@ static stk_status look(folder_target *t, stk_error *err)
     }
     for (struct dirent *entry; (entry = readdir(folder));) {
         const char *name = entry->d_name;
-        if (strcmp(name, STK__TARGET_JOURNAL) == 0 ||
-            strncmp(name, STK__TARGET_PART, strlen(STK__TARGET_PART)) == 0)
+        if (strcmp(name, journal) == 0)
             t->base.has_journal = true;
+        else if (strncmp(name, STK__TARGET_PART, strlen(STK__TARGET_PART)) == 0)
+            t->base.has_parts = true;
         else if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && !stk__is_temporary(name) &&
                  strncmp(name, STK__TARGET_OWN, strlen(STK__TARGET_OWN)) != 0)
             t->base.has_others = true;

@@ -146,7 +146,7 @@ static stk_status note_other(void *user, const char *key, const stk_object_info 
 
     (void)info;
     if (strncmp(name, STK__TARGET_PART, strlen(STK__TARGET_PART)) == 0)
-        t->base.has_journal = true; /* of another part */
+        t->base.has_parts = true;
     return strncmp(name, STK__TARGET_OWN, strlen(STK__TARGET_OWN)) == 0 || stk__is_temporary(name)
                ? STK_OK
                : STK_EOS;
