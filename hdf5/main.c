@@ -81,7 +81,8 @@ static command *const commands[] = {
     [STK__WIRE_WRITE_FILE] = write_file,     [STK__WIRE_GROUP] = write_group,
     [STK__WIRE_DIMENSION] = write_dimension, [STK__WIRE_VARIABLE] = write_variable,
     [STK__WIRE_PUT_ATTRIBUTE] = write_attribute, [STK__WIRE_DEFINED] = write_defined,
-    [STK__WIRE_BOX] = write_box,             [STK__WIRE_FINISH] = write_finish,
+    [STK__WIRE_BOX] = write_box,             [STK__WIRE_CHUNK] = write_chunk,
+    [STK__WIRE_FINISH] = write_finish,
 };
 
 int main(int argc, char **argv)

@@ -95,6 +95,7 @@ bool write_variable(stk__wire_in *in);
 bool write_attribute(stk__wire_in *in);
 bool write_defined(stk__wire_in *in);
 bool write_box(stk__wire_in *in);
+bool write_chunk(stk__wire_in *in);
 bool write_finish(stk__wire_in *in);
 /* Put an attribute of what PUT_ATTRIBUTE says. (attributes.c) */
 bool attribute_put(hid_t object, stk__wire_in *in);

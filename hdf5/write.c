@@ -353,6 +353,12 @@ static char **lay_out(const char *values, uint64_t n, uint64_t itemsize)
     return texts;
 }
 
+static bool not_what_was_written(void)
+{
+    return fail(STK_EIO, "what was read back is not what was written: the disk, its cable or memory "
+                         "may be faulty");
+}
+
 /* Whether what was written reads as what it was made of. */
 static bool compare(const variable *v, hid_t memory, hid_t space, const void *values, uint64_t n)
 {
@@ -373,8 +379,7 @@ static bool compare(const variable *v, hid_t memory, hid_t space, const void *va
     if (v->varies)
         H5Dvlen_reclaim(v->memory, memory, H5P_DEFAULT, back);
     free(back);
-    return same || fail(STK_EIO, "what was read back is not what was written: the disk, its cable "
-                                 "or memory may be faulty");
+    return same || not_what_was_written();
 }
 
 static bool write_values(const variable *v, hid_t memory, hid_t space, uint64_t n,
@@ -432,6 +437,46 @@ bool write_box(stk__wire_in *in)
     frame_take_data(values, bytes);
     const bool done = values ? write_selected(v, start, shape, n, values, verify) : no_memory();
     free(values);
+    return done;
+}
+
+/* The bytes of a chunk as they lie in the file, and as they were sent. */
+static bool compare_chunk(const variable *v, const hsize_t *start, const void *bytes, size_t length)
+{
+    hsize_t stored = 0;
+    uint32_t skipped = 0;
+    bool same = H5Dget_chunk_storage_size(v->dataset, start, &stored) >= 0 && stored == length;
+    void *back = malloc(length);
+
+    if (!back)
+        return no_memory();
+    same = same && H5Dread_chunk(v->dataset, H5P_DEFAULT, start, &skipped, back) >= 0 &&
+           skipped == 0 && memcmp(back, bytes, length) == 0;
+    free(back);
+    return same || not_what_was_written();
+}
+
+bool write_chunk(stk__wire_in *in)
+{
+    const uint32_t id = stk__wire_u32(in);
+    hsize_t start[STK__WIRE_RANK];
+
+    if (in->bad || id >= out.num_variables)
+        frame_nonsense();
+    const variable *v = &out.variables[id];
+    for (uint32_t d = 0; d < v->rank; d++)
+        start[d] = stk__wire_u64(in);
+    const uint64_t length = stk__wire_u64(in);
+    const bool verify = stk__wire_u8(in) != 0;
+    if (!stk__wire_end(in) || length == 0 || length > INT64_MAX)
+        frame_nonsense();
+    void *bytes = malloc(length);
+    frame_take_data(bytes, length);
+    bool done = bytes ? true : no_memory();
+    if (done && H5Dwrite_chunk(v->dataset, H5P_DEFAULT, 0, start, length, bytes) < 0)
+        done = fail_hdf5("write", "a chunk of a variable");
+    done = done && (!verify || compare_chunk(v, start, bytes, length));
+    free(bytes);
     return done;
 }
 

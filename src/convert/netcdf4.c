@@ -37,6 +37,8 @@ typedef struct netcdf4_target {
     uint32_t level;          /* of deflate; 0: none */
     bool shuffle, fletcher32;
     bool verify;
+    stk__netcdf4_coders *coders;
+    pthread_mutex_t lock; /* guards the process, and the next two */
     unsigned char *box; /* elements of a box that are not one run */
     size_t box_room;
     uint64_t bytes; /* of the file, once it is finished */
@@ -170,6 +172,19 @@ static void describe(const netcdf4_target *t, size_t index, stk__hdf5_variable *
     out->is_chunked = v->rank && (unlimited || !whole || out->level || out->fletcher32);
 }
 
+/* How it will be written, also where nothing is. */
+static stk_status describe_all(netcdf4_target *t, stk_error *err)
+{
+    for (size_t i = 0; i < t->plan.num_variables; i++) {
+        const stk__netcdf4_variable *v = &t->plan.variables[i];
+        describe(t, i, &t->put[i]);
+        t->variables[v->node] = i;
+        STK_TRY(stk__netcdf4_coders_add(t->coders, &t->plan.nodes[v->node], &t->put[i],
+                                        v->chunk_shape, err));
+    }
+    return STK_OK;
+}
+
 static stk_status put_variables(netcdf4_target *t, stk_error *err)
 {
     stk_context *ctx = t->base.job->context;
@@ -177,13 +192,11 @@ static stk_status put_variables(netcdf4_target *t, stk_error *err)
     for (size_t i = 0; i < t->plan.num_variables; i++) {
         const stk__netcdf4_variable *v = &t->plan.variables[i];
         const stk__target_node *n = &t->plan.nodes[v->node];
-        describe(t, i, &t->put[i]);
         if (n->dtype != STK_DTYPE_NONE)
             t->put[i].fill_value = n->missing_value ? n->missing_value : n->fill_value;
         STK_TRY(stk__hdf5_put_variable(t->child, &t->put[i], &t->call, err));
         t->put[i].fill_value = NULL;
         STK_TRY(stk__netcdf4_attributes(t->child, ctx, n, v->type, &t->call, err));
-        t->variables[v->node] = i;
     }
     return STK_OK;
 }
@@ -205,6 +218,8 @@ static void netcdf4_close(stk__array_target *target)
     stk_context *ctx = target->job->context;
 
     stk__hdf5_stop(&t->child);
+    stk__netcdf4_coders_destroy(&t->coders);
+    pthread_mutex_destroy(&t->lock);
     if (t->begun)
         stk__durable_abandon(&t->file);
     stk__put_place_close(&t->place);
@@ -257,7 +272,7 @@ static stk_status settle(netcdf4_target *t, stk_error *err)
 }
 
 static stk_status open_target(netcdf4_target *t, const stk__target_node *nodes, size_t n,
-                              stk_error *err)
+                              uint32_t members, stk_error *err)
 {
     const stk_convert_arrays_options *own = t->base.job->own;
     stk_context *ctx = t->base.job->context;
@@ -271,6 +286,8 @@ static stk_status open_target(netcdf4_target *t, const stk__target_node *nodes, 
         return no_memory(err);
     for (size_t i = 0; i < n; i++)
         t->variables[i] = NONE;
+    STK_TRY(stk__netcdf4_coders_create(ctx, t->plan.num_variables, members, &t->coders, err));
+    STK_TRY(describe_all(t, err));
     if (own->dry_run)
         return STK_OK;
     STK_TRY(begin_file(t, err));
@@ -284,7 +301,7 @@ static stk_status netcdf4_open(const stk_conversion_job *job, const stk__target_
 {
     netcdf4_target *t = stk__calloc(job->context, 1, sizeof *t);
 
-    (void)part, (void)members;
+    (void)part;
     *out = NULL;
     if (!t)
         return no_memory(err);
@@ -293,7 +310,8 @@ static stk_status netcdf4_open(const stk_conversion_job *job, const stk__target_
                                .canceled = stk__convert_canceled,
                                .user = (void *)job};
     t->plan.ctx = t->place.context = job->context;
-    const stk_status status = open_target(t, nodes, num_nodes, err);
+    pthread_mutex_init(&t->lock, NULL);
+    const stk_status status = open_target(t, nodes, num_nodes, members, err);
     if (status == STK_OK)
         *out = &t->base;
     else
@@ -301,13 +319,16 @@ static stk_status netcdf4_open(const stk_conversion_job *job, const stk__target_
     return status;
 }
 
-/* The copy of a box that is not one run; what the process holds is not of this one. */
+/* What a chunk is encoded to, or the copy of a box that is not one run. What the process of libhdf5
+ * holds is not counted: it has a limit of its own. */
 static uint64_t netcdf4_memory(const stk__array_target *target, size_t node)
 {
     const netcdf4_target *t = (const netcdf4_target *)target;
     const stk__target_node *n = &t->plan.nodes[node];
     uint64_t bytes = 0;
 
+    if (stk__netcdf4_coders_has(t->coders, t->variables[node]))
+        return stk__netcdf4_coders_memory(t->coders, t->variables[node]);
     return stk__shape_bytes(n->object_shape, n->rank, n->itemsize, &bytes) ? bytes : UINT64_MAX;
 }
 
@@ -336,17 +357,14 @@ static stk_status gather(netcdf4_target *t, const stk__target_node *n, const stk
     return STK_OK;
 }
 
-static stk_status netcdf4_write(stk__array_target *target, uint32_t member, size_t node,
-                                const stk__target_box *box, stk_error *err)
+/* Elements that libhdf5 encodes. */
+static stk_status write_box_locked(netcdf4_target *t, const stk__target_node *n, size_t index,
+                                   const stk__target_box *box, stk_error *err)
 {
-    netcdf4_target *t = of(target);
-    const stk__target_node *n = &t->plan.nodes[node];
-    const size_t index = t->variables[node];
     const stk__netcdf4_variable *v = &t->plan.variables[index];
     int64_t start[STK__NETCDF4_RANK] = {0}, shape[STK__NETCDF4_RANK];
     const void *values = NULL;
 
-    (void)member;
     STK_TRY(gather(t, n, box, &values, err));
     for (uint32_t d = 0; d < v->rank; d++) {
         start[d] = d < n->rank ? box->start[d] : 0;
@@ -356,6 +374,29 @@ static stk_status netcdf4_write(stk__array_target *target, uint32_t member, size
     }
     return stk__hdf5_put_box(t->child, &t->put[index], start, shape, values, t->verify, &t->call,
                              err);
+}
+
+static stk_status netcdf4_write(stk__array_target *target, uint32_t member, size_t node,
+                                const stk__target_box *box, stk_error *err)
+{
+    netcdf4_target *t = of(target);
+    const size_t index = t->variables[node];
+    const bool encoded = stk__netcdf4_coders_has(t->coders, index);
+    const void *bytes = NULL;
+    uint64_t length = 0;
+
+    if (encoded) {
+        STK_TRY(stk__netcdf4_encode(t->coders, member, index, box, t->verify, &bytes, &length, err));
+        if (!length)
+            return STK_OK;
+    }
+    pthread_mutex_lock(&t->lock);
+    const stk_status status =
+        encoded ? stk__hdf5_put_chunk(t->child, &t->put[index], box->start, bytes, length,
+                                      t->verify, &t->call, err)
+                : write_box_locked(t, &t->plan.nodes[node], index, box, err);
+    pthread_mutex_unlock(&t->lock);
+    return status;
 }
 
 static stk_status netcdf4_finish(stk__array_target *target, stk_error *err)
@@ -379,7 +420,6 @@ static uint64_t netcdf4_bytes(const stk__array_target *target)
 
 const stk__array_target_ops stk__array_target_netcdf4 = {
     .name = "NetCDF-4",
-    .one_at_a_time = true,
     .open = netcdf4_open,
     .memory = netcdf4_memory,
     .write = netcdf4_write,

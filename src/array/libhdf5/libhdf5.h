@@ -117,6 +117,10 @@ stk_status stk__hdf5_put_defined(stk__hdf5 *child, const stk_store_call *call, s
 stk_status stk__hdf5_put_box(stk__hdf5 *child, const stk__hdf5_variable *v, const int64_t *start,
                              const int64_t *shape, const void *data, bool verify,
                              const stk_store_call *call, stk_error *err);
+/* A chunk of a variable with chunks, encoded by its filters. `verify`: its bytes are read back. */
+stk_status stk__hdf5_put_chunk(stk__hdf5 *child, const stk__hdf5_variable *v, const int64_t *start,
+                               const void *bytes, uint64_t length, bool verify,
+                               const stk_store_call *call, stk_error *err);
 /* The file is whole, and the caller's to make durable. */
 stk_status stk__hdf5_finish(stk__hdf5 *child, const stk_store_call *call, stk_error *err);
 

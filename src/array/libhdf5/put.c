@@ -93,28 +93,53 @@ stk_status stk__hdf5_put_defined(stk__hdf5 *h, const stk_store_call *call, stk_e
     return ask(h, STK__WIRE_DEFINED, &nothing, call, err);
 }
 
+/* Send the head of values, the values and wait for the end. */
+static stk_status ask_with_data(stk__hdf5 *h, uint32_t kind, const stk__wire_out *head,
+                                const void *data, uint64_t bytes, const stk_store_call *call,
+                                stk_error *err)
+{
+    STK_TRY(stk__hdf5_send(h, kind, head, call, err));
+    for (uint64_t done = 0, n; done < bytes; done += n) {
+        n = STK_MIN(bytes - done, STK__WIRE_PIECE);
+        STK_TRY(stk__hdf5_send_bytes(h, STK__WIRE_DATA, (const char *)data + done, n, call, err));
+    }
+    return stk__hdf5_done(h, call, err);
+}
+
+static void put_place(stk__wire_out *out, const stk__hdf5_variable *v, const int64_t *start)
+{
+    stk__wire_put_u32(out, v->number);
+    for (uint32_t d = 0; d < v->rank; d++)
+        stk__wire_put_u64(out, (uint64_t)start[d]);
+}
+
 stk_status stk__hdf5_put_box(stk__hdf5 *h, const stk__hdf5_variable *v, const int64_t *start,
                              const int64_t *shape, const void *data, bool verify,
                              const stk_store_call *call, stk_error *err)
 {
     stk__wire_out out = stk__hdf5_payload(h);
-    uint64_t bytes = 0, done = 0;
+    uint64_t bytes = 0;
 
     if (!stk__shape_bytes(shape, v->rank, v->itemsize, &bytes))
-        return stk__fail(err, STK_ELIMIT, STK_STAGE_ARRAY, "'%.200s': a chunk has more bytes than "
-                                                           "can be", v->path);
-    stk__wire_put_u32(&out, v->number);
-    for (uint32_t d = 0; d < v->rank; d++)
-        stk__wire_put_u64(&out, (uint64_t)start[d]);
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_ARRAY,
+                         "'%.200s': a chunk has more bytes than can be", v->path);
+    put_place(&out, v, start);
     for (uint32_t d = 0; d < v->rank; d++)
         stk__wire_put_u64(&out, (uint64_t)shape[d]);
     stk__wire_put_u8(&out, verify);
-    STK_TRY(stk__hdf5_send(h, STK__WIRE_BOX, &out, call, err));
-    for (uint64_t n; done < bytes; done += n) {
-        n = STK_MIN(bytes - done, STK__WIRE_PIECE);
-        STK_TRY(stk__hdf5_send_bytes(h, STK__WIRE_DATA, (const char *)data + done, n, call, err));
-    }
-    return stk__hdf5_done(h, call, err);
+    return ask_with_data(h, STK__WIRE_BOX, &out, data, bytes, call, err);
+}
+
+stk_status stk__hdf5_put_chunk(stk__hdf5 *h, const stk__hdf5_variable *v, const int64_t *start,
+                               const void *bytes, uint64_t length, bool verify,
+                               const stk_store_call *call, stk_error *err)
+{
+    stk__wire_out out = stk__hdf5_payload(h);
+
+    put_place(&out, v, start);
+    stk__wire_put_u64(&out, length);
+    stk__wire_put_u8(&out, verify);
+    return ask_with_data(h, STK__WIRE_CHUNK, &out, bytes, length, call, err);
 }
 
 stk_status stk__hdf5_finish(stk__hdf5 *h, const stk_store_call *call, stk_error *err)

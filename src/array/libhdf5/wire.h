@@ -42,6 +42,7 @@ typedef enum stk__wire_kind {
     STK__WIRE_PUT_ATTRIBUTE, /* of the group or variable that was made last */
     STK__WIRE_DEFINED,       /* all of it: dimensions are attached */
     STK__WIRE_BOX,           /* variable, start, shape, is it read back; its bytes of DATA follow */
+    STK__WIRE_CHUNK,         /* variable, start, bytes, is it read back; that much DATA follows */
     STK__WIRE_FINISH,
     /* From either: */
     STK__WIRE_DATA,

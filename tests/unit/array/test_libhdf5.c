@@ -469,7 +469,8 @@ static void say_file(void)
     unsigned char bytes[512];
     const uint32_t kinds[] = {STK__WIRE_WRITE_FILE, STK__WIRE_GROUP, STK__WIRE_DIMENSION,
                               STK__WIRE_VARIABLE,   STK__WIRE_PUT_ATTRIBUTE, STK__WIRE_DEFINED,
-                              STK__WIRE_BOX,        STK__WIRE_DATA,          STK__WIRE_FINISH};
+                              STK__WIRE_BOX,        STK__WIRE_DATA,          STK__WIRE_CHUNK,
+                              STK__WIRE_DATA,       STK__WIRE_FINISH};
 
     begin_script();
     for (size_t i = 0; i < STK_COUNT(kinds); i++) {
@@ -508,6 +509,12 @@ static void say_file(void)
             stk__wire_put_u32(&out, 0);
             stk__wire_put_u64(&out, 2);
             stk__wire_put_u64(&out, 2);
+            stk__wire_put_u8(&out, 1);
+        }
+        if (kinds[i] == STK__WIRE_CHUNK) {
+            stk__wire_put_u32(&out, 0);
+            stk__wire_put_u64(&out, 0);
+            stk__wire_put_u64(&out, 4);
             stk__wire_put_u8(&out, 1);
         }
         if (kinds[i] == STK__WIRE_DATA)
