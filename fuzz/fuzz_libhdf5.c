@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library hears from the process of libhdf5. Input: a byte (what is asked: 0 the listing, 1
- * an object, 2 values, 3 the file), then all that the process says after its first words.
+ * What the library hears from the process of libhdf5. Input: a byte (what is asked: 0 the listing,
+ * 1 an object, 2 values, 3 the file), then all that the process says after its first words.
  */
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -16,8 +16,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const unsigned char hello[] = {STK__WIRE_HELLO, 0, 0, 0, 10, 0, 0, 0, STK__WIRE_VERSION,
-                                      0,               0, 0, 1, 0,  0, 0, 'x', 0};
+static const unsigned char hello[] = {STK__WIRE_HELLO,   0, 0, 0, 4, 0, 0, 0,
+                                      STK__WIRE_VERSION, 0, 0, 0};
 
 static stk_status each(void *user, const char *path, bool is_array, stk_error *err)
 {

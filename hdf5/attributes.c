@@ -11,8 +11,8 @@
 static bool is_hidden(const char *name)
 {
     static const char *const hidden[] = {
-        "CLASS",        "NAME",          "DIMENSION_LIST",      "REFERENCE_LIST",
-        "_NCProperties", "_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict",
+        "CLASS",           "NAME",          "DIMENSION_LIST",      "REFERENCE_LIST",
+        "_NCProperties",   "_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict",
         "DIMENSION_LABELS"};
 
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)

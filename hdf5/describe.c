@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A dataset -> what the library is told of it: type, shape, chunks, filters, names of dimensions. */
+/* A dataset -> what the library is told of it: type, shape, chunks, filters, names of dimensions.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -126,8 +127,8 @@ static bool put_filters(hid_t creation, const char *path, stk__wire_out *out)
     for (int i = 0; i < n && i < MOST_FILTERS; i++) {
         *name = 0;
         values = 0;
-        const H5Z_filter_t id =
-            H5Pget_filter2(creation, (unsigned)i, &flags, &values, NULL, sizeof name, name, &config);
+        const H5Z_filter_t id = H5Pget_filter2(creation, (unsigned)i, &flags, &values, NULL,
+                                               sizeof name, name, &config);
         if (id < 0)
             return fail_hdf5("read the filters of", path);
         if (H5Zfilter_avail(id) <= 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How libhdf5 gets at the file: what is read is asked of the library, so that every store serves and
- * this process needs to open nothing; what is written is the descriptor that it was given.
+ * How libhdf5 gets at the file: what is read is asked of the library, so that every store serves
+ * and this process needs to open nothing; what is written is the descriptor that it was given.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -51,7 +51,8 @@ static herr_t look(unsigned n, const H5E_error2_t *entry, void *user)
     if (strstr(minor, "No space") || strstr(minor, "allocat"))
         why->memory = true;
     if (!why->text) {
-        snprintf(innermost, sizeof innermost, "%s", entry->desc && *entry->desc ? entry->desc : minor);
+        snprintf(innermost, sizeof innermost, "%s",
+                 entry->desc && *entry->desc ? entry->desc : minor);
         why->text = innermost;
     }
     return 0;

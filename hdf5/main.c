@@ -55,14 +55,9 @@ static void limit_time(void)
 
 static void say_hello(void)
 {
-    unsigned major = 0, minor = 0, release = 0;
-    char version[48];
     stk__wire_out *out = frame_begin();
 
-    H5get_libversion(&major, &minor, &release);
-    snprintf(version, sizeof version, "%u.%u.%u", major, minor, release);
     stk__wire_put_u32(out, STK__WIRE_VERSION);
-    stk__wire_put_text(out, version);
     frame_put(STK__WIRE_HELLO, out);
 }
 
@@ -76,12 +71,18 @@ static bool begin_reading(stk__wire_in *in)
 }
 
 static command *const commands[] = {
-    [STK__WIRE_READ_FILE] = begin_reading,   [STK__WIRE_LIST] = read_list,
-    [STK__WIRE_DESCRIBE] = read_describe,    [STK__WIRE_READ] = read_box,
-    [STK__WIRE_WRITE_FILE] = write_file,     [STK__WIRE_GROUP] = write_group,
-    [STK__WIRE_DIMENSION] = write_dimension, [STK__WIRE_VARIABLE] = write_variable,
-    [STK__WIRE_PUT_ATTRIBUTE] = write_attribute, [STK__WIRE_DEFINED] = write_defined,
-    [STK__WIRE_BOX] = write_box,             [STK__WIRE_CHUNK] = write_chunk,
+    [STK__WIRE_READ_FILE] = begin_reading,
+    [STK__WIRE_LIST] = read_list,
+    [STK__WIRE_DESCRIBE] = read_describe,
+    [STK__WIRE_READ] = read_box,
+    [STK__WIRE_WRITE_FILE] = write_file,
+    [STK__WIRE_GROUP] = write_group,
+    [STK__WIRE_DIMENSION] = write_dimension,
+    [STK__WIRE_VARIABLE] = write_variable,
+    [STK__WIRE_PUT_ATTRIBUTE] = write_attribute,
+    [STK__WIRE_DEFINED] = write_defined,
+    [STK__WIRE_BOX] = write_box,
+    [STK__WIRE_CHUNK] = write_chunk,
     [STK__WIRE_FINISH] = write_finish,
 };
 

@@ -27,7 +27,8 @@ stk__wire_out *frame_begin(void);
 void frame_put(uint32_t kind, stk__wire_out *out);
 /* Values in frames of DATA. */
 void frame_send_data(const void *data, size_t length);
-/* The answer to WANT: `length` bytes, or false: they cannot be had. What frame_take() gave stays. */
+/* The answer to WANT: `length` bytes, or false: they cannot be had. What frame_take() gave stays.
+ */
 bool frame_take_bytes(void *to, size_t length);
 /* `length` bytes of DATA frames into `to`; NULL: they are dropped. */
 void frame_take_data(void *to, size_t length);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types of a file -> elements of the library. libhdf5 converts the rest: order, precision, padding. */
+/* Types of a file -> elements of the library. libhdf5 converts the rest: order, precision, padding.
+ */
 #include <stdio.h>
 
 #include "program.h"
@@ -47,9 +48,9 @@ hid_t text_type(size_t size)
 static uint64_t bytes_of(uint32_t dtype)
 {
     static const uint8_t sizes[STK_DTYPE_COUNT] = {
-        [STK_BOOL] = 1,    [STK_UINT8] = 1,    [STK_INT8] = 1,      [STK_UINT16] = 2,
-        [STK_INT16] = 2,   [STK_UINT32] = 4,   [STK_INT32] = 4,     [STK_UINT64] = 8,
-        [STK_INT64] = 8,   [STK_FLOAT16] = 2,  [STK_BFLOAT16] = 2,  [STK_FLOAT32] = 4,
+        [STK_BOOL] = 1,    [STK_UINT8] = 1,     [STK_INT8] = 1,       [STK_UINT16] = 2,
+        [STK_INT16] = 2,   [STK_UINT32] = 4,    [STK_INT32] = 4,      [STK_UINT64] = 8,
+        [STK_INT64] = 8,   [STK_FLOAT16] = 2,   [STK_BFLOAT16] = 2,   [STK_FLOAT32] = 4,
         [STK_FLOAT64] = 8, [STK_COMPLEX64] = 8, [STK_COMPLEX128] = 16};
 
     return dtype < STK_DTYPE_COUNT ? sizes[dtype] : 0;
@@ -171,7 +172,8 @@ static bool complex_of(hid_t type, element *out)
     out->itemsize = 2 * size;
     out->memory = H5Tcreate(H5T_COMPOUND, 2 * size);
     const hid_t part = size == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
-    return H5Tinsert(out->memory, "r", 0, part) >= 0 && H5Tinsert(out->memory, "i", size, part) >= 0;
+    return H5Tinsert(out->memory, "r", 0, part) >= 0 &&
+           H5Tinsert(out->memory, "i", size, part) >= 0;
 }
 
 /* A record without anything that points elsewhere is bytes. */

@@ -38,8 +38,8 @@ static bool remember(const char *path)
         done = fail(STK_EKIND, "'%.200s' is no dataset", path);
     }
     const hid_t type = done ? H5Dget_type(last.dataset) : -1;
-    done = done && type >= 0 && element_of(type, path, &last.element) &&
-           is_inside(last.dataset, path);
+    done =
+        done && type >= 0 && element_of(type, path, &last.element) && is_inside(last.dataset, path);
     if (type >= 0)
         H5Tclose(type);
     if (!done)
@@ -77,15 +77,14 @@ bool texts_width(hid_t dataset, const char *path, bool utf8, uint64_t *width)
 {
     const hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
     const hssize_t n = H5Sget_simple_extent_npoints(space);
-    char **texts = n < 0 || (uint64_t)n > SIZE_MAX / sizeof *texts ? NULL
-                                                                  : calloc((size_t)n + 1, sizeof *texts);
-    const bool done =
-        texts && H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts) >= 0;
+    char **texts = n < 0 || (uint64_t)n > SIZE_MAX / sizeof *texts
+                       ? NULL
+                       : calloc((size_t)n + 1, sizeof *texts);
+    const bool done = texts && H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts) >= 0;
 
     *width = 0;
     for (hssize_t i = 0; done && i < n; i++) {
-        const size_t length =
-            !texts[i] ? 0 : utf8 ? decode(texts[i], NULL, 0) : strlen(texts[i]);
+        const size_t length = !texts[i] ? 0 : utf8 ? decode(texts[i], NULL, 0) : strlen(texts[i]);
         if (*width < length)
             *width = length;
     }
@@ -116,7 +115,8 @@ static bool read_texts(hid_t memory, hid_t space, size_t n, uint64_t itemsize, c
 
     if (!texts)
         return no_memory();
-    const bool done = H5Dread(last.dataset, last.element.memory, memory, space, H5P_DEFAULT, texts) >= 0;
+    const bool done =
+        H5Dread(last.dataset, last.element.memory, memory, space, H5P_DEFAULT, texts) >= 0;
     if (done) {
         lay_texts(texts, n, itemsize, last.element.utf8, to);
         H5Dvlen_reclaim(last.element.memory, memory, H5P_DEFAULT, texts);
@@ -181,10 +181,11 @@ static bool read_into(const box *b, char *to)
     const hid_t space = select_box(b);
     if (space < 0)
         return fail_hdf5("select in", last.path);
-    const hid_t memory = b->rank ? H5Screate_simple((int)b->rank, b->shape, NULL) : H5Screate(H5S_SCALAR);
-    const bool done =
-        e->varies ? read_texts(memory, space, (size_t)b->elements, b->itemsize, to)
-                  : H5Dread(last.dataset, e->memory, memory, space, H5P_DEFAULT, to) >= 0;
+    const hid_t memory =
+        b->rank ? H5Screate_simple((int)b->rank, b->shape, NULL) : H5Screate(H5S_SCALAR);
+    const bool done = e->varies
+                          ? read_texts(memory, space, (size_t)b->elements, b->itemsize, to)
+                          : H5Dread(last.dataset, e->memory, memory, space, H5P_DEFAULT, to) >= 0;
     H5Sclose(memory);
     H5Sclose(space);
     return done || fail_hdf5("read", last.path);

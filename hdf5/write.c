@@ -52,8 +52,7 @@ static bool put_properties(const char *properties)
     snprintf(text, sizeof text, "%s,hdf5=%u.%u.%u", properties, major, minor, release);
     const hid_t type = text_type(strlen(text)), space = H5Screate(H5S_SCALAR);
     H5Tset_cset(type, H5T_CSET_ASCII);
-    const hid_t a =
-        H5Acreate2(out.file, "_NCProperties", type, space, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t a = H5Acreate2(out.file, "_NCProperties", type, space, H5P_DEFAULT, H5P_DEFAULT);
     const bool done = a >= 0 && H5Awrite(a, type, text) >= 0;
     H5Aclose(a);
     H5Sclose(space);
@@ -108,8 +107,7 @@ static bool put_numbers(hid_t object, const char *name, const int *values, uint3
 {
     const hsize_t count = n;
     const hid_t space = scalar ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, NULL);
-    const hid_t a =
-        H5Acreate2(object, name, H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t a = H5Acreate2(object, name, H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT);
     const bool done = a >= 0 && H5Awrite(a, H5T_NATIVE_INT, values) >= 0;
 
     H5Aclose(a);
@@ -236,8 +234,8 @@ static hid_t creation_of(const description *d, const variable *v)
 
 static bool create_variable(const description *d, variable *v)
 {
-    const hid_t space = v->rank ? H5Screate_simple((int)v->rank, v->shape, d->most)
-                                : H5Screate(H5S_SCALAR);
+    const hid_t space =
+        v->rank ? H5Screate_simple((int)v->rank, v->shape, d->most) : H5Screate(H5S_SCALAR);
     const hid_t creation = creation_of(d, v), access = H5Pcreate(H5P_DATASET_ACCESS);
 
     /* Chunks come whole and once: nothing is gained by keeping them. */
@@ -263,8 +261,7 @@ static bool make_scale(const description *d, const variable *v)
         return false;
     for (uint32_t i = 0; i < v->rank; i++)
         numbers[i] = (int)v->dimensions[i];
-    return v->rank < 2 ||
-           put_numbers(v->dataset, "_Netcdf4Coordinates", numbers, v->rank, false);
+    return v->rank < 2 || put_numbers(v->dataset, "_Netcdf4Coordinates", numbers, v->rank, false);
 }
 
 bool write_variable(stk__wire_in *in)
@@ -355,8 +352,9 @@ static char **lay_out(const char *values, uint64_t n, uint64_t itemsize)
 
 static bool not_what_was_written(void)
 {
-    return fail(STK_EIO, "what was read back is not what was written: the disk, its cable or memory "
-                         "may be faulty");
+    return fail(STK_EIO,
+                "what was read back is not what was written: the disk, its cable or memory "
+                "may be faulty");
 }
 
 /* Whether what was written reads as what it was made of. */

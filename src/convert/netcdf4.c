@@ -27,19 +27,19 @@ enum { CODEC_NONE = 0, CODEC_ZLIB = 3, SHUFFLE_NONE = 1, SHUFFLE_BITS = 3 };
 typedef struct netcdf4_target {
     stk__array_target base;
     stk__netcdf4_plan plan;
-    char alone[256]; /* the name of the source */
-    size_t *variables; /* by node; NONE: a group */
+    char alone[256];         /* the name of the source */
+    size_t *variables;       /* by node; NONE: a group */
     stk__hdf5_variable *put; /* as they were put, by variable */
     stk__hdf5 *child;
     stk__put_place place;
     stk__durable file;
-    bool begun;              /* `file` is */
-    uint32_t level;          /* of deflate; 0: none */
+    bool begun;     /* `file` is */
+    uint32_t level; /* of deflate; 0: none */
     bool shuffle, fletcher32;
     bool verify;
     stk__netcdf4_coders *coders;
     pthread_mutex_t lock; /* guards the process, and the next two */
-    unsigned char *box; /* elements of a box that are not one run */
+    unsigned char *box;   /* elements of a box that are not one run */
     size_t box_room;
     uint64_t bytes; /* of the file, once it is finished */
     stk_store_call call;
@@ -306,9 +306,8 @@ static stk_status netcdf4_open(const stk_conversion_job *job, const stk__target_
     if (!t)
         return no_memory(err);
     t->base = (stk__array_target){.ops = &stk__array_target_netcdf4, .job = job};
-    t->call = (stk_store_call){.struct_size = sizeof t->call,
-                               .canceled = stk__convert_canceled,
-                               .user = (void *)job};
+    t->call = (stk_store_call){
+        .struct_size = sizeof t->call, .canceled = stk__convert_canceled, .user = (void *)job};
     t->plan.ctx = t->place.context = job->context;
     pthread_mutex_init(&t->lock, NULL);
     const stk_status status = open_target(t, nodes, num_nodes, members, err);
@@ -386,15 +385,15 @@ static stk_status netcdf4_write(stk__array_target *target, uint32_t member, size
     uint64_t length = 0;
 
     if (encoded) {
-        STK_TRY(stk__netcdf4_encode(t->coders, member, index, box, t->verify, &bytes, &length, err));
+        STK_TRY(
+            stk__netcdf4_encode(t->coders, member, index, box, t->verify, &bytes, &length, err));
         if (!length)
             return STK_OK;
     }
     pthread_mutex_lock(&t->lock);
-    const stk_status status =
-        encoded ? stk__hdf5_put_chunk(t->child, &t->put[index], box->start, bytes, length,
-                                      t->verify, &t->call, err)
-                : write_box_locked(t, &t->plan.nodes[node], index, box, err);
+    const stk_status status = encoded ? stk__hdf5_put_chunk(t->child, &t->put[index], box->start,
+                                                            bytes, length, t->verify, &t->call, err)
+                                      : write_box_locked(t, &t->plan.nodes[node], index, box, err);
     pthread_mutex_unlock(&t->lock);
     return status;
 }

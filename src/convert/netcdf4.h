@@ -30,7 +30,7 @@ typedef struct stk__netcdf4_variable {
     int64_t shape[STK__NETCDF4_RANK];
     int64_t chunk_shape[STK__NETCDF4_RANK];
     size_t dimensions[STK__NETCDF4_RANK]; /* indices */
-    size_t scale; /* the dimension whose coordinate it is; SIZE_MAX: of none */
+    size_t scale;      /* the dimension whose coordinate it is; SIZE_MAX: of none */
     uint32_t type;     /* as stk__hdf5_variable has it */
     uint64_t itemsize; /* of the file's elements as they are put */
 } stk__netcdf4_variable;
@@ -49,9 +49,8 @@ typedef struct stk__netcdf4_plan {
  * What becomes what (netcdf4_plan.c). Pure. Refuses by name what NetCDF-4 does not hold: types, one
  * name with two lengths in a group. Released also on failure.
  */
-stk_status stk__netcdf4_plan_make(stk_context *ctx, const stk__target_node *nodes,
-                                  size_t num_nodes, const char *alone, stk__netcdf4_plan *plan,
-                                  stk_error *err);
+stk_status stk__netcdf4_plan_make(stk_context *ctx, const stk__target_node *nodes, size_t num_nodes,
+                                  const char *alone, stk__netcdf4_plan *plan, stk_error *err);
 void stk__netcdf4_plan_release(stk__netcdf4_plan *plan);
 
 /* Put the attributes of a node to what was put last (netcdf4_attributes.c). */

@@ -9,11 +9,9 @@
 /* What the format says by attributes of its own: those of another file mean nothing in this one. */
 static bool is_own(const char *name)
 {
-    static const char *const own[] = {"CLASS",           "NAME",
-                                      "DIMENSION_LIST",  "REFERENCE_LIST",
-                                      "_NCProperties",   "_Netcdf4Dimid",
-                                      "_nc3_strict",     "_Netcdf4Coordinates",
-                                      "_ARRAY_DIMENSIONS"};
+    static const char *const own[] = {
+        "CLASS",         "NAME",        "DIMENSION_LIST",      "REFERENCE_LIST",   "_NCProperties",
+        "_Netcdf4Dimid", "_nc3_strict", "_Netcdf4Coordinates", "_ARRAY_DIMENSIONS"};
 
     for (size_t i = 0; i < STK_COUNT(own); i++)
         if (strcmp(name, own[i]) == 0)
@@ -24,8 +22,9 @@ static bool is_own(const char *name)
 /* Those that are of their variable's type by convention [CF 1.11, 2.5.1 and 3.5]. */
 static bool is_of_type(const char *name)
 {
-    static const char *const typed[] = {"_FillValue", "missing_value", "valid_min",  "valid_max",
-                                        "valid_range", "flag_values",  "flag_masks", "actual_range"};
+    static const char *const typed[] = {"_FillValue", "missing_value", "valid_min",
+                                        "valid_max",  "valid_range",   "flag_values",
+                                        "flag_masks", "actual_range"};
 
     for (size_t i = 0; i < STK_COUNT(typed); i++)
         if (strcmp(name, typed[i]) == 0)
@@ -81,8 +80,8 @@ static bool put_number(const json_t *value, uint32_t type, void *out)
 #undef HOLD
     case STK_UINT64: {
         char *end = NULL;
-        const uint64_t held = special && *special != '-' ? strtoull(special, &end, 10)
-                                                         : (uint64_t)integer;
+        const uint64_t held =
+            special && *special != '-' ? strtoull(special, &end, 10) : (uint64_t)integer;
         memcpy(out, &held, sizeof held);
         return end ? !*end : whole && integer >= 0;
     }
@@ -123,16 +122,16 @@ static stk_status put_in(stk__hdf5 *child, stk_context *ctx, const char *name, c
     for (size_t i = 0; *done && i < n; i++)
         *done = put_number(element_of(value, i), type, values + i * size);
     if (*done)
-        status = stk__hdf5_put_attribute(child, name, type, n, !json_is_array(value), values, call,
-                                         err);
+        status =
+            stk__hdf5_put_attribute(child, name, type, n, !json_is_array(value), values, call, err);
     stk__free(ctx, values);
     return status;
 }
 
 /* The types that numbers are tried in: the variable's where convention has it, else the widest. */
 static stk_status put_numbers(stk__hdf5 *child, stk_context *ctx, const char *name,
-                              const json_t *value, uint32_t of_variable,
-                              const stk_store_call *call, stk_error *err)
+                              const json_t *value, uint32_t of_variable, const stk_store_call *call,
+                              stk_error *err)
 {
     bool booleans = true, reals = false, done = false;
 
@@ -141,10 +140,9 @@ static stk_status put_numbers(stk__hdf5 *child, stk_context *ctx, const char *na
         booleans = booleans && json_is_boolean(element);
         reals = reals || json_is_real(element);
     }
-    const uint32_t types[] = {is_of_type(name) ? of_variable : STK_DTYPE_NONE,
-                              booleans ? STK_INT8 : STK_DTYPE_NONE,
-                              reals ? STK_DTYPE_NONE : STK_INT64,
-                              reals ? STK_DTYPE_NONE : STK_UINT64, STK_FLOAT64};
+    const uint32_t types[] = {
+        is_of_type(name) ? of_variable : STK_DTYPE_NONE, booleans ? STK_INT8 : STK_DTYPE_NONE,
+        reals ? STK_DTYPE_NONE : STK_INT64, reals ? STK_DTYPE_NONE : STK_UINT64, STK_FLOAT64};
     for (size_t i = 0; !done && i < STK_COUNT(types); i++)
         if (types[i] != STK_DTYPE_NONE)
             STK_TRY(put_in(child, ctx, name, value, types[i], call, &done, err));
@@ -217,8 +215,8 @@ static stk_status put_time(stk__hdf5 *child, const stk__target_node *node, const
 {
     static const struct {
         const char *code, *unit;
-    } units[] = {{"[D]", "days"},          {"[h]", "hours"},         {"[m]", "minutes"},
-                 {"[s]", "seconds"},       {"[ms]", "milliseconds"}, {"[us]", "microseconds"},
+    } units[] = {{"[D]", "days"},        {"[h]", "hours"},         {"[m]", "minutes"},
+                 {"[s]", "seconds"},     {"[ms]", "milliseconds"}, {"[us]", "microseconds"},
                  {"[ns]", "nanoseconds"}};
     const char *bracket = strchr(node->type_name, '[');
     const bool is_span = *node->type_name == 't';
@@ -233,8 +231,8 @@ static stk_status put_time(stk__hdf5 *child, const stk__target_node *node, const
         snprintf(text, sizeof text, "%s%s", units[i].unit, is_span ? "" : " since 1970-01-01");
         STK_TRY(put_text(child, "units", text, call, err));
         if (!node->missing_value)
-            STK_TRY(stk__hdf5_put_attribute(child, "_FillValue", STK_INT64, 1, true, &none, call,
-                                            err));
+            STK_TRY(
+                stk__hdf5_put_attribute(child, "_FillValue", STK_INT64, 1, true, &none, call, err));
         return is_span ? put_text(child, "dtype", node->type_name, call, err)
                        : put_text(child, "calendar", "proleptic_gregorian", call, err);
     }
@@ -253,9 +251,10 @@ static stk_status put_all(stk__hdf5 *child, stk_context *ctx, const stk__target_
     if (node->is_array && node->missing_value && node->dtype != STK_DTYPE_NONE)
         STK_TRY(stk__hdf5_put_attribute(child, "_FillValue", type, 1, true, node->missing_value,
                                         call, err));
-    json_object_foreach((json_t *)attributes, name, value)
-        if (!is_own(name) && *name && !(node->is_array && strcmp(name, "_FillValue") == 0))
-            STK_TRY(put_attribute(child, ctx, name, value, type, call, err));
+    json_object_foreach((json_t *)attributes, name,
+                        value) if (!is_own(name) && *name &&
+                                   !(node->is_array && strcmp(name, "_FillValue") == 0))
+        STK_TRY(put_attribute(child, ctx, name, value, type, call, err));
     if (node->is_array && node->dtype == STK_BOOL && !json_object_get(attributes, "dtype"))
         STK_TRY(put_text(child, "dtype", "bool", call, err)); /* as xarray knows them */
     if (node->is_array && node->type_name && strstr(node->type_name, "64["))

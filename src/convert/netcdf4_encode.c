@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chunks are encoded here, by all threads, and put into the file as they are: libhdf5 works for one
- * thread alone, with a slower deflate. Shuffle and zlib of Zarr of version 2 are the bytes of HDF5's
- * filters 2 and 1.
+ * thread alone, with a slower deflate. Shuffle and zlib of Zarr of version 2 are the bytes of
+ * HDF5's filters 2 and 1.
  */
 #include "convert/netcdf4.h"
 
@@ -13,7 +13,7 @@ struct stk__netcdf4_coders {
     struct {
         stk__encoder *encoder;
         size_t variable; /* whose it is */
-    } *members;
+    } * members;
     uint32_t num_members;
 };
 

@@ -55,7 +55,6 @@ static char *path_of(stk_context *ctx, const char *of, size_t length, const char
 
 /* ---- Types ---- */
 
-
 /* Bytes of text as characters: of more than one each, along a dimension of their own. */
 static bool is_characters(const stk__target_node *n)
 {
@@ -115,8 +114,8 @@ static size_t find_in(const stk__netcdf4_plan *p, const char *of, size_t length,
 static stk_status add_dimension(stk__netcdf4_plan *p, const char *of, size_t length,
                                 const char *name, int64_t size, size_t *out, stk_error *err)
 {
-    stk__netcdf4_dimension *grown = stk__grow(p->ctx, p->dimensions, &p->room_dimensions,
-                                              p->num_dimensions + 1, sizeof *grown);
+    stk__netcdf4_dimension *grown =
+        stk__grow(p->ctx, p->dimensions, &p->room_dimensions, p->num_dimensions + 1, sizeof *grown);
     if (!grown)
         return no_memory(err);
     p->dimensions = grown;
@@ -236,8 +235,8 @@ static stk_status name_variable(stk__netcdf4_plan *p, size_t index, stk_error *e
         v->scale = same;
         p->dimensions[same].variable = index;
     }
-    v->path = path_of(p->ctx, path, group, same != NONE && v->scale == NONE ? NOT_COORDINATE : "",
-                      name);
+    v->path =
+        path_of(p->ctx, path, group, same != NONE && v->scale == NONE ? NOT_COORDINATE : "", name);
     return v->path ? STK_OK : no_memory(err);
 }
 
@@ -277,9 +276,8 @@ static stk_status add_variables(stk__netcdf4_plan *p, size_t num_nodes, stk_erro
     return STK_OK;
 }
 
-stk_status stk__netcdf4_plan_make(stk_context *ctx, const stk__target_node *nodes,
-                                  size_t num_nodes, const char *alone, stk__netcdf4_plan *plan,
-                                  stk_error *err)
+stk_status stk__netcdf4_plan_make(stk_context *ctx, const stk__target_node *nodes, size_t num_nodes,
+                                  const char *alone, stk__netcdf4_plan *plan, stk_error *err)
 {
     *plan = (stk__netcdf4_plan){.ctx = ctx, .nodes = nodes, .alone = alone};
     plan->variables = stk__calloc(ctx, STK_MAX(num_nodes, 1), sizeof *plan->variables);

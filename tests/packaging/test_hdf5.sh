@@ -30,7 +30,7 @@ mv "$program" "$program.gone"
 grep -q 'the program stoker-hdf5 is not where it was installed' "$work/out"
 
 # One of another version is refused by its first word.
-printf '#!/bin/sh\nprintf "\\020\\0\\0\\0\\012\\0\\0\\0\\011\\0\\0\\0\\001\\0\\0\\0x\\0" >&0\n' >"$program"
+printf '#!/bin/sh\nprintf "\\020\\0\\0\\0\\004\\0\\0\\0\\011\\0\\0\\0" >&0\n' >"$program"
 chmod +x "$program"
 ! "$stoker" cat "$file" >"$work/out" 2>&1
 grep -q 'another version of Stoker' "$work/out"

@@ -20,7 +20,6 @@ static stk_status greet(stk__hdf5 *h, stk_error *err)
 
     STK_TRY(stk__hdf5_next(h, NULL, &kind, &in, NULL, 0, err));
     const uint32_t version = stk__wire_u32(&in);
-    const char *library = stk__wire_text(&in);
     if (kind != STK__WIRE_HELLO || !stk__wire_end(&in))
         return stk__hdf5_nonsense(h, err);
     if (version != STK__WIRE_VERSION)
@@ -28,7 +27,6 @@ static stk_status greet(stk__hdf5 *h, stk_error *err)
                          "the program stoker-hdf5 is of another version of Stoker (it speaks %u, "
                          "and %u is spoken here): install both of one build",
                          version, STK__WIRE_VERSION);
-    snprintf(h->version, sizeof h->version, "%s", library);
     return STK_OK;
 }
 
@@ -93,11 +91,6 @@ void stk__hdf5_stop(stk__hdf5 **child)
 bool stk__hdf5_is_lost(const stk__hdf5 *child)
 {
     return child->socket < 0;
-}
-
-const char *stk__hdf5_version(const stk__hdf5 *child)
-{
-    return child->version;
 }
 
 /* ---- The file ---- */

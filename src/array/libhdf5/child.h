@@ -9,8 +9,6 @@
 
 #include "base/bytes.h"
 
-#define STK__HDF5_VERSION 48 /* bytes of libhdf5's version */
-
 struct stk__hdf5 {
     stk_context *ctx;
     int socket; /* -1: lost */
@@ -19,11 +17,10 @@ struct stk__hdf5 {
     stk_store *store; /* of the file that is read, and its key */
     char *key;
     uint64_t size;
-    stk__bytes made;       /* the payload that is put together */
-    unsigned char *piece;  /* STK__WIRE_PIECE bytes that WANT is answered from */
-    unsigned char *taken;  /* payload of the last frame */
+    stk__bytes made;      /* the payload that is put together */
+    unsigned char *piece; /* STK__WIRE_PIECE bytes that WANT is answered from */
+    unsigned char *taken; /* payload of the last frame */
     size_t taken_room;
-    char version[STK__HDF5_VERSION];
 };
 
 /* ---- The process (process.c) ---- */

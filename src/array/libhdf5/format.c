@@ -12,7 +12,7 @@
 #define AT(member)  offsetof(libhdf5_options, member)
 #define PIECE       (UINT64_C(4) << 20) /* of what is stored without chunks, read at a time */
 #define MOST_NAMED  8                   /* variables that an error names */
-#define LEAST_BYTES 67108864e0 /* libhdf5 starts in it */
+#define LEAST_BYTES 67108864e0          /* libhdf5 starts in it */
 #define MOST_BYTES  1e15
 
 typedef struct libhdf5_options {
@@ -21,8 +21,8 @@ typedef struct libhdf5_options {
 } libhdf5_options;
 
 static const stk_option rows[] = {
-    {"child_memory", STK_OPTION_SIZE, AT(child_memory), "1GiB", LEAST_BYTES, MOST_BYTES, NULL, "SIZE",
-     "Memory of the process that libhdf5 runs in; beyond it reading fails."},
+    {"child_memory", STK_OPTION_SIZE, AT(child_memory), "1GiB", LEAST_BYTES, MOST_BYTES, NULL,
+     "SIZE", "Memory of the process that libhdf5 runs in; beyond it reading fails."},
     {"child_seconds", STK_OPTION_UINT, AT(child_seconds), "60", 1, 86400, NULL, "N",
      "Seconds of processor time that it may take for one chunk, or to open."},
 };

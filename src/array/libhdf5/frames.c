@@ -66,12 +66,13 @@ static stk_status wait_ready(stk__hdf5 *h, short events, const stk_store_call *c
             return STK_OK;
         if (n < 0 && errno != EINTR)
             return stk__hdf5_nonsense(h, err);
-        status = stk__store_call_check(call ? call : &stk__store_call_none,
-                                       h->key ? h->key : "", err);
+        status =
+            stk__store_call_check(call ? call : &stk__store_call_none, h->key ? h->key : "", err);
         if (status == STK_OK && stk__now_ns() > silent_ns)
-            status = stk__fail(err, STK_ETIMEDOUT, STK_STAGE_ARRAY,
-                               "the process stoker-hdf5 has not answered for %llu s and was ended",
-                               (unsigned long long)(h->limits.seconds * (SILENCE_NS / 1000000000u)));
+            status =
+                stk__fail(err, STK_ETIMEDOUT, STK_STAGE_ARRAY,
+                          "the process stoker-hdf5 has not answered for %llu s and was ended",
+                          (unsigned long long)(h->limits.seconds * (SILENCE_NS / 1000000000u)));
     }
     lose(h, true, how, sizeof how);
     return status;

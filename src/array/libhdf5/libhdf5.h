@@ -1,11 +1,11 @@
 /* A file -> what is in it, by libhdf5 in a process of its own; variables, boxes -> a file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libhdf5 knows all of HDF5, holds one lock for all it does, and is not safe with files of strangers.
- * So it is linked into neither the library nor the command: it runs in the program stoker-hdf5, which
- * has limits of memory and time, opens no file, and whose crash is an error like others. The library
- * starts it (posix_spawn(): nothing of the caller's process is run in the child), speaks the frames
- * of wire.h with it, and believes nothing that it says.
+ * libhdf5 knows all of HDF5, holds one lock for all it does, and is not safe with files of
+ * strangers. So it is linked into neither the library nor the command: it runs in the program
+ * stoker-hdf5, which has limits of memory and time, opens no file, and whose crash is an error like
+ * others. The library starts it (posix_spawn(): nothing of the caller's process is run in the
+ * child), speaks the frames of wire.h with it, and believes nothing that it says.
  */
 #ifndef STK_SRC_ARRAY_LIBHDF5_LIBHDF5_H
 #define STK_SRC_ARRAY_LIBHDF5_LIBHDF5_H
@@ -37,14 +37,12 @@ stk_status stk__hdf5_attach(stk_context *ctx, int socket, stk__hdf5 **out, stk_e
 void stk__hdf5_stop(stk__hdf5 **child);
 /* Whether it has ended, or what it said made no sense: every call fails. */
 bool stk__hdf5_is_lost(const stk__hdf5 *child);
-/* What libhdf5 calls itself: "1.10.8". */
-const char *stk__hdf5_version(const stk__hdf5 *child);
 
 /* ---- Reading ---- */
 
 /* The file that is read; bytes come from the store, which outlives the process. `call` here and
- * below (NULL: none) says how long the caller waits: past it, or once it is canceled, the process is
- * ended. */
+ * below (NULL: none) says how long the caller waits: past it, or once it is canceled, the process
+ * is ended. */
 stk_status stk__hdf5_open(stk__hdf5 *child, stk_store *store, const char *key,
                           const stk_store_call *call, stk_error *err);
 
@@ -56,16 +54,16 @@ stk_status stk__hdf5_list(stk__hdf5 *child, const stk_store_call *call, stk__hdf
 /* What an object is. */
 typedef struct stk__hdf5_object {
     stk_context *ctx;
-    char *attributes; /* a JSON object */
-    bool is_array;    /* else a group, and nothing below counts */
+    char *attributes;              /* a JSON object */
+    bool is_array;                 /* else a group, and nothing below counts */
     char type_name[STK_ERROR_KEY]; /* as stk_array_layout has it: "float32", "S8" */
     uint64_t itemsize;
     uint32_t rank;
     int64_t shape[STK_ARRAY_MAX_RANK], chunk_shape[STK_ARRAY_MAX_RANK];
     bool is_chunked;
-    void *fill_value;                      /* itemsize bytes; NULL: not defined */
-    char *dimensions[STK_ARRAY_MAX_RANK];  /* NULL: without a name */
-    char *filters;                         /* "shuffle, deflate"; "": none */
+    void *fill_value;                     /* itemsize bytes; NULL: not defined */
+    char *dimensions[STK_ARRAY_MAX_RANK]; /* NULL: without a name */
+    char *filters;                        /* "shuffle, deflate"; "": none */
 } stk__hdf5_object;
 
 stk_status stk__hdf5_describe(stk__hdf5 *child, const char *path, const stk_store_call *call,

@@ -22,8 +22,8 @@
 /* ---- Where it is ---- */
 
 /* Beside the library or the command, as in a build's folder, and where it is installed. */
-static const char *const places[] = {
-    PROGRAM, "../" PROGRAM, "../libexec/stoker/" PROGRAM, "../../libexec/stoker/" PROGRAM};
+static const char *const places[] = {PROGRAM, "../" PROGRAM, "../libexec/stoker/" PROGRAM,
+                                     "../../libexec/stoker/" PROGRAM};
 
 /* The path of the program, beside the file `of`. */
 static bool find_beside(const char *of, char path[PATH_MAX])
@@ -43,8 +43,8 @@ static bool find_program(char path[PATH_MAX])
     Dl_info info;
 
     /* Of a program that is linked statically this is what it was called by. */
-    if (dladdr((const void *)&stk__hdf5_spawn, &info) && info.dli_fname &&
-        *info.dli_fname == '/' && find_beside(info.dli_fname, path))
+    if (dladdr((const void *)&stk__hdf5_spawn, &info) && info.dli_fname && *info.dli_fname == '/' &&
+        find_beside(info.dli_fname, path))
         return true;
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n <= 0)
@@ -57,7 +57,8 @@ static stk_status no_program(stk_error *err)
 {
 #ifdef STK_WITH_HDF5
     return stk__fail(err, STK_ENOTSUP, STK_STAGE_ARRAY,
-                     "the program " PROGRAM " is not where it was installed, beside Stoker: install "
+                     "the program " PROGRAM
+                     " is not where it was installed, beside Stoker: install "
                      "Stoker again");
 #else
     return stk__fail(err, STK_ENOTSUP, STK_STAGE_ARRAY,

@@ -4,9 +4,9 @@
  *
  * A frame is its kind and the bytes of its payload (two uint32), and the payload. Both ends run on
  * one machine and are of one build, so numbers are as the machine has them. The library asks; until
- * the answer ends with DONE or FAIL the program may ask for bytes of the file (WANT), which are given
- * at once. Neither end believes the other: a frame that is not in its place, or not as long as what
- * it says, ends the conversation.
+ * the answer ends with DONE or FAIL the program may ask for bytes of the file (WANT), which are
+ * given at once. Neither end believes the other: a frame that is not in its place, or not as long
+ * as what it says, ends the conversation.
  *
  * This header is all that both have in common, and needs nothing but libc.
  */
@@ -47,7 +47,7 @@ typedef enum stk__wire_kind {
     /* From either: */
     STK__WIRE_DATA,
     /* From the program: */
-    STK__WIRE_HELLO, /* version, libhdf5's: before anything else */
+    STK__WIRE_HELLO, /* version: before anything else */
     STK__WIRE_DONE,
     STK__WIRE_FAIL, /* status, text */
     STK__WIRE_WANT, /* offset, length: at most STK__WIRE_PIECE */

@@ -7,8 +7,8 @@
 
 #include "array/libhdf5/libhdf5.h"
 
-#define FILE_  TESTS_DIR "/golden/array/libhdf5/kinds.h5"
-#define ROOM   4096
+#define FILE_ TESTS_DIR "/golden/array/libhdf5/kinds.h5"
+#define ROOM  4096
 
 static stk_array *open_of(stk_context *ctx, const char *path)
 {
@@ -151,9 +151,10 @@ static void test_list(void **state)
     assert_ok(stk__hdf5_start(ctx, NULL, -1, &child, &err), &err);
     assert_ok(stk__hdf5_open(child, store, key, NULL, &err), &err);
     assert_ok(stk__hdf5_list(child, NULL, add, all, &err), &err);
-    assert_string_equal(all, "absent\narrays\nascii\nbig\nbits\nbool\nchunked\ncomplex\nenum\nfixed\n"
-                             "group/\ngroup/inner\nhalf\nlists\nlong\nnull\nodd\nopaque\noutside\n"
-                             "plugin\nrecord\nreferences\nscalar\ntext\nvirtual\n");
+    assert_string_equal(all,
+                        "absent\narrays\nascii\nbig\nbits\nbool\nchunked\ncomplex\nenum\nfixed\n"
+                        "group/\ngroup/inner\nhalf\nlists\nlong\nnull\nodd\nopaque\noutside\n"
+                        "plugin\nrecord\nreferences\nscalar\ntext\nvirtual\n");
     assert_ok(stk__hdf5_describe(child, "", NULL, &root, &err), &err);
     assert_false(root.is_array);
     assert_string_equal(root.attributes, "{\"half\": 0.5, \"list\": [1, 2], \"text\": "
@@ -228,10 +229,14 @@ static void test_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),         cmocka_unit_test(test_texts_and_records),
-        cmocka_unit_test(test_what_an_array_is), cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_list),            cmocka_unit_test(test_not_for_training),
-        cmocka_unit_test(test_any_store),       cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_texts_and_records),
+        cmocka_unit_test(test_what_an_array_is),
+        cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_not_for_training),
+        cmocka_unit_test(test_any_store),
+        cmocka_unit_test(test_cut),
     };
 
     return cmocka_run_group_tests(tests, test_context_open, test_context_close);

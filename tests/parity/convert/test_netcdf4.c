@@ -31,19 +31,12 @@ static const int64_t chunks[][3] = {{2}, {4}, {2, 3, 5}, {1, 5}, {4, 5}, {6}, {1
 enum { TIME, LAT, CUBE, MATRIX, BARE, SIX, NOTHING, ONE };
 
 #define NODE(path_, dtype_, type, size, rank_, which, names, attributes_, fill)                    \
-    {.path = path_,                                                                                \
-     .attributes = attributes_,                                                                    \
-     .is_array = true,                                                                             \
-     .dtype = dtype_,                                                                              \
-     .type_name = type,                                                                            \
-     .itemsize = size,                                                                             \
-     .rank = rank_,                                                                                \
-     .shape = shapes[which],                                                                       \
-     .chunk_shape = chunks[which],                                                                 \
-     .object_shape = chunks[which],                                                                \
-     .dimension_names = names,                                                                     \
-     .fill_value = zeros,                                                                          \
-     .missing_value = fill}
+    {                                                                                              \
+        .path = path_, .attributes = attributes_, .is_array = true, .dtype = dtype_,               \
+        .type_name = type, .itemsize = size, .rank = rank_, .shape = shapes[which],                \
+        .chunk_shape = chunks[which], .object_shape = chunks[which], .dimension_names = names,     \
+        .fill_value = zeros, .missing_value = fill                                                 \
+    }
 
 static const char zeros[16];
 static const int16_t minus = -99;
@@ -58,8 +51,7 @@ static const stk__target_node nodes[] = {
     NODE("bytes", STK_DTYPE_NONE, "S3", 3, 1, LAT, lat_names, "{}", NULL),
     NODE("char", STK_DTYPE_NONE, "S1", 1, 1, LAT, lat_names, "{}", NULL),
     NODE("flag", STK_BOOL, "bool", 1, 1, LAT, lat_names, "{}", NULL),
-    NODE("floats", STK_FLOAT32, "float32", 4, 2, BARE, bare_names,
-         "{\"valid_min\": 0}", &nothing),
+    NODE("floats", STK_FLOAT32, "float32", 4, 2, BARE, bare_names, "{\"valid_min\": 0}", &nothing),
     NODE("lat", STK_FLOAT32, "float32", 4, 1, LAT, lat_names,
          "{\"units\": \"degrees_north\", \"bounds\": null}", NULL),
     NODE("lev", STK_INT8, "int8", 1, 2, MATRIX, matrix_names, "{}", NULL),
@@ -68,8 +60,7 @@ static const stk__target_node nodes[] = {
     NODE("scalar", STK_UINT8, "uint8", 1, 0, ONE, NULL, "{\"a\": 1}", NULL),
     NODE("span", STK_INT64, "timedelta64[s]", 8, 1, TIME, time_names, "{}", NULL),
     NODE("t2m", STK_INT16, "int16", 2, 3, CUBE, cube_names,
-         "{\"missing_value\": -99, \"scale_factor\": 0.5, \"flags\": [1, 2]}",
-         &minus),
+         "{\"missing_value\": -99, \"scale_factor\": 0.5, \"flags\": [1, 2]}", &minus),
     NODE("text", STK_DTYPE_NONE, "U4", 16, 1, LAT, lat_names, "{}", NULL),
     NODE("time", STK_INT64, "datetime64[ns]", 8, 1, TIME, time_names, "{}", NULL),
     NODE("u16", STK_UINT16, "uint16", 2, 1, LAT, lat_names, "{}", NULL),

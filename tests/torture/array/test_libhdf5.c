@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file read by stoker-hdf5 while the n-th allocation of this process fails, or the n-th read of the
- * store, for every n until all succeed: the failure is told, nothing is left behind, and no process.
+ * A file read by stoker-hdf5 while the n-th allocation of this process fails, or the n-th read of
+ * the store, for every n until all succeed: the failure is told, nothing is left behind, and no
+ * process.
  */
 #include "support/support.h"
 

@@ -124,8 +124,8 @@ static void test_there_and_back(void **state)
 static void test_refused_options(void **state)
 {
     stk_convert_arrays_options own[6];
-    static const char *const why[] = {"none or zlib", "levels from 1 to 9", "none or byte",
-                                      "zarr_format",  "parts",              "shards"};
+    static const char *const why[] = {
+        "none or zlib", "levels from 1 to 9", "none or byte", "zarr_format", "parts", "shards"};
     char folder[256], target[300];
     stk_error err;
 
@@ -166,8 +166,8 @@ static void test_refused_arrays(void **state)
     assert_fails(convert(ctx, "mem://names/a", target, NULL, false, &err), STK_EINVAL, &err,
                  "a name has one length");
     make_source(ctx, "mem://good2/t2m", STK_FLOAT32, NULL);
-    assert_fails(convert(ctx, "mem://good2/t2m", "mem://there/x.nc", NULL, false, &err), STK_ENOTSUP,
-                 &err, "written to local files");
+    assert_fails(convert(ctx, "mem://good2/t2m", "mem://there/x.nc", NULL, false, &err),
+                 STK_ENOTSUP, &err, "written to local files");
     assert_int_equal(entries(folder), 0);
     test_folder_remove(folder);
 }
@@ -220,8 +220,7 @@ static pid_t only_child(void)
 static void test_killed_in_the_middle(void **state)
 {
     const int64_t start[1] = {0}, strides[1] = {1};
-    const stk__target_box box = {
-        .start = start, .shape = side, .data = "abcd", .strides = strides};
+    const stk__target_box box = {.start = start, .shape = side, .data = "abcd", .strides = strides};
     const stk__target_part all = {0};
     stk_convert_options options;
     stk_convert_arrays_options own;
@@ -251,8 +250,8 @@ static void test_killed_in_the_middle(void **state)
                 skip();
             }
             assert_int_equal(kill(child, SIGKILL), 0);
-            assert_fails(after ? ops->finish(t, &err) : ops->write(t, 0, 1, &box, &err), STK_EFORMAT,
-                         &err, "SIGKILL");
+            assert_fails(after ? ops->finish(t, &err) : ops->write(t, 0, 1, &box, &err),
+                         STK_EFORMAT, &err, "SIGKILL");
         } else {
             job.canceled = at_once;
             assert_int_equal(kill(child, SIGSTOP), 0);
@@ -283,8 +282,8 @@ static void test_begins_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_there_and_back),       cmocka_unit_test(test_refused_options),
-        cmocka_unit_test(test_refused_arrays),       cmocka_unit_test(test_killed_in_the_middle),
+        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_refused_options),
+        cmocka_unit_test(test_refused_arrays), cmocka_unit_test(test_killed_in_the_middle),
         cmocka_unit_test(test_begins_again),
     };
 
