@@ -29,35 +29,35 @@ static stk_status each(void *user, const char *path, bool is_array, stk_error *e
     return STK_OK;
 }
 
-static void look_at_object(stk__hdf5 *child, stk_context *ctx)
+static void look_at_object(stk__libhdf5 *child, stk_context *ctx)
 {
-    stk__hdf5_object object;
+    stk__libhdf5_object object;
     stk__json parsed = {0};
 
-    if (stk__hdf5_describe(child, "x", NULL, &object, NULL) != STK_OK)
+    if (stk__libhdf5_describe(child, "x", NULL, &object, NULL) != STK_OK)
         return;
     /* What was put together is JSON, or has a name twice. */
     (void)stk__json_parse(ctx, object.attributes, strlen(object.attributes), "x", &parsed, NULL);
     stk__json_drop(ctx, &parsed);
     if (object.is_array)
         FUZZ_CHECK(object.rank <= STK_ARRAY_MAX_RANK && object.itemsize > 0);
-    stk__hdf5_object_release(&object);
+    stk__libhdf5_object_release(&object);
 }
 
-static void look_at_values(stk__hdf5 *child, stk_context *ctx)
+static void look_at_values(stk__libhdf5 *child, stk_context *ctx)
 {
     const int64_t start[1] = {0}, shape[1] = {64};
-    const stk__hdf5_object object = {.ctx = ctx, .itemsize = 1, .rank = 1};
+    const stk__libhdf5_object object = {.ctx = ctx, .itemsize = 1, .rank = 1};
     unsigned char *out = malloc(64); /* so that a sanitizer sees its end */
 
     FUZZ_CHECK(out != NULL);
-    (void)stk__hdf5_read(child, "x", &object, start, shape, NULL, out, 64, NULL);
+    (void)stk__libhdf5_read(child, "x", &object, start, shape, NULL, out, 64, NULL);
     free(out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    stk__hdf5 *child = NULL;
+    stk__libhdf5 *child = NULL;
     size_t bytes = 0;
     int ends[2];
 
@@ -70,10 +70,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(send(ends[1], hello, sizeof hello, 0) == (ssize_t)sizeof hello);
     FUZZ_CHECK(send(ends[1], data + 1, size - 1, 0) == (ssize_t)size - 1);
     shutdown(ends[1], SHUT_WR);
-    FUZZ_CHECK(stk__hdf5_attach(room.ctx, ends[0], &child, NULL) == STK_OK);
+    FUZZ_CHECK(stk__libhdf5_attach(room.ctx, ends[0], &child, NULL) == STK_OK);
     switch (*data % 4) {
     case 0:
-        (void)stk__hdf5_list(child, NULL, each, &bytes, NULL);
+        (void)stk__libhdf5_list(child, NULL, each, &bytes, NULL);
         break;
     case 1:
         look_at_object(child, room.ctx);
@@ -82,9 +82,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         look_at_values(child, room.ctx);
         break;
     default:
-        (void)stk__hdf5_open(child, room.store, "x", NULL, NULL);
+        (void)stk__libhdf5_open(child, room.store, "x", NULL, NULL);
     }
-    stk__hdf5_stop(&child);
+    stk__libhdf5_stop(&child);
     close(ends[1]);
     fuzz_close(&room);
     return 0;

@@ -2,24 +2,38 @@
 /* Frames over the socket. Without the library there is nothing to do: the process ends. */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "program.h"
 
+#define IDLE_SECONDS 10
+
 static unsigned char *taken; /* the payload of the last frame */
 static size_t taken_room;
 static stk__wire_out made;
+static bool ends_idle;
+
+void frame_end_idle(void)
+{
+    const struct timeval silence = {.tv_sec = IDLE_SECONDS};
+
+    ends_idle =
+        setsockopt(STK__WIRE_SOCKET, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof silence) == 0;
+}
 
 _Noreturn void frame_nonsense(void)
 {
     _exit(3);
 }
 
-static void take(void *to, size_t length)
+/* `idle`: nothing is under way, and after a while of silence nothing is lost by an end. */
+static void take(void *to, size_t length, bool idle)
 {
     for (char *at = to; length;) {
         const ssize_t n = read(STK__WIRE_SOCKET, at, length);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && (errno == EINTR || (errno == EAGAIN && !(idle && at == to))))
             continue;
         if (n <= 0)
             _exit(0);
@@ -45,7 +59,7 @@ uint32_t frame_take(stk__wire_in *in)
 {
     stk__wire_head head;
 
-    take(&head, sizeof head);
+    take(&head, sizeof head, ends_idle);
     if (head.length > STK__WIRE_MOST)
         frame_nonsense();
     if (head.length > taken_room) {
@@ -55,7 +69,7 @@ uint32_t frame_take(stk__wire_in *in)
         if (!taken)
             frame_nonsense();
     }
-    take(taken, head.length);
+    take(taken, head.length, false);
     *in = (stk__wire_in){.at = taken, .left = head.length};
     return head.kind;
 }
@@ -109,10 +123,10 @@ bool frame_take_bytes(void *to, size_t length)
 {
     stk__wire_head head;
 
-    take(&head, sizeof head);
+    take(&head, sizeof head, false);
     if (head.kind != STK__WIRE_BYTES || (head.length && head.length != length))
         frame_nonsense();
-    take(to, head.length);
+    take(to, head.length, false);
     return head.length > 0;
 }
 
@@ -124,12 +138,12 @@ void frame_take_data(void *to, size_t length)
     char *at = to;
 
     while (length) {
-        take(&head, sizeof head);
+        take(&head, sizeof head, false);
         if (head.kind != STK__WIRE_DATA || !head.length || head.length > length)
             frame_nonsense();
         for (size_t left = head.length, n; left; left -= n) {
             n = at || left < sizeof dropped ? left : sizeof dropped;
-            take(at ? at : dropped, n);
+            take(at ? at : dropped, n, false);
             at = at ? at + n : NULL;
         }
         length -= head.length;

@@ -22,6 +22,9 @@
  * the library is gone or sends what is no frame. */
 uint32_t frame_take(stk__wire_in *in);
 void frame_send(uint32_t kind, const void *payload, size_t length);
+/* From now on the process ends when it has not been asked anything for a while: arrays that are
+ * open and not read hold none. */
+void frame_end_idle(void);
 /* An empty payload that is put together, one at a time, and sent by frame_put(). */
 stk__wire_out *frame_begin(void);
 void frame_put(uint32_t kind, stk__wire_out *out);

@@ -19,6 +19,7 @@ bool read_file(stk__wire_in *in)
     if (file_read < 0)
         (void)fail_hdf5("open", "the file");
     H5Pclose(access);
+    frame_end_idle();
     return file_read >= 0;
 }
 

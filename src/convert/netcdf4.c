@@ -27,10 +27,10 @@ enum { CODEC_NONE = 0, CODEC_ZLIB = 3, SHUFFLE_NONE = 1, SHUFFLE_BITS = 3 };
 typedef struct netcdf4_target {
     stk__array_target base;
     stk__netcdf4_plan plan;
-    char alone[256];         /* the name of the source */
-    size_t *variables;       /* by node; NONE: a group */
-    stk__hdf5_variable *put; /* as they were put, by variable */
-    stk__hdf5 *child;
+    char alone[256];            /* the name of the source */
+    size_t *variables;          /* by node; NONE: a group */
+    stk__libhdf5_variable *put; /* as they were put, by variable */
+    stk__libhdf5 *child;
     stk__put_place place;
     stk__durable file;
     bool begun;     /* `file` is */
@@ -94,7 +94,7 @@ static stk_status begin_file(netcdf4_target *t, stk_error *err)
 /* A descriptor by which the file is read, too: libhdf5 looks again at what it has written. */
 static stk_status start_child(netcdf4_target *t, stk_error *err)
 {
-    stk__hdf5_limits limits = {BASE_BYTES, SECONDS};
+    stk__libhdf5_limits limits = {BASE_BYTES, SECONDS};
     uint64_t most = 0, bytes = 0;
 
     for (size_t i = 0; i < t->plan.num_variables; i++) {
@@ -107,7 +107,7 @@ static stk_status start_child(netcdf4_target *t, stk_error *err)
     const int fd = openat(t->file.folder, t->file.temporary, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return fail_file(t, "write", errno, err);
-    const stk_status status = stk__hdf5_start(t->base.job->context, &limits, fd, &t->child, err);
+    const stk_status status = stk__libhdf5_start(t->base.job->context, &limits, fd, &t->child, err);
     close(fd);
     return status;
 }
@@ -119,8 +119,8 @@ static stk_status put_dimensions(netcdf4_target *t, stk_error *err)
     for (size_t i = 0; i < t->plan.num_dimensions; i++) {
         const stk__netcdf4_dimension *d = &t->plan.dimensions[i];
         if (d->variable == NONE)
-            STK_TRY(stk__hdf5_put_dimension(t->child, d->number, d->path, (uint64_t)d->size,
-                                            d->unlimited, &t->call, err));
+            STK_TRY(stk__libhdf5_put_dimension(t->child, d->number, d->path, (uint64_t)d->size,
+                                               d->unlimited, &t->call, err));
     }
     return STK_OK;
 }
@@ -132,29 +132,29 @@ static stk_status put_groups(netcdf4_target *t, const stk__target_node *nodes, s
     for (size_t i = 0; i < n; i++) {
         if (nodes[i].is_array)
             continue;
-        STK_TRY(stk__hdf5_put_group(t->child, nodes[i].path, &t->call, err));
+        STK_TRY(stk__libhdf5_put_group(t->child, nodes[i].path, &t->call, err));
         STK_TRY(stk__netcdf4_attributes(t->child, t->base.job->context, &nodes[i], STK_DTYPE_NONE,
                                         &t->call, err));
     }
     return STK_OK;
 }
 
-static void describe(const netcdf4_target *t, size_t index, stk__hdf5_variable *out)
+static void describe(const netcdf4_target *t, size_t index, stk__libhdf5_variable *out)
 {
     const stk__netcdf4_variable *v = &t->plan.variables[index];
     const stk__netcdf4_dimension *dimensions = t->plan.dimensions;
     bool unlimited = false, whole = true;
 
-    *out = (stk__hdf5_variable){.number = (uint32_t)index,
-                                .path = v->path,
-                                .type = v->type,
-                                .itemsize = v->itemsize,
-                                .rank = v->rank,
-                                .level = t->level,
-                                .shuffle = t->shuffle,
-                                .fletcher32 = t->fletcher32,
-                                .scale = v->scale == NONE ? STK__WIRE_NONE
-                                                          : dimensions[v->scale].number};
+    *out = (stk__libhdf5_variable){.number = (uint32_t)index,
+                                   .path = v->path,
+                                   .type = v->type,
+                                   .itemsize = v->itemsize,
+                                   .rank = v->rank,
+                                   .level = t->level,
+                                   .shuffle = t->shuffle,
+                                   .fletcher32 = t->fletcher32,
+                                   .scale = v->scale == NONE ? STK__WIRE_NONE
+                                                             : dimensions[v->scale].number};
     for (uint32_t d = 0; d < v->rank; d++) {
         out->shape[d] = (uint64_t)v->shape[d];
         out->chunk_shape[d] = (uint64_t)v->chunk_shape[d];
@@ -194,7 +194,7 @@ static stk_status put_variables(netcdf4_target *t, stk_error *err)
         const stk__target_node *n = &t->plan.nodes[v->node];
         if (n->dtype != STK_DTYPE_NONE)
             t->put[i].fill_value = n->missing_value ? n->missing_value : n->fill_value;
-        STK_TRY(stk__hdf5_put_variable(t->child, &t->put[i], &t->call, err));
+        STK_TRY(stk__libhdf5_put_variable(t->child, &t->put[i], &t->call, err));
         t->put[i].fill_value = NULL;
         STK_TRY(stk__netcdf4_attributes(t->child, ctx, n, v->type, &t->call, err));
     }
@@ -203,11 +203,11 @@ static stk_status put_variables(netcdf4_target *t, stk_error *err)
 
 static stk_status define(netcdf4_target *t, const stk__target_node *nodes, size_t n, stk_error *err)
 {
-    STK_TRY(stk__hdf5_begin(t->child, &t->call, err));
+    STK_TRY(stk__libhdf5_begin(t->child, &t->call, err));
     STK_TRY(put_groups(t, nodes, n, err));
     STK_TRY(put_dimensions(t, err));
     STK_TRY(put_variables(t, err));
-    return stk__hdf5_put_defined(t->child, &t->call, err);
+    return stk__libhdf5_put_defined(t->child, &t->call, err);
 }
 
 /* ---- The target ---- */
@@ -217,7 +217,7 @@ static void netcdf4_close(stk__array_target *target)
     netcdf4_target *t = of(target);
     stk_context *ctx = target->job->context;
 
-    stk__hdf5_stop(&t->child);
+    stk__libhdf5_stop(&t->child);
     stk__netcdf4_coders_destroy(&t->coders);
     pthread_mutex_destroy(&t->lock);
     if (t->begun)
@@ -371,8 +371,8 @@ static stk_status write_box_locked(netcdf4_target *t, const stk__target_node *n,
         if (shape[d] == 0)
             return STK_OK;
     }
-    return stk__hdf5_put_box(t->child, &t->put[index], start, shape, values, t->verify, &t->call,
-                             err);
+    return stk__libhdf5_put_box(t->child, &t->put[index], start, shape, values, t->verify, &t->call,
+                                err);
 }
 
 static stk_status netcdf4_write(stk__array_target *target, uint32_t member, size_t node,
@@ -391,9 +391,10 @@ static stk_status netcdf4_write(stk__array_target *target, uint32_t member, size
             return STK_OK;
     }
     pthread_mutex_lock(&t->lock);
-    const stk_status status = encoded ? stk__hdf5_put_chunk(t->child, &t->put[index], box->start,
-                                                            bytes, length, t->verify, &t->call, err)
-                                      : write_box_locked(t, &t->plan.nodes[node], index, box, err);
+    const stk_status status = encoded
+                                  ? stk__libhdf5_put_chunk(t->child, &t->put[index], box->start,
+                                                           bytes, length, t->verify, &t->call, err)
+                                  : write_box_locked(t, &t->plan.nodes[node], index, box, err);
     pthread_mutex_unlock(&t->lock);
     return status;
 }
@@ -403,8 +404,8 @@ static stk_status netcdf4_finish(stk__array_target *target, stk_error *err)
     netcdf4_target *t = of(target);
     struct stat st;
 
-    STK_TRY(stk__hdf5_finish(t->child, &t->call, err));
-    stk__hdf5_stop(&t->child);
+    STK_TRY(stk__libhdf5_finish(t->child, &t->call, err));
+    stk__libhdf5_stop(&t->child);
     if (fstat(t->file.fd, &st) == 0)
         t->bytes = (uint64_t)st.st_size;
     t->begun = false;

@@ -31,7 +31,7 @@ typedef struct stk__netcdf4_variable {
     int64_t chunk_shape[STK__NETCDF4_RANK];
     size_t dimensions[STK__NETCDF4_RANK]; /* indices */
     size_t scale;      /* the dimension whose coordinate it is; SIZE_MAX: of none */
-    uint32_t type;     /* as stk__hdf5_variable has it */
+    uint32_t type;     /* as stk__libhdf5_variable has it */
     uint64_t itemsize; /* of the file's elements as they are put */
 } stk__netcdf4_variable;
 
@@ -54,8 +54,9 @@ stk_status stk__netcdf4_plan_make(stk_context *ctx, const stk__target_node *node
 void stk__netcdf4_plan_release(stk__netcdf4_plan *plan);
 
 /* Put the attributes of a node to what was put last (netcdf4_attributes.c). */
-stk_status stk__netcdf4_attributes(stk__hdf5 *child, stk_context *ctx, const stk__target_node *node,
-                                   uint32_t type, const stk_store_call *call, stk_error *err);
+stk_status stk__netcdf4_attributes(stk__libhdf5 *child, stk_context *ctx,
+                                   const stk__target_node *node, uint32_t type,
+                                   const stk_store_call *call, stk_error *err);
 
 /*
  * Chunks that are encoded here, by all threads (netcdf4_encode.c). One is added for each variable
@@ -66,7 +67,7 @@ stk_status stk__netcdf4_coders_create(stk_context *ctx, size_t num_variables, ui
                                       stk__netcdf4_coders **out, stk_error *err);
 void stk__netcdf4_coders_destroy(stk__netcdf4_coders **coders);
 stk_status stk__netcdf4_coders_add(stk__netcdf4_coders *coders, const stk__target_node *node,
-                                   const stk__hdf5_variable *v, const int64_t *chunk_shape,
+                                   const stk__libhdf5_variable *v, const int64_t *chunk_shape,
                                    stk_error *err);
 bool stk__netcdf4_coders_has(const stk__netcdf4_coders *coders, size_t variable);
 /* Bytes that a thread holds for one that it has. */

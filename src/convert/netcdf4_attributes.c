@@ -107,8 +107,9 @@ static const json_t *element_of(const json_t *value, size_t i)
 }
 
 /* Put numbers in a type; *done: it holds them all. */
-static stk_status put_in(stk__hdf5 *child, stk_context *ctx, const char *name, const json_t *value,
-                         uint32_t type, const stk_store_call *call, bool *done, stk_error *err)
+static stk_status put_in(stk__libhdf5 *child, stk_context *ctx, const char *name,
+                         const json_t *value, uint32_t type, const stk_store_call *call, bool *done,
+                         stk_error *err)
 {
     const size_t n = json_is_array(value) ? json_array_size(value) : 1;
     const size_t size = stk_dtype_size((stk_dtype)type);
@@ -122,14 +123,14 @@ static stk_status put_in(stk__hdf5 *child, stk_context *ctx, const char *name, c
     for (size_t i = 0; *done && i < n; i++)
         *done = put_number(element_of(value, i), type, values + i * size);
     if (*done)
-        status =
-            stk__hdf5_put_attribute(child, name, type, n, !json_is_array(value), values, call, err);
+        status = stk__libhdf5_put_attribute(child, name, type, n, !json_is_array(value), values,
+                                            call, err);
     stk__free(ctx, values);
     return status;
 }
 
 /* The types that numbers are tried in: the variable's where convention has it, else the widest. */
-static stk_status put_numbers(stk__hdf5 *child, stk_context *ctx, const char *name,
+static stk_status put_numbers(stk__libhdf5 *child, stk_context *ctx, const char *name,
                               const json_t *value, uint32_t of_variable, const stk_store_call *call,
                               stk_error *err)
 {
@@ -149,7 +150,7 @@ static stk_status put_numbers(stk__hdf5 *child, stk_context *ctx, const char *na
     return STK_OK;
 }
 
-static stk_status put_texts(stk__hdf5 *child, stk_context *ctx, const char *name,
+static stk_status put_texts(stk__libhdf5 *child, stk_context *ctx, const char *name,
                             const json_t *value, const stk_store_call *call, stk_error *err)
 {
     const size_t n = json_array_size(value);
@@ -161,7 +162,7 @@ static stk_status put_texts(stk__hdf5 *child, stk_context *ctx, const char *name
     for (size_t i = 0; i < n; i++)
         texts[i] = json_string_value(json_array_get(value, i));
     const stk_status status =
-        stk__hdf5_put_attribute(child, name, STK__WIRE_TEXT, n, false, texts, call, err);
+        stk__libhdf5_put_attribute(child, name, STK__WIRE_TEXT, n, false, texts, call, err);
     stk__free(ctx, texts);
     return status;
 }
@@ -181,14 +182,14 @@ static bool is_all(const json_t *value, bool texts)
                  : number_of(value, &real, &is_real);
 }
 
-static stk_status put_text(stk__hdf5 *child, const char *name, const char *text,
+static stk_status put_text(stk__libhdf5 *child, const char *name, const char *text,
                            const stk_store_call *call, stk_error *err)
 {
-    return stk__hdf5_put_attribute(child, name, STK__WIRE_TEXT, 1, true, &text, call, err);
+    return stk__libhdf5_put_attribute(child, name, STK__WIRE_TEXT, 1, true, &text, call, err);
 }
 
 /* What NetCDF has no type for is its JSON text. */
-static stk_status put_attribute(stk__hdf5 *child, stk_context *ctx, const char *name,
+static stk_status put_attribute(stk__libhdf5 *child, stk_context *ctx, const char *name,
                                 const json_t *value, uint32_t type, const stk_store_call *call,
                                 stk_error *err)
 {
@@ -210,8 +211,8 @@ static stk_status put_attribute(stk__hdf5 *child, stk_context *ctx, const char *
 /* ---- Of a node ---- */
 
 /* NumPy's times are integers, and CF says of what: "seconds since 1970-01-01". */
-static stk_status put_time(stk__hdf5 *child, const stk__target_node *node, const json_t *attributes,
-                           const stk_store_call *call, stk_error *err)
+static stk_status put_time(stk__libhdf5 *child, const stk__target_node *node,
+                           const json_t *attributes, const stk_store_call *call, stk_error *err)
 {
     static const struct {
         const char *code, *unit;
@@ -231,8 +232,8 @@ static stk_status put_time(stk__hdf5 *child, const stk__target_node *node, const
         snprintf(text, sizeof text, "%s%s", units[i].unit, is_span ? "" : " since 1970-01-01");
         STK_TRY(put_text(child, "units", text, call, err));
         if (!node->missing_value)
-            STK_TRY(
-                stk__hdf5_put_attribute(child, "_FillValue", STK_INT64, 1, true, &none, call, err));
+            STK_TRY(stk__libhdf5_put_attribute(child, "_FillValue", STK_INT64, 1, true, &none, call,
+                                               err));
         return is_span ? put_text(child, "dtype", node->type_name, call, err)
                        : put_text(child, "calendar", "proleptic_gregorian", call, err);
     }
@@ -241,7 +242,7 @@ static stk_status put_time(stk__hdf5 *child, const stk__target_node *node, const
                         node->path, node->type_name);
 }
 
-static stk_status put_all(stk__hdf5 *child, stk_context *ctx, const stk__target_node *node,
+static stk_status put_all(stk__libhdf5 *child, stk_context *ctx, const stk__target_node *node,
                           const json_t *attributes, uint32_t type, const stk_store_call *call,
                           stk_error *err)
 {
@@ -249,8 +250,8 @@ static stk_status put_all(stk__hdf5 *child, stk_context *ctx, const stk__target_
     json_t *value;
 
     if (node->is_array && node->missing_value && node->dtype != STK_DTYPE_NONE)
-        STK_TRY(stk__hdf5_put_attribute(child, "_FillValue", type, 1, true, node->missing_value,
-                                        call, err));
+        STK_TRY(stk__libhdf5_put_attribute(child, "_FillValue", type, 1, true, node->missing_value,
+                                           call, err));
     json_object_foreach((json_t *)attributes, name,
                         value) if (!is_own(name) && *name &&
                                    !(node->is_array && strcmp(name, "_FillValue") == 0))
@@ -262,8 +263,9 @@ static stk_status put_all(stk__hdf5 *child, stk_context *ctx, const stk__target_
     return STK_OK;
 }
 
-stk_status stk__netcdf4_attributes(stk__hdf5 *child, stk_context *ctx, const stk__target_node *node,
-                                   uint32_t type, const stk_store_call *call, stk_error *err)
+stk_status stk__netcdf4_attributes(stk__libhdf5 *child, stk_context *ctx,
+                                   const stk__target_node *node, uint32_t type,
+                                   const stk_store_call *call, stk_error *err)
 {
     stk__json attributes = {0};
 

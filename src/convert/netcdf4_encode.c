@@ -52,13 +52,13 @@ stk_status stk__netcdf4_coders_create(stk_context *ctx, size_t num_variables, ui
 }
 
 /* Whether the filters are those that are encoded here: numbers in chunks, without a checksum. */
-static bool is_plain(const stk__target_node *n, const stk__hdf5_variable *v)
+static bool is_plain(const stk__target_node *n, const stk__libhdf5_variable *v)
 {
     return v->is_chunked && !v->fletcher32 && n->dtype != STK_DTYPE_NONE && v->rank == n->rank;
 }
 
 stk_status stk__netcdf4_coders_add(stk__netcdf4_coders *c, const stk__target_node *n,
-                                   const stk__hdf5_variable *v, const int64_t *chunk_shape,
+                                   const stk__libhdf5_variable *v, const int64_t *chunk_shape,
                                    stk_error *err)
 {
     stk_array_writer_options o;

@@ -39,19 +39,19 @@ typedef struct variable {
     stk_context *ctx;
     stk_store *store; /* lives as long as the array */
     char *key, *path;
-    stk__hdf5_limits limits;
+    stk__libhdf5_limits limits;
     uint64_t identity; /* of the object when it was opened */
-    stk__hdf5_object object;
+    stk__libhdf5_object object;
     pthread_mutex_t mutex; /* guards the process */
-    stk__hdf5 *child;      /* NULL: none, as it was lost */
+    stk__libhdf5 *child;   /* NULL: none, as it was lost */
 } variable;
 
 static void variable_close(void *state)
 {
     variable *v = state;
 
-    stk__hdf5_stop(&v->child);
-    stk__hdf5_object_release(&v->object);
+    stk__libhdf5_stop(&v->child);
+    stk__libhdf5_object_release(&v->object);
     pthread_mutex_destroy(&v->mutex);
     stk__free(v->ctx, v->key);
     stk__free(v->ctx, v->path);
@@ -72,14 +72,21 @@ static stk_status look(variable *v, const stk_store_call *call, uint64_t *identi
 /* A process that has the file open. */
 static stk_status have_child(variable *v, const stk_store_call *call, stk_error *err)
 {
-    if (v->child && !stk__hdf5_is_lost(v->child))
+    if (v->child && !stk__libhdf5_is_lost(v->child) && !stk__libhdf5_has_ended(v->child))
         return STK_OK;
-    stk__hdf5_stop(&v->child);
-    STK_TRY(stk__hdf5_start(v->ctx, &v->limits, -1, &v->child, err));
-    const stk_status status = stk__hdf5_open(v->child, v->store, v->key, call, err);
+    stk__libhdf5_stop(&v->child);
+    STK_TRY(stk__libhdf5_start(v->ctx, &v->limits, -1, &v->child, err));
+    const stk_status status = stk__libhdf5_open(v->child, v->store, v->key, call, err);
     if (status != STK_OK)
-        stk__hdf5_stop(&v->child);
+        stk__libhdf5_stop(&v->child);
     return status;
+}
+
+static stk_status read_once(variable *v, const int64_t *start, const int64_t *shape,
+                            const stk_store_call *call, void *out, uint64_t bytes, stk_error *err)
+{
+    STK_TRY(have_child(v, call, err));
+    return stk__libhdf5_read(v->child, v->path, &v->object, start, shape, call, out, bytes, err);
 }
 
 static stk_status variable_read(void *state, const int64_t *start, const int64_t *shape,
@@ -95,9 +102,10 @@ static stk_status variable_read(void *state, const int64_t *start, const int64_t
         status = stk__fail_at(err, STK_ECHANGED, STK_STAGE_ARRAY, v->key, STK_NO_OFFSET,
                               "%s has changed since it was opened: open it again", v->key);
     if (status == STK_OK)
-        status = have_child(v, call, err);
-    if (status == STK_OK)
-        status = stk__hdf5_read(v->child, v->path, &v->object, start, shape, call, out, bytes, err);
+        status = read_once(v, start, shape, call, out, bytes, err);
+    /* It may have ended for want of questions just when one was asked. */
+    if (status == STK_EFORMAT && v->child && stk__libhdf5_is_lost(v->child))
+        status = read_once(v, start, shape, call, out, bytes, err);
     pthread_mutex_unlock(&v->mutex);
     return status;
 }
@@ -105,7 +113,7 @@ static stk_status variable_read(void *state, const int64_t *start, const int64_t
 /* ---- Opening ---- */
 
 /* Rows of what lies in one run, so that no read is large. */
-static void cut_run(stk__hdf5_object *o)
+static void cut_run(stk__libhdf5_object *o)
 {
     uint64_t bytes = o->itemsize;
 
@@ -138,7 +146,7 @@ static stk_status is_group(variable *v, stk_error *err)
     char room[STK_ERROR_TEXT / 2] = "";
     names n = {.text = {.bytes = room, .room = sizeof room}};
 
-    STK_TRY(stk__hdf5_list(v->child, NULL, add_name, &n, err));
+    STK_TRY(stk__libhdf5_list(v->child, NULL, add_name, &n, err));
     return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_ARRAY, v->key, STK_NO_OFFSET,
                         "'%.200s%s%.100s' is a group and no array; the file has %u: %s%s", v->key,
                         *v->path ? "/" : "", v->path, n.count, room,
@@ -149,7 +157,7 @@ static stk_status describe(variable *v, stk_error *err)
 {
     STK_TRY(look(v, NULL, &v->identity, err));
     STK_TRY(have_child(v, NULL, err));
-    STK_TRY(stk__hdf5_describe(v->child, v->path, NULL, &v->object, err));
+    STK_TRY(stk__libhdf5_describe(v->child, v->path, NULL, &v->object, err));
     if (!v->object.is_array)
         return is_group(v, err);
     if (!v->object.is_chunked)
@@ -167,7 +175,7 @@ static variable *create(const stk_array_opening *opening)
         return NULL;
     v->ctx = v->object.ctx = ctx;
     v->store = opening->store;
-    v->limits = (stk__hdf5_limits){options->child_memory, options->child_seconds};
+    v->limits = (stk__libhdf5_limits){options->child_memory, options->child_seconds};
     pthread_mutex_init(&v->mutex, NULL);
     v->key = stk__strdup(ctx, opening->key);
     v->path = stk__strdup(ctx, opening->rest);
@@ -188,7 +196,7 @@ static stk_status variable_open(stk_array *array, const stk_array_opening *openi
                          opening->url);
     stk_status status = describe(v, err);
     if (status == STK_OK) {
-        const stk__hdf5_object *o = &v->object;
+        const stk__libhdf5_object *o = &v->object;
         const stk_array_layout layout = {.struct_size = sizeof layout,
                                          .type_name = o->type_name,
                                          .rank = o->rank,
@@ -203,6 +211,56 @@ static stk_status variable_open(stk_array *array, const stk_array_opening *openi
     }
     if (status != STK_OK)
         variable_close(v);
+    return status;
+}
+
+/* ---- What a file holds ---- */
+
+static stk_status add_node(void *user, const char *path, bool is_array, stk_error *err)
+{
+    return stk_array_listing_add(user, path, is_array, err);
+}
+
+/* Nodes below the group that was asked for. */
+typedef struct below {
+    stk_array_listing *listing;
+    const char *group;
+    size_t length;
+} below;
+
+static stk_status add_below(void *user, const char *path, bool is_array, stk_error *err)
+{
+    const below *b = user;
+
+    if (strncmp(path, b->group, b->length) != 0 || path[b->length] != '/')
+        return STK_OK;
+    return add_node(b->listing, path + b->length + 1, is_array, err);
+}
+
+static stk_status list_group(variable *v, stk_array_listing *listing, stk_error *err)
+{
+    below b = {listing, v->path, strlen(v->path)};
+
+    STK_TRY(have_child(v, NULL, err));
+    STK_TRY(stk__libhdf5_describe(v->child, v->path, NULL, &v->object, err));
+    if (v->object.is_array)
+        return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_ARRAY, v->key, STK_NO_OFFSET,
+                            "'%.200s' is an array and no group", v->path);
+    STK_TRY(stk__libhdf5_list(v->child, NULL, b.length ? add_below : add_node,
+                              b.length ? (void *)&b : listing, err));
+    return stk_array_listing_attributes(listing, v->object.attributes, err);
+}
+
+static stk_status variable_list(const stk_array_opening *opening, stk_array_listing *listing,
+                                stk_error *err)
+{
+    variable *v = create(opening);
+
+    if (!v)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'",
+                         opening->url);
+    const stk_status status = list_group(v, listing, err);
+    variable_close(v);
     return status;
 }
 
@@ -224,4 +282,5 @@ const stk_array_format_ops stk__array_libhdf5 = {
     .open = variable_open,
     .read = variable_read,
     .close = variable_close,
+    .list = variable_list,
 };

@@ -16,15 +16,15 @@
 /* ---- Loss ---- */
 
 /* End the process, whose socket is at an unknown place. */
-static void lose(stk__hdf5 *h, bool by_force, char *how, size_t size)
+static void lose(stk__libhdf5 *h, bool by_force, char *how, size_t size)
 {
     if (h->socket >= 0)
         close(h->socket);
     h->socket = -1;
-    stk__hdf5_reap(h, by_force, how, size);
+    stk__libhdf5_reap(h, by_force, how, size);
 }
 
-static stk_status gone(stk__hdf5 *h, stk_error *err)
+static stk_status gone(stk__libhdf5 *h, stk_error *err)
 {
     char how[64];
 
@@ -35,7 +35,7 @@ static stk_status gone(stk__hdf5 *h, stk_error *err)
                         how, h->key ? h->key : "the file that is written");
 }
 
-stk_status stk__hdf5_nonsense(stk__hdf5 *h, stk_error *err)
+stk_status stk__libhdf5_nonsense(stk__libhdf5 *h, stk_error *err)
 {
     char how[64];
 
@@ -50,10 +50,18 @@ static stk_status no_memory(stk_error *err)
     return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to speak with stoker-hdf5");
 }
 
+bool stk__libhdf5_has_ended(const stk__libhdf5 *h)
+{
+    struct pollfd polled = {.fd = h->socket, .events = POLLIN};
+
+    return poll(&polled, 1, 0) > 0; /* between two calls it says nothing */
+}
+
 /* ---- Bytes ---- */
 
 /* Wait until the socket is ready. Once the caller does not wait any longer the process is ended. */
-static stk_status wait_ready(stk__hdf5 *h, short events, const stk_store_call *call, stk_error *err)
+static stk_status wait_ready(stk__libhdf5 *h, short events, const stk_store_call *call,
+                             stk_error *err)
 {
     const uint64_t silent_ns = stk__now_ns() + h->limits.seconds * SILENCE_NS;
     struct pollfd polled = {.fd = h->socket, .events = events};
@@ -65,7 +73,7 @@ static stk_status wait_ready(stk__hdf5 *h, short events, const stk_store_call *c
         if (n > 0)
             return STK_OK;
         if (n < 0 && errno != EINTR)
-            return stk__hdf5_nonsense(h, err);
+            return stk__libhdf5_nonsense(h, err);
         status =
             stk__store_call_check(call ? call : &stk__store_call_none, h->key ? h->key : "", err);
         if (status == STK_OK && stk__now_ns() > silent_ns)
@@ -78,8 +86,8 @@ static stk_status wait_ready(stk__hdf5 *h, short events, const stk_store_call *c
     return status;
 }
 
-static stk_status give(stk__hdf5 *h, const void *from, uint64_t length, const stk_store_call *call,
-                       stk_error *err)
+static stk_status give(stk__libhdf5 *h, const void *from, uint64_t length,
+                       const stk_store_call *call, stk_error *err)
 {
     for (const char *at = from; length;) {
         const ssize_t n =
@@ -96,7 +104,7 @@ static stk_status give(stk__hdf5 *h, const void *from, uint64_t length, const st
     return STK_OK;
 }
 
-static stk_status take(stk__hdf5 *h, void *to, uint64_t length, const stk_store_call *call,
+static stk_status take(stk__libhdf5 *h, void *to, uint64_t length, const stk_store_call *call,
                        stk_error *err)
 {
     for (char *at = to; length;) {
@@ -127,7 +135,7 @@ static bool grow(stk__wire_out *out, size_t more)
     return true;
 }
 
-stk__wire_out stk__hdf5_payload(stk__hdf5 *h)
+stk__wire_out stk__libhdf5_payload(stk__libhdf5 *h)
 {
     h->made.ctx = h->ctx;
     return (stk__wire_out){.bytes = (unsigned char *)h->made.data,
@@ -136,8 +144,8 @@ stk__wire_out stk__hdf5_payload(stk__hdf5 *h)
                            .user = &h->made};
 }
 
-stk_status stk__hdf5_send_bytes(stk__hdf5 *h, uint32_t kind, const void *bytes, uint64_t length,
-                                const stk_store_call *call, stk_error *err)
+stk_status stk__libhdf5_send_bytes(stk__libhdf5 *h, uint32_t kind, const void *bytes,
+                                   uint64_t length, const stk_store_call *call, stk_error *err)
 {
     const stk__wire_head head = {kind, (uint32_t)length};
 
@@ -147,8 +155,8 @@ stk_status stk__hdf5_send_bytes(stk__hdf5 *h, uint32_t kind, const void *bytes, 
     return give(h, bytes, length, call, err);
 }
 
-stk_status stk__hdf5_send(stk__hdf5 *h, uint32_t kind, const stk__wire_out *payload,
-                          const stk_store_call *call, stk_error *err)
+stk_status stk__libhdf5_send(stk__libhdf5 *h, uint32_t kind, const stk__wire_out *payload,
+                             const stk_store_call *call, stk_error *err)
 {
     if (payload->bad && payload->length > STK__WIRE_MOST / 2)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_ARRAY,
@@ -157,18 +165,19 @@ stk_status stk__hdf5_send(stk__hdf5 *h, uint32_t kind, const stk__wire_out *payl
                          STK__WIRE_MOST / 2);
     if (payload->bad)
         return no_memory(err);
-    return stk__hdf5_send_bytes(h, kind, payload->bytes, payload->length, call, err);
+    return stk__libhdf5_send_bytes(h, kind, payload->bytes, payload->length, call, err);
 }
 
 /* Bytes of the file that the process asks for. A failure of the store ends what is under way. */
-static stk_status answer(stk__hdf5 *h, stk__wire_in *in, const stk_store_call *call, stk_error *err)
+static stk_status answer(stk__libhdf5 *h, stk__wire_in *in, const stk_store_call *call,
+                         stk_error *err)
 {
     const uint64_t offset = stk__wire_u64(in), length = stk__wire_u64(in);
     char how[64];
 
     if (!stk__wire_end(in) || !h->store || length == 0 || length > STK__WIRE_PIECE ||
         offset > h->size || length > h->size - offset)
-        return stk__hdf5_nonsense(h, err);
+        return stk__libhdf5_nonsense(h, err);
     if (!h->piece && !(h->piece = stk__alloc_buffer(h->ctx, STK__WIRE_PIECE)))
         return no_memory(err);
     const stk_status status = stk_store_read(h->store, h->key, offset, length, h->piece, err);
@@ -176,21 +185,21 @@ static stk_status answer(stk__hdf5 *h, stk__wire_in *in, const stk_store_call *c
         lose(h, true, how, sizeof how);
         return status;
     }
-    return stk__hdf5_send_bytes(h, STK__WIRE_BYTES, h->piece, length, call, err);
+    return stk__libhdf5_send_bytes(h, STK__WIRE_BYTES, h->piece, length, call, err);
 }
 
-static stk_status refused(stk__hdf5 *h, stk__wire_in *in, stk_error *err)
+static stk_status refused(stk__libhdf5 *h, stk__wire_in *in, stk_error *err)
 {
     const stk_status status = (stk_status)(int32_t)stk__wire_u32(in);
     const char *text = stk__wire_text(in);
 
     if (!stk__wire_end(in) || status >= STK_OK)
-        return stk__hdf5_nonsense(h, err);
+        return stk__libhdf5_nonsense(h, err);
     return stk__fail_at(err, status, STK_STAGE_ARRAY, h->key ? h->key : "", STK_NO_OFFSET,
                         "%.80s%s%.480s", h->key ? h->key : "", h->key ? ": " : "", text);
 }
 
-static bool make_room(stk__hdf5 *h, uint64_t length)
+static bool make_room(stk__libhdf5 *h, uint64_t length)
 {
     if (length <= h->taken_room)
         return true;
@@ -202,8 +211,8 @@ static bool make_room(stk__hdf5 *h, uint64_t length)
     return h->taken != NULL;
 }
 
-stk_status stk__hdf5_next(stk__hdf5 *h, const stk_store_call *call, uint32_t *kind,
-                          stk__wire_in *payload, void *to, uint64_t room, stk_error *err)
+stk_status stk__libhdf5_next(stk__libhdf5 *h, const stk_store_call *call, uint32_t *kind,
+                             stk__wire_in *payload, void *to, uint64_t room, stk_error *err)
 {
     stk__wire_head head = {0};
     char how[64];
@@ -214,7 +223,7 @@ stk_status stk__hdf5_next(stk__hdf5 *h, const stk_store_call *call, uint32_t *ki
         STK_TRY(take(h, &head, sizeof head, call, err));
         const bool is_data = to && head.kind == STK__WIRE_DATA;
         if (is_data ? head.length > room : head.length > STK__WIRE_MOST)
-            return stk__hdf5_nonsense(h, err);
+            return stk__libhdf5_nonsense(h, err);
         if (!is_data && !make_room(h, head.length)) {
             lose(h, true, how, sizeof how);
             return no_memory(err);
@@ -230,11 +239,11 @@ stk_status stk__hdf5_next(stk__hdf5 *h, const stk_store_call *call, uint32_t *ki
     }
 }
 
-stk_status stk__hdf5_done(stk__hdf5 *h, const stk_store_call *call, stk_error *err)
+stk_status stk__libhdf5_done(stk__libhdf5 *h, const stk_store_call *call, stk_error *err)
 {
     stk__wire_in payload;
     uint32_t kind = 0;
 
-    STK_TRY(stk__hdf5_next(h, call, &kind, &payload, NULL, 0, err));
-    return kind == STK__WIRE_DONE && payload.left == 0 ? STK_OK : stk__hdf5_nonsense(h, err);
+    STK_TRY(stk__libhdf5_next(h, call, &kind, &payload, NULL, 0, err));
+    return kind == STK__WIRE_DONE && payload.left == 0 ? STK_OK : stk__libhdf5_nonsense(h, err);
 }

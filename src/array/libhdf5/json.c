@@ -66,7 +66,7 @@ static bool add_values(stk__wire_in *in, uint32_t type, uint64_t count, stk__tex
     return stk__wire_end(in);
 }
 
-bool stk__hdf5_attribute(stk__wire_in *in, stk__text *object, bool *skipped)
+bool stk__libhdf5_attribute(stk__wire_in *in, stk__text *object, bool *skipped)
 {
     const char *name = stk__wire_text(in);
     const uint32_t type = stk__wire_u32(in);

@@ -43,8 +43,8 @@ static bool find_program(char path[PATH_MAX])
     Dl_info info;
 
     /* Of a program that is linked statically this is what it was called by. */
-    if (dladdr((const void *)&stk__hdf5_spawn, &info) && info.dli_fname && *info.dli_fname == '/' &&
-        find_beside(info.dli_fname, path))
+    if (dladdr((const void *)&stk__libhdf5_spawn, &info) && info.dli_fname &&
+        *info.dli_fname == '/' && find_beside(info.dli_fname, path))
         return true;
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n <= 0)
@@ -92,7 +92,7 @@ static bool set_signals(posix_spawnattr_t *attributes)
                0;
 }
 
-static int spawn(stk__hdf5 *h, const char *path, int socket, int file)
+static int spawn(stk__libhdf5 *h, const char *path, int socket, int file)
 {
     char version[16], memory[24], seconds[24];
     char *const arguments[] = {(char *)PROGRAM, version, memory, seconds, NULL};
@@ -125,7 +125,7 @@ static int raise_descriptor(int fd)
     return fcntl(fd, F_DUPFD_CLOEXEC, FILE_AS);
 }
 
-stk_status stk__hdf5_spawn(stk__hdf5 *h, int file, stk_error *err)
+stk_status stk__libhdf5_spawn(stk__libhdf5 *h, int file, stk_error *err)
 {
     char path[PATH_MAX];
     int ends[2];
@@ -155,7 +155,7 @@ stk_status stk__hdf5_spawn(stk__hdf5 *h, int file, stk_error *err)
 
 /* ---- End ---- */
 
-static void say_how(const stk__hdf5 *h, const siginfo_t *info, char *text, size_t size)
+static void say_how(const stk__libhdf5 *h, const siginfo_t *info, char *text, size_t size)
 {
     if (info->si_code == CLD_EXITED)
         snprintf(text, size, "ended with exit code %d", info->si_status);
@@ -165,7 +165,7 @@ static void say_how(const stk__hdf5 *h, const siginfo_t *info, char *text, size_
         snprintf(text, size, "ended by SIG%s", sigabbrev_np(info->si_status));
 }
 
-void stk__hdf5_reap(stk__hdf5 *h, bool by_force, char *text, size_t size)
+void stk__libhdf5_reap(stk__libhdf5 *h, bool by_force, char *text, size_t size)
 {
     siginfo_t info = {0};
 

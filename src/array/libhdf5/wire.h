@@ -38,7 +38,7 @@ typedef enum stk__wire_kind {
     STK__WIRE_WRITE_FILE,    /* properties: the file of STK__WIRE_FILE */
     STK__WIRE_GROUP,         /* path */
     STK__WIRE_DIMENSION,     /* id, path, size, unlimited: one without a variable */
-    STK__WIRE_VARIABLE,      /* see stk__hdf5_put_variable() */
+    STK__WIRE_VARIABLE,      /* see stk__libhdf5_put_variable() */
     STK__WIRE_PUT_ATTRIBUTE, /* of the group or variable that was made last */
     STK__WIRE_DEFINED,       /* all of it: dimensions are attached */
     STK__WIRE_BOX,           /* variable, start, shape, is it read back; its bytes of DATA follow */

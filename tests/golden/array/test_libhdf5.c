@@ -142,25 +142,25 @@ static void test_list(void **state)
 {
     stk_context *ctx = *state;
     char all[ROOM] = "", key[512];
-    stk__hdf5_object root;
+    stk__libhdf5_object root;
     stk_store *store = NULL;
-    stk__hdf5 *child = NULL;
+    stk__libhdf5 *child = NULL;
     stk_error err;
 
     assert_ok(stk_store_open(ctx, FILE_, &store, key, sizeof key, &err), &err);
-    assert_ok(stk__hdf5_start(ctx, NULL, -1, &child, &err), &err);
-    assert_ok(stk__hdf5_open(child, store, key, NULL, &err), &err);
-    assert_ok(stk__hdf5_list(child, NULL, add, all, &err), &err);
+    assert_ok(stk__libhdf5_start(ctx, NULL, -1, &child, &err), &err);
+    assert_ok(stk__libhdf5_open(child, store, key, NULL, &err), &err);
+    assert_ok(stk__libhdf5_list(child, NULL, add, all, &err), &err);
     assert_string_equal(all,
                         "absent\narrays\nascii\nbig\nbits\nbool\nchunked\ncomplex\nenum\nfixed\n"
                         "group/\ngroup/inner\nhalf\nlists\nlong\nnull\nodd\nopaque\noutside\n"
                         "plugin\nrecord\nreferences\nscalar\ntext\nvirtual\n");
-    assert_ok(stk__hdf5_describe(child, "", NULL, &root, &err), &err);
+    assert_ok(stk__libhdf5_describe(child, "", NULL, &root, &err), &err);
     assert_false(root.is_array);
     assert_string_equal(root.attributes, "{\"half\": 0.5, \"list\": [1, 2], \"text\": "
                                          "\"h\xc3\xa4llo\", \"texts\": [\"a\", \"b\"]}");
-    stk__hdf5_object_release(&root);
-    stk__hdf5_stop(&child);
+    stk__libhdf5_object_release(&root);
+    stk__libhdf5_stop(&child);
     stk_store_close(&store);
 }
 

@@ -52,7 +52,7 @@ static void begin_script(void)
 static int hears = -1; /* the other end of the last conversation */
 
 /* A child that has said all of the script, and then ends. */
-static stk_status attach(stk_context *ctx, stk__hdf5 **child, stk_error *err)
+static stk_status attach(stk_context *ctx, stk__libhdf5 **child, stk_error *err)
 {
     int ends[2];
 
@@ -63,14 +63,14 @@ static stk_status attach(stk_context *ctx, stk__hdf5 **child, stk_error *err)
     if (hears >= 0)
         close(hears);
     hears = ends[1];
-    return stk__hdf5_attach(ctx, ends[0], child, err);
+    return stk__libhdf5_attach(ctx, ends[0], child, err);
 }
 
 /* ---- The library against a child that lies ---- */
 
 static void test_hello(void **state)
 {
-    stk__hdf5 *child = NULL;
+    stk__libhdf5 *child = NULL;
     stk_error err;
 
     begin_script();
@@ -88,7 +88,7 @@ static void test_hello(void **state)
     begin_script();
     say_hello(STK__WIRE_VERSION);
     assert_ok(attach(*state, &child, &err), &err);
-    stk__hdf5_stop(&child);
+    stk__libhdf5_stop(&child);
 }
 
 static stk_status note(void *user, const char *path, bool is_array, stk_error *err)
@@ -103,13 +103,13 @@ static stk_status note(void *user, const char *path, bool is_array, stk_error *e
 
 static stk_status list(stk_context *ctx, char *all, stk_error *err)
 {
-    stk__hdf5 *child = NULL;
+    stk__libhdf5 *child = NULL;
 
     *all = 0;
     assert_ok(attach(ctx, &child, err), err);
-    const stk_status status = stk__hdf5_list(child, NULL, note, all, err);
-    assert_int_equal(status != STK_OK, stk__hdf5_is_lost(child));
-    stk__hdf5_stop(&child);
+    const stk_status status = stk__libhdf5_list(child, NULL, note, all, err);
+    assert_int_equal(status != STK_OK, stk__libhdf5_is_lost(child));
+    stk__libhdf5_stop(&child);
     return status;
 }
 
@@ -187,20 +187,20 @@ static void say_layout(const layout *l)
     say(STK__WIRE_LAYOUT, &out);
 }
 
-static stk_status describe(stk_context *ctx, stk__hdf5_object *object, stk_error *err)
+static stk_status describe(stk_context *ctx, stk__libhdf5_object *object, stk_error *err)
 {
-    stk__hdf5 *child = NULL;
+    stk__libhdf5 *child = NULL;
 
     assert_ok(attach(ctx, &child, err), err);
-    const stk_status status = stk__hdf5_describe(child, "x", NULL, object, err);
-    stk__hdf5_stop(&child);
+    const stk_status status = stk__libhdf5_describe(child, "x", NULL, object, err);
+    stk__libhdf5_stop(&child);
     return status;
 }
 
 static void test_layout(void **state)
 {
     layout wrong[] = {sound, sound, sound, sound, sound, sound, sound, sound};
-    stk__hdf5_object object;
+    stk__libhdf5_object object;
     stk_error err;
 
     begin_script();
@@ -213,7 +213,7 @@ static void test_layout(void **state)
     assert_string_equal(object.dimensions[0], "y");
     assert_null(object.dimensions[1]);
     assert_string_equal(object.attributes, "{}");
-    stk__hdf5_object_release(&object);
+    stk__libhdf5_object_release(&object);
     wrong[0].type = STK_DTYPE_COUNT;
     wrong[1].itemsize = 4;
     wrong[2].rank = STK_ARRAY_MAX_RANK + 1;
@@ -255,7 +255,7 @@ static void test_attributes(void **state)
     const double reals[] = {1, 0.1};
     const uint64_t huge = UINT64_MAX;
     const int8_t small[] = {-3};
-    stk__hdf5_object object;
+    stk__libhdf5_object object;
     stk_error err;
 
     begin_script();
@@ -271,7 +271,7 @@ static void test_attributes(void **state)
     assert_string_equal(object.attributes, "{\"a\\\"b\": [1.0, 0.1], \"u\": 18446744073709551615, "
                                            "\"s\": -3, \"t\": [\"ab\", \"\"], \"none\": []}");
     assert_false(object.is_array);
-    stk__hdf5_object_release(&object);
+    stk__libhdf5_object_release(&object);
     for (int i = 0; i < 5; i++) {
         begin_script();
         say_hello(STK__WIRE_VERSION);
@@ -287,7 +287,7 @@ static void test_attributes(void **state)
 static void test_failure_that_is_told(void **state)
 {
     unsigned char bytes[2048];
-    stk__hdf5_object object;
+    stk__libhdf5_object object;
     stk_error err;
 
     for (int i = 0; i < 2; i++) {
@@ -306,12 +306,13 @@ static void test_failure_that_is_told(void **state)
 static stk_status read_eight(stk_context *ctx, unsigned char out[8], stk_error *err)
 {
     const int64_t start[1] = {0}, shape[1] = {8};
-    stk__hdf5_object object = {.ctx = ctx, .itemsize = 1, .rank = 1};
-    stk__hdf5 *child = NULL;
+    stk__libhdf5_object object = {.ctx = ctx, .itemsize = 1, .rank = 1};
+    stk__libhdf5 *child = NULL;
 
     assert_ok(attach(ctx, &child, err), err);
-    const stk_status status = stk__hdf5_read(child, "x", &object, start, shape, NULL, out, 8, err);
-    stk__hdf5_stop(&child);
+    const stk_status status =
+        stk__libhdf5_read(child, "x", &object, start, shape, NULL, out, 8, err);
+    stk__libhdf5_stop(&child);
     return status;
 }
 
@@ -355,7 +356,7 @@ static void test_wants(void **state)
     const uint64_t wrong[][2] = {
         {0, 0}, {0, 11}, {11, 1}, {UINT64_MAX, 2}, {0, STK__WIRE_PIECE + 1}};
     stk_store *store = NULL;
-    stk__hdf5 *child = NULL;
+    stk__libhdf5 *child = NULL;
     char key[64];
     stk_error err;
 
@@ -370,15 +371,16 @@ static void test_wants(void **state)
         say(STK__WIRE_WANT, &out);
         say(STK__WIRE_DONE, NULL);
         assert_ok(attach(*state, &child, &err), &err);
-        const stk_status status = stk__hdf5_open(child, store, "x", NULL, &err);
+        const stk_status status = stk__libhdf5_open(child, store, "x", NULL, &err);
         assert_int_equal(status, i < STK_COUNT(wrong) ? STK_EFORMAT : STK_OK);
-        stk__hdf5_stop(&child);
+        stk__libhdf5_stop(&child);
     }
     script.length -= 8;
     assert_ok(attach(*state, &child, &err), &err);
     char all[64] = "";
-    assert_fails(stk__hdf5_list(child, NULL, note, all, &err), STK_EFORMAT, &err, "makes no sense");
-    stk__hdf5_stop(&child);
+    assert_fails(stk__libhdf5_list(child, NULL, note, all, &err), STK_EFORMAT, &err,
+                 "makes no sense");
+    stk__libhdf5_stop(&child);
     stk_store_close(&store);
 }
 

@@ -217,13 +217,13 @@ static stk_status note(void *user, const char *path, bool is_array, stk_error *e
 
 /* ---- Limits, and an end in the middle ---- */
 
-static stk__hdf5 *start_with(stk_context *ctx, uint64_t memory, int file)
+static stk__libhdf5 *start_with(stk_context *ctx, uint64_t memory, int file)
 {
-    const stk__hdf5_limits limits = {memory, 60};
-    stk__hdf5 *child = NULL;
+    const stk__libhdf5_limits limits = {memory, 60};
+    stk__libhdf5 *child = NULL;
     stk_error err;
 
-    assert_ok(stk__hdf5_start(ctx, &limits, file, &child, &err), &err);
+    assert_ok(stk__libhdf5_start(ctx, &limits, file, &child, &err), &err);
     return child;
 }
 
@@ -231,23 +231,23 @@ static stk__hdf5 *start_with(stk_context *ctx, uint64_t memory, int file)
 static void make_large(stk_context *ctx, const char *path, uint64_t bytes)
 {
     const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    stk__hdf5 *child = start_with(ctx, STK__HDF5_MEMORY, fd);
-    stk__hdf5_variable v = {.path = "x",
-                            .type = STK_INT8,
-                            .itemsize = 1,
-                            .rank = 1,
-                            .shape = {bytes},
-                            .chunk_shape = {bytes},
-                            .is_chunked = true,
-                            .scale = STK__WIRE_NONE};
+    stk__libhdf5 *child = start_with(ctx, STK__LIBHDF5_MEMORY, fd);
+    stk__libhdf5_variable v = {.path = "x",
+                               .type = STK_INT8,
+                               .itemsize = 1,
+                               .rank = 1,
+                               .shape = {bytes},
+                               .chunk_shape = {bytes},
+                               .is_chunked = true,
+                               .scale = STK__WIRE_NONE};
     stk_error err;
 
-    assert_ok(stk__hdf5_begin(child, NULL, &err), &err);
-    assert_ok(stk__hdf5_put_dimension(child, 0, "d", bytes, false, NULL, &err), &err);
-    assert_ok(stk__hdf5_put_variable(child, &v, NULL, &err), &err);
-    assert_ok(stk__hdf5_put_defined(child, NULL, &err), &err);
-    assert_ok(stk__hdf5_finish(child, NULL, &err), &err);
-    stk__hdf5_stop(&child);
+    assert_ok(stk__libhdf5_begin(child, NULL, &err), &err);
+    assert_ok(stk__libhdf5_put_dimension(child, 0, "d", bytes, false, NULL, &err), &err);
+    assert_ok(stk__libhdf5_put_variable(child, &v, NULL, &err), &err);
+    assert_ok(stk__libhdf5_put_defined(child, NULL, &err), &err);
+    assert_ok(stk__libhdf5_finish(child, NULL, &err), &err);
+    stk__libhdf5_stop(&child);
     close(fd);
 }
 
@@ -275,24 +275,24 @@ static void test_memory_is_limited(void **state)
 static void test_killed(void **state)
 {
     const int64_t start[1] = {0}, shape[1] = {4};
-    stk__hdf5_object object;
+    stk__libhdf5_object object;
     stk_store *store = NULL;
     stk_array *array = NULL;
     char key[300], out[4];
     stk_error err;
 
-    stk__hdf5 *child = start_with(*state, STK__HDF5_MEMORY, -1);
+    stk__libhdf5 *child = start_with(*state, STK__LIBHDF5_MEMORY, -1);
     assert_ok(stk_store_open(*state, KINDS, &store, key, sizeof key, &err), &err);
-    assert_ok(stk__hdf5_open(child, store, key, NULL, &err), &err);
-    assert_ok(stk__hdf5_describe(child, "bool", NULL, &object, &err), &err);
+    assert_ok(stk__libhdf5_open(child, store, key, NULL, &err), &err);
+    assert_ok(stk__libhdf5_describe(child, "bool", NULL, &object, &err), &err);
     assert_int_equal(kill(child->pid, SIGKILL), 0);
-    assert_fails(stk__hdf5_read(child, "bool", &object, start, shape, NULL, out, 4, &err),
+    assert_fails(stk__libhdf5_read(child, "bool", &object, start, shape, NULL, out, 4, &err),
                  STK_EFORMAT, &err, "ended by SIGKILL");
-    assert_true(stk__hdf5_is_lost(child));
-    assert_fails(stk__hdf5_read(child, "bool", &object, start, shape, NULL, out, 4, &err),
+    assert_true(stk__libhdf5_is_lost(child));
+    assert_fails(stk__libhdf5_read(child, "bool", &object, start, shape, NULL, out, 4, &err),
                  STK_EFORMAT, &err, "ended");
-    stk__hdf5_object_release(&object);
-    stk__hdf5_stop(&child);
+    stk__libhdf5_object_release(&object);
+    stk__libhdf5_stop(&child);
     stk_store_close(&store);
     stk_array_close(&array);
 }
@@ -311,14 +311,14 @@ static void test_canceled(void **state)
     stk_store *store = NULL;
     stk_error err;
 
-    stk__hdf5 *child = start_with(*state, STK__HDF5_MEMORY, -1);
+    stk__libhdf5 *child = start_with(*state, STK__LIBHDF5_MEMORY, -1);
     assert_ok(stk_store_open(*state, KINDS, &store, key, sizeof key, &err), &err);
-    assert_ok(stk__hdf5_open(child, store, key, NULL, &err), &err);
+    assert_ok(stk__libhdf5_open(child, store, key, NULL, &err), &err);
     /* It is stopped, so that there is something to wait for. */
     assert_int_equal(kill(child->pid, SIGSTOP), 0);
-    assert_int_equal(stk__hdf5_list(child, &call, note, all, &err), STK_ECANCELED);
-    assert_true(stk__hdf5_is_lost(child));
-    stk__hdf5_stop(&child);
+    assert_int_equal(stk__libhdf5_list(child, &call, note, all, &err), STK_ECANCELED);
+    assert_true(stk__libhdf5_is_lost(child));
+    stk__libhdf5_stop(&child);
     stk_store_close(&store);
 }
 
@@ -330,7 +330,7 @@ static void test_what_it_inherits(void **state)
     const int open_here = fcntl(zero, F_DUPFD, 20); /* not closed on exec */
 
     setenv("HDF5_PLUGIN_PATH", "/tmp", 1);
-    stk__hdf5 *child = start_with(*state, STK__HDF5_MEMORY, -1);
+    stk__libhdf5 *child = start_with(*state, STK__LIBHDF5_MEMORY, -1);
     unsetenv("HDF5_PLUGIN_PATH");
     assert_true(open_here >= 20);
     for (int fd = 0; fd < 1024; fd++) {
@@ -359,7 +359,7 @@ static void test_what_it_inherits(void **state)
     fclose(file);
     close(open_here);
     close(zero);
-    stk__hdf5_stop(&child);
+    stk__libhdf5_stop(&child);
 }
 
 int main(void)
