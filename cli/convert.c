@@ -127,6 +127,48 @@ static void print_csv(struct cli *cli, const stk_conversion_report *r)
     fputc('\n', cli->out);
 }
 
+/* Of arrays, as JSON or a table of one row. */
+static void print_array_figures(struct cli *cli, const stk_conversion_report *r)
+{
+    const struct figure figures[] = {
+        {"arrays", (double)r->arrays, true},
+        {"total", (double)r->total, true},
+        {"resumed", (double)r->resumed, true},
+        {"verified", (double)r->verified, true},
+        {"bytes_before", (double)r->bytes_before, true},
+        {"bytes_after", (double)r->bytes_after, !r->planned},
+        {"bytes_decoded", (double)r->decoded, true},
+        {"temp_bytes", (double)r->temp_bytes, true},
+        {"memory", (double)r->memory, true},
+        {"seconds", r->seconds, r->planned},
+        {"worst_change", r->worst_change, !r->planned},
+        {"overflowed", (double)r->overflowed, !r->planned},
+    };
+    const int count = sizeof figures / sizeof *figures;
+    const bool json = cli->format == CLI_JSON;
+
+    fputs(json ? "{\"target\": " : "", cli->out);
+    if (json)
+        cli_json_string(cli->out, cli->args[1]);
+    for (int i = 0; i < count && !json; i++)
+        fprintf(cli->out, "%s%s", figures[i].name, i + 1 < count ? "," : "\n");
+    for (int i = 0; i < count; i++) {
+        if (json)
+            fprintf(cli->out, ", \"%s\": ", figures[i].name);
+        if (figures[i].shown)
+            cli_json_number(cli->out, figures[i].value);
+        else if (json)
+            fputs("null", cli->out);
+        if (!json)
+            fputs(i + 1 < count ? "," : "\n", cli->out);
+    }
+    if (!json)
+        return;
+    fputs(", \"plan\": ", cli->out);
+    cli_json_string(cli->out, r->text);
+    fputs("}\n", cli->out);
+}
+
 /* "12.3 MB". */
 static void print_bytes(FILE *out, uint64_t bytes)
 {
@@ -192,15 +234,26 @@ static void print_line(FILE *out, const char *what, double bytes)
     fprintf(out, "  %-42s %10s\n", what, stk_size_text(bytes, size));
 }
 
+static void print_counts(FILE *out, const stk_conversion_report *r)
+{
+    fprintf(out, "%" PRIu64 " array%s, %" PRIu64 " object%s\n", r->arrays,
+            r->arrays == 1 ? "" : "s", r->total, r->total == 1 ? "" : "s");
+}
+
 static void print_plan(FILE *out, const stk_conversion_report *r)
 {
     fputs(r->text, out);
-    fprintf(out, "In all: %" PRIu64 " arrays, %" PRIu64 " objects\n", r->arrays, r->total);
+    fprintf(out, "In all: ");
+    print_counts(out, r);
     print_line(out, "elements that are read", (double)r->bytes_before);
     print_line(out, "the same, with what is decoded twice", (double)r->decoded);
     print_line(out, "memory", (double)r->memory);
     print_line(out, "largest temporary file", (double)r->temp_bytes);
-    fprintf(out, "  about %.3g s, at 150 MB/s for each thread; nothing was written\n", r->seconds);
+    if (r->seconds < 1)
+        fputs("  less than a second", out);
+    else
+        fprintf(out, "  about %.3g s", r->seconds);
+    fputs(", at 150 MB/s for each thread; nothing was written\n", out);
 }
 
 static void print_arrays(struct cli *cli, const stk_conversion_report *r)
@@ -211,8 +264,8 @@ static void print_arrays(struct cli *cli, const stk_conversion_report *r)
         print_plan(out, r);
         return;
     }
-    fprintf(out, "%s: %" PRIu64 " array%s, %" PRIu64 " objects\n", cli->args[1], r->arrays,
-            r->arrays == 1 ? "" : "s", r->total);
+    fprintf(out, "%s: ", cli->args[1]);
+    print_counts(out, r);
     print_count(out, "of these, done by an earlier run", r->resumed);
     print_count(out, "read back and compared", r->verified);
     fputs("  ", out);
@@ -228,7 +281,9 @@ static void print_arrays(struct cli *cli, const stk_conversion_report *r)
 
 static void print_statement(struct cli *cli, const char *converter, const stk_conversion_report *r)
 {
-    if (cli->format == CLI_JSON)
+    if (r->arrays && cli->format != CLI_TABLE)
+        print_array_figures(cli, r);
+    else if (cli->format == CLI_JSON)
         print_json(cli, r);
     else if (cli->format == CLI_CSV)
         print_csv(cli, r);

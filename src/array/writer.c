@@ -449,33 +449,46 @@ uint64_t stk__encoder_memory(const stk_array_writer *writer)
     return most;
 }
 
-/* Whether a chunk of the object that was encoded last decodes to what it was made of. */
-static bool same_chunk(stk__encoder *e, const int64_t *at, uint64_t place, unsigned char *again)
+static stk_status differs(const stk_array *a, const char *reason, stk_error *err)
+{
+    return stk__fail(err, STK_EINTERNAL, STK_STAGE_ARRAY,
+                     "what was encoded does not decode to what it was made of (%.60s: %s); choose "
+                     "another codec",
+                     a->codecs, reason);
+}
+
+/* Decode a chunk of the object that was encoded last, and compare it with what it was made of. */
+static stk_status same_chunk(stk__encoder *e, const int64_t *at, uint64_t place,
+                             unsigned char *again, stk_error *err)
 {
     const stk_array *a = e->array;
     const stk__level *leaf = &a->levels[a->num_levels - 1];
     const uint64_t offset = e->index ? e->index[2 * place] : 0;
     const uint64_t length = e->index ? e->index[2 * place + 1] : e->length;
     stk__need need = {.kind = STK__NEED_BYTES};
-    const char *reason;
+    const char *reason = "other values";
     bool edge = false;
 
     if (offset == UINT64_MAX)
-        return true; /* absent: fill value, or beyond the array */
+        return STK_OK; /* absent: fill value, or beyond the array */
     for (uint32_t d = 0; d < a->rank; d++) {
         need.chunk = need.chunk * (uint64_t)leaf->count[d] + (uint64_t)at[d];
         edge |= a->shape[d] - at[d] * leaf->shape[d] < leaf->shape[d];
     }
-    if (stk__chain_decode(a->chain, e->state, e->blob + offset, length, again, a->chunk_bytes,
-                          &reason) != STK_OK)
-        return false;
+    const stk_status status = stk__chain_decode(a->chain, e->state, e->blob + offset, length, again,
+                                                a->chunk_bytes, &reason);
+    if (status == STK_ENOMEM)
+        return no_memory(err);
+    if (status != STK_OK)
+        return differs(a, reason, err);
     if (edge)
         put_fill(a, e->chunk);
     stk__array_gather(a, e->box, &need, e->data, e->strides, e->chunk);
-    return memcmp(again, e->chunk, a->chunk_bytes) == 0;
+    return memcmp(again, e->chunk, a->chunk_bytes) == 0 ? STK_OK : differs(a, reason, err);
 }
 
-static bool same_object(stk__encoder *e, const int64_t *start, unsigned char *again)
+static stk_status same_object(stk__encoder *e, const int64_t *start, unsigned char *again,
+                              stk_error *err)
 {
     const stk_array *a = e->array;
     const stk__level *outer = &a->levels[0];
@@ -487,15 +500,14 @@ static bool same_object(stk__encoder *e, const int64_t *start, unsigned char *ag
             const int64_t at = start[d] / outer->shape[d];
             chunk[d] = e->index ? at * outer->inner[d] + inner[d] : at;
         }
-        if (!same_chunk(e, chunk, place, again))
-            return false;
+        STK_TRY(same_chunk(e, chunk, place, again, err));
         for (uint32_t d = a->rank; e->index && d-- > 0;) {
             if (++inner[d] < outer->inner[d])
                 break;
             inner[d] = 0;
         }
     }
-    return true;
+    return STK_OK;
 }
 
 stk_status stk__encoder_check(stk__encoder *e, const int64_t *start, const int64_t *shape,
@@ -512,15 +524,9 @@ stk_status stk__encoder_check(stk__encoder *e, const int64_t *start, const int64
     e->box = &box;
     e->data = data;
     e->strides = strides;
-    const bool same = same_object(e, start, again);
+    const stk_status status = same_object(e, start, again, err);
     stk__free(a->context, again);
-    if (same)
-        return STK_OK;
-    return stk__fail(
-        err, STK_EINTERNAL, STK_STAGE_ARRAY,
-        "an encoded chunk decodes to other values; the codec %.60s is at fault: choose "
-        "another one",
-        a->codecs);
+    return status;
 }
 
 stk_status stk_array_writer_write(stk_array_writer *writer, const int64_t *start,

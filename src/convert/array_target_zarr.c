@@ -7,12 +7,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "array/array.h"
-#include "base/json.h"
 #include "base/url.h"
-#include "convert/array_target.h"
 #include "convert/journal.h"
 #include "convert/zarr_clear.h"
+#include "convert/zarr_documents.h"
 #include "dataset/dataset.h"
 
 #define CHECKPOINT_NS UINT64_C(10000000000) /* between checkpoints */
@@ -25,16 +23,13 @@ typedef struct waiting {
 
 /* What is known of an array. */
 typedef struct zarr_array {
-    stk_array_writer *writer;
     unsigned char *done; /* a bit for each object of the grid */
     uint64_t objects;
 } zarr_array;
 
 typedef struct zarr_target {
     stk__array_target base;
-    const stk__target_node *nodes;
-    size_t num_nodes;
-    bool v2, dry;
+    stk__zarr_documents documents;
     uint64_t part, parts;
     zarr_array *arrays; /* one for each node; zeros of groups */
     stk__target *files;
@@ -62,173 +57,24 @@ static stk_status no_memory(stk_error *err)
     return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory to write Zarr");
 }
 
-/* ---- Metadata -------------------------------------------------------------------------------- */
-
-/* The attributes of an array with what marks a missing value, as xarray has it in version 3. */
-static stk_status with_missing(stk_context *ctx, const stk__target_node *node, char **out,
-                               stk_error *err)
-{
-    stk__json attributes = {0};
-
-    STK_TRY(stk__json_parse(ctx, node->attributes, strlen(node->attributes), "attributes",
-                            &attributes, err));
-    json_t *value = stk__fill_attribute_json(ctx, node->dtype, node->missing_value);
-    const bool set = value && json_object_set_new(attributes.value, "_FillValue", value) == 0;
-    *out = set ? stk__json_text(ctx, attributes.value, false) : NULL;
-    stk__json_drop(ctx, &attributes);
-    return *out ? STK_OK : no_memory(err);
-}
-
-static const char *const codec_names[] = {"none", "zstd",       "gzip", "zlib",
-                                          "blosc", "blosc_zstd", "zstd"};
-static const char *const shuffle_names[] = {NULL, "none", "byte", "bit"};
-
-static stk_status make_writer(zarr_target *t, size_t i, stk_error *err)
-{
-    const stk_convert_arrays_options *own = t->base.job->own;
-    const stk__target_node *node = &t->nodes[i];
-    stk_context *ctx = t->base.job->context;
-    const bool sharded =
-        memcmp(node->chunk_shape, node->object_shape, node->rank * sizeof *node->chunk_shape) != 0;
-    stk_array_writer_options o;
-    char *attributes = NULL;
-
-    stk_array_writer_options_init(&o);
-    o.dtype = node->dtype;
-    o.type_name = node->type_name;
-    o.rank = node->rank;
-    o.shape = node->shape;
-    o.chunk_shape = node->chunk_shape;
-    o.shard_shape = sharded || (own->shards && *own->shards) ? node->object_shape : NULL;
-    o.codec = codec_names[own->codec];
-    o.level = own->level;
-    o.checksum = own->checksum;
-    o.shuffle = shuffle_names[own->shuffle];
-    if (o.shuffle && own->shuffle > 1 && node->itemsize == 1 && (own->codec < 4 || own->codec == STK__ARRAYS_CODEC_AUTO))
-        o.shuffle = NULL; /* there is nothing to shuffle */
-    o.zarr_format = t->v2 ? 2 : 3;
-    o.fill_value = t->v2 ? node->missing_value : node->fill_value;
-    o.no_fill_value = t->v2 && !node->missing_value;
-    o.dimension_names = node->dimension_names;
-    o.attributes = node->attributes;
-    if (!t->v2 && node->missing_value && node->dtype != STK_DTYPE_NONE) {
-        STK_TRY(with_missing(ctx, node, &attributes, err));
-        o.attributes = attributes;
-    }
-    const stk_status status = stk__array_writer_plan(ctx, &o, &t->arrays[i].writer, err);
-    stk__free(ctx, attributes);
-    if (status == STK_OK)
-        t->arrays[i].objects =
-            stk_array_get_info(stk__array_writer_array(t->arrays[i].writer))->num_objects;
-    return status;
-}
-
 static stk_status make_arrays(zarr_target *t, stk_error *err)
 {
     stk_context *ctx = t->base.job->context;
 
-    for (size_t i = 0; i < t->num_nodes; i++) {
-        if (!t->nodes[i].is_array)
+    STK_TRY(stk__zarr_documents_init(&t->documents, err));
+    t->arrays = stk__calloc(ctx, t->documents.num_nodes, sizeof *t->arrays);
+    if (!t->arrays)
+        return no_memory(err);
+    for (size_t i = 0; i < t->documents.num_nodes; i++) {
+        const stk_array_writer *writer = t->documents.writers[i];
+        if (!writer)
             continue;
-        STK_TRY(make_writer(t, i, err));
+        t->arrays[i].objects = stk_array_get_info(stk__array_writer_array(writer))->num_objects;
         t->arrays[i].done = stk__calloc(ctx, t->arrays[i].objects / 8 + 1, 1);
         if (!t->arrays[i].done)
             return no_memory(err);
     }
     return STK_OK;
-}
-
-/* ---- Documents: names below the target and their values -------------------------------------- */
-
-typedef stk_status document_fn(zarr_target *t, const char *name, const json_t *value, void *user,
-                               stk_error *err);
-
-static stk_status below(const char *path, const char *name, char out[STK_MAX_OBJECT_KEY],
-                        stk_error *err)
-{
-    char prefix[STK_MAX_OBJECT_KEY];
-
-    if (strlen(path) + 2 > sizeof prefix)
-        return stk__fail(err, STK_ELIMIT, STK_STAGE_CONVERT, "the path '%.200s...' is too long",
-                         path);
-    snprintf(prefix, sizeof prefix, "%s%s", path, *path ? "/" : "");
-    return stk__key_below(prefix, name, out, err);
-}
-
-static stk_status tell(zarr_target *t, const char *path, const char *name, const json_t *value,
-                       document_fn *each, void *user, stk_error *err)
-{
-    char key[STK_MAX_OBJECT_KEY];
-
-    if (!value)
-        return no_memory(err);
-    STK_TRY(below(path, name, key, err));
-    return each(t, key, value, user, err);
-}
-
-static stk_status tell_array(zarr_target *t, size_t i, document_fn *each, void *user,
-                             stk_error *err)
-{
-    const char *path = t->nodes[i].path;
-    const json_t *zattrs;
-
-    const json_t *metadata = stk__array_writer_metadata(t->arrays[i].writer, &zattrs);
-    if (!zattrs)
-        return tell(t, path, "zarr.json", metadata, each, user, err);
-    STK_TRY(tell(t, path, ".zattrs", zattrs, each, user, err));
-    return tell(t, path, ".zarray", metadata, each, user, err);
-}
-
-static stk_status tell_group(zarr_target *t, size_t i, document_fn *each, void *user,
-                             stk_error *err)
-{
-    const stk__target_node *node = &t->nodes[i];
-    stk__json attributes = {0};
-    json_t *group;
-
-    STK_TRY(stk__json_parse(t->base.job->context, node->attributes, strlen(node->attributes),
-                            "attributes", &attributes, err));
-    group = t->v2 ? json_pack("{s:i}", "zarr_format", 2)
-                  : json_pack("{s:i,s:s,s:O}", "zarr_format", 3, "node_type", "group", "attributes",
-                              attributes.value);
-    stk_status status = STK_OK;
-    if (t->v2)
-        status = tell(t, node->path, ".zattrs", attributes.value, each, user, err);
-    if (status == STK_OK)
-        status = tell(t, node->path, t->v2 ? ".zgroup" : "zarr.json", group, each, user, err);
-    json_decref(group);
-    stk__json_drop(t->base.job->context, &attributes);
-    return status;
-}
-
-/* All but the root's of version 3, which holds the others. Inner nodes first. */
-static stk_status tell_all(zarr_target *t, bool root, document_fn *each, void *user, stk_error *err)
-{
-    for (size_t i = t->num_nodes; i-- > 0;) {
-        if (!*t->nodes[i].path && !root)
-            continue;
-        STK_TRY(t->nodes[i].is_array ? tell_array(t, i, each, user, err)
-                                     : tell_group(t, i, each, user, err));
-    }
-    return STK_OK;
-}
-
-static stk_status collect_v2(zarr_target *t, const char *name, const json_t *value, void *user,
-                             stk_error *err)
-{
-    (void)t;
-    return json_object_set(user, name, (json_t *)(uintptr_t)value) == 0 ? STK_OK : no_memory(err);
-}
-
-/* By the path of the node, without the name of the document. */
-static stk_status collect_v3(zarr_target *t, const char *name, const json_t *value, void *user,
-                             stk_error *err)
-{
-    char path[STK_MAX_OBJECT_KEY];
-
-    snprintf(path, sizeof path, "%s", name);
-    *strrchr(path, '/') = 0;
-    return collect_v2(t, path, value, user, err);
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */
@@ -251,23 +97,18 @@ static stk_status note(zarr_target *t, const waiting *w, stk_error *err)
     return grown ? STK_OK : no_memory(err);
 }
 
-/* A document is safe at once: there are few. */
-static stk_status put_document(zarr_target *t, const char *name, const json_t *value, void *user,
-                               stk_error *err)
+/* A document gets its name by name_documents(), after all that are written before. */
+static stk_status put_document(void *user, const char *name, const json_t *value, stk_error *err)
 {
+    zarr_target *t = user;
     stk_context *ctx = t->base.job->context;
     const uint64_t number = atomic_fetch_add(&t->next, 1);
     char *text = stk__json_text(ctx, value, true);
 
-    (void)user;
     if (!text)
         return no_memory(err);
-    stk_status status =
+    const stk_status status =
         stk__target_write(t->files, number, name, text, strlen(text), verifies(t), err);
-    if (status == STK_OK)
-        status = t->files->ops->sync(t->files, err);
-    if (status == STK_OK)
-        status = stk__target_name(t->files, number, name, err);
     stk__free(ctx, text);
     return status;
 }
@@ -277,8 +118,8 @@ static stk_status object_name(const zarr_target *t, uint64_t node, uint64_t numb
 {
     char key[STK_MAX_OBJECT_KEY];
 
-    stk__array_key(stk__array_writer_array(t->arrays[node].writer), number, key, sizeof key);
-    return below(t->nodes[node].path, key, out, err);
+    stk__array_key(stk__array_writer_array(t->documents.writers[node]), number, key, sizeof key);
+    return stk__zarr_below(t->documents.nodes[node].path, key, out, err);
 }
 
 static void mark(zarr_target *t, uint64_t node, uint64_t number)
@@ -291,32 +132,36 @@ static void mark(zarr_target *t, uint64_t node, uint64_t number)
 /* What decides nothing of what is written. */
 static const char *const no_matter[] = {"temp_dir", "part", "join", "dry_run", NULL};
 
-static stk_status hash_document(zarr_target *t, const char *name, const json_t *value, void *user,
-                                stk_error *err)
+typedef struct hashing {
+    stk_context *context;
+    uint64_t hash;
+} hashing;
+
+static stk_status hash_document(void *user, const char *name, const json_t *value, stk_error *err)
 {
-    uint64_t *hash = user;
-    char *text = stk__json_text(t->base.job->context, value, false);
+    hashing *h = user;
+    char *text = stk__json_text(h->context, value, false);
 
     if (!text)
         return no_memory(err);
-    *hash = stk__fingerprint(*hash, name, strlen(name));
-    *hash = stk__fingerprint(*hash, text, strlen(text));
-    stk__free(t->base.job->context, text);
+    h->hash = stk__fingerprint(h->hash, name, strlen(name));
+    h->hash = stk__fingerprint(h->hash, text, strlen(text));
+    stk__free(h->context, text);
     return STK_OK;
 }
 
 static stk_status head_of(zarr_target *t, stk__journal_head *out, stk_error *err)
 {
     const stk_conversion_job *job = t->base.job;
-    uint64_t hash = t->parts;
+    hashing h = {job->context, t->parts};
 
-    STK_TRY(tell_all(t, true, hash_document, &hash, err));
+    STK_TRY(stk__zarr_documents_each(&t->documents, true, hash_document, &h, err));
     *out = (stk__journal_head){.kind = "arrays",
                                .source = stk__convert_source(job),
                                .table = &stk__convert_arrays_option_table,
                                .options = job->own,
                                .skips = no_matter,
-                               .plan = hash ? hash : 1};
+                               .plan = h.hash ? h.hash : 1};
     return STK_OK;
 }
 
@@ -326,7 +171,8 @@ static stk_status take_object(void *user, uint64_t node, uint64_t number, uint64
     zarr_target *t = user;
     char name[STK_MAX_OBJECT_KEY];
 
-    if (node >= t->num_nodes || !t->nodes[node].is_array || number >= t->arrays[node].objects)
+    if (node >= t->documents.num_nodes || !t->documents.nodes[node].is_array ||
+        number >= t->arrays[node].objects)
         return STK_OK; /* of other arrays, which the head tells */
     STK_TRY(object_name(t, node, number, name, err));
     /* What was removed since is done again. */
@@ -350,7 +196,7 @@ static void forget(zarr_target *t)
     t->num_waiting = 0;
     t->ended = false;
     atomic_store(&t->bytes, 0);
-    for (size_t i = 0; i < t->num_nodes; i++)
+    for (size_t i = 0; i < t->documents.num_nodes; i++)
         if (t->arrays[i].done)
             memset(t->arrays[i].done, 0, t->arrays[i].objects / 8 + 1);
 }
@@ -458,7 +304,7 @@ static stk_status take_encoder(zarr_target *t, uint32_t member, size_t node, stk
     }
     stk_status status = STK_OK;
     if (!t->encoders[member])
-        status = stk__encoder_create(t->arrays[node].writer, &t->encoders[member], err);
+        status = stk__encoder_create(t->documents.writers[node], &t->encoders[member], err);
     *out = t->encoders[member];
     pthread_mutex_unlock(&t->lock);
     return status;
@@ -504,46 +350,59 @@ static uint64_t zarr_memory(const stk__array_target *target, size_t node)
 {
     const zarr_target *t = (const zarr_target *)target;
 
-    return stk__encoder_memory(t->arrays[node].writer);
+    return stk__encoder_memory(t->documents.writers[node]);
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* The metadata of all in that of the root, so that one read opens them all. */
-static stk_status put_root(zarr_target *t, stk_error *err)
-{
-    json_t *all = json_object();
+/* Documents that were written one after the other. */
+typedef struct naming {
+    zarr_target *target;
+    uint64_t number;
+} naming;
 
-    if (!all)
-        return no_memory(err);
-    stk_status status = tell_all(t, t->v2, t->v2 ? collect_v2 : collect_v3, all, err);
-    stk__json attributes = {0};
-    json_t *root = NULL;
-    if (status == STK_OK && t->v2) {
-        root = json_pack("{s:i,s:O}", "zarr_consolidated_format", 1, "metadata", all);
-        status = root ? put_document(t, ".zmetadata", root, NULL, err) : no_memory(err);
-    } else if (status == STK_OK) {
-        status = stk__json_parse(t->base.job->context, t->nodes[0].attributes,
-                                 strlen(t->nodes[0].attributes), "attributes", &attributes, err);
-        if (status == STK_OK)
-            root = json_pack("{s:i,s:s,s:O,s:{s:s,s:b,s:O}}", "zarr_format", 3, "node_type",
-                             "group", "attributes", attributes.value, "consolidated_metadata",
-                             "kind", "inline", "must_understand", 0, "metadata", all);
-        if (status == STK_OK)
-            status = root ? put_document(t, "zarr.json", root, NULL, err) : no_memory(err);
-        stk__json_drop(t->base.job->context, &attributes);
-    }
-    json_decref(root);
-    json_decref(all);
-    return status;
+static stk_status name_document(void *user, const char *name, const json_t *value, stk_error *err)
+{
+    naming *n = user;
+
+    (void)value;
+    return stk__target_name(n->target->files, n->number++, name, err);
 }
 
+static stk_status sync(zarr_target *t, stk_error *err)
+{
+    return t->files->ops->sync(t->files, err);
+}
+
+static stk_status put_root(zarr_target *t, stk_error *err)
+{
+    const char *name = stk__zarr_documents_root_name(&t->documents);
+    naming n = {t, atomic_load(&t->next)};
+    json_t *root = NULL;
+
+    stk_status status = stk__zarr_documents_root(&t->documents, &root, err);
+    if (status == STK_OK)
+        status = put_document(t, name, root, err);
+    if (status == STK_OK)
+        status = sync(t, err);
+    if (status == STK_OK)
+        status = name_document(&n, name, root, err);
+    json_decref(root);
+    return status == STK_OK ? sync(t, err) : status;
+}
+
+/* What the root tells of is there before it. */
 static stk_status put_metadata(zarr_target *t, stk_error *err)
 {
-    if (t->nodes[0].is_array)
-        return tell_all(t, true, put_document, NULL, err);
-    STK_TRY(tell_all(t, t->v2, put_document, NULL, err));
-    return put_root(t, err);
+    const stk__zarr_documents *d = &t->documents;
+    const bool alone = d->nodes[0].is_array;
+    naming n = {t, atomic_load(&t->next)};
+
+    STK_TRY(stk__zarr_documents_each(d, alone || d->v2, put_document, t, err));
+    STK_TRY(sync(t, err));
+    STK_TRY(stk__zarr_documents_each(d, alone || d->v2, name_document, &n, err));
+    STK_TRY(sync(t, err));
+    return alone ? STK_OK : put_root(t, err);
 }
 
 /* A journal of its own for each part, all of which have to say that they are at their end. */
@@ -580,10 +439,8 @@ static stk_status zarr_finish(stk__array_target *target, stk_error *err)
     zarr_target *t = of(target);
 
     STK_TRY(commit(t, err));
-    if (!t->part) {
+    if (!t->part)
         STK_TRY(put_metadata(t, err));
-        STK_TRY(t->files->ops->sync(t->files, err));
-    }
     if (t->parts && !t->part)
         return STK_OK;
     STK_TRY(stk__journal_end(&t->journal, err));
@@ -600,10 +457,9 @@ static void zarr_close(stk__array_target *target)
         stk__journal_close(&t->journal);
     stk__target_close(&t->files);
     drop_encoders(t);
-    for (size_t i = 0; t->arrays && i < t->num_nodes; i++) {
-        stk_array_writer_abandon(&t->arrays[i].writer);
+    for (size_t i = 0; t->arrays && i < t->documents.num_nodes; i++)
         stk__free(ctx, t->arrays[i].done);
-    }
+    stk__zarr_documents_release(&t->documents);
     pthread_mutex_destroy(&t->lock);
     stk__free(ctx, t->waiting);
     stk__free(ctx, t->encoders);
@@ -650,9 +506,8 @@ static stk_status open_target(zarr_target *t, const stk__target_part *part, stk_
     t->journal.fd = -1;
     t->checked_ns = stk__now_ns();
     pthread_mutex_init(&t->lock, NULL);
-    t->arrays = stk__calloc(ctx, t->num_nodes, sizeof *t->arrays);
     t->encoders = stk__calloc(ctx, t->members, sizeof(stk__encoder *));
-    if (!t->arrays || !t->encoders)
+    if (!t->encoders)
         return no_memory(err);
     STK_TRY(make_arrays(t, err));
     return own->dry_run ? STK_OK : open_files(t, err);
@@ -669,10 +524,9 @@ static stk_status open_version(const stk_conversion_job *job, const stk__target_
         return no_memory(err);
     t->base = (stk__array_target){.ops = v2 ? &stk__array_target_zarr2 : &stk__array_target_zarr,
                                   .job = job};
-    t->nodes = nodes;
-    t->num_nodes = num_nodes;
+    t->documents = (stk__zarr_documents){
+        .context = job->context, .own = job->own, .nodes = nodes, .num_nodes = num_nodes, .v2 = v2};
     t->members = members;
-    t->v2 = v2;
     const stk_status status = open_target(t, part, err);
     if (status == STK_OK)
         *out = &t->base;

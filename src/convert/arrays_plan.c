@@ -20,7 +20,7 @@ static int64_t divide_up(int64_t a, int64_t b)
  */
 static bool region(const stk__arrays *run, const stk__target_node *node, stk__rechunk_question *q)
 {
-    const uint64_t n = STK_MAX(run->parts, 1), k = STK_MAX(run->part, 1) - 1;
+    const uint64_t n = run->part ? run->parts : 1, k = run->part ? run->part - 1 : 0;
     uint32_t at = 0;
     int64_t most = 0;
 
@@ -115,6 +115,24 @@ static uint64_t region_elements(const stk__arrays_array *a)
     return n;
 }
 
+static uint64_t objects_of(const stk__arrays_array *a)
+{
+    uint64_t n = 1;
+
+    for (uint32_t d = 0; d < a->plan.of.rank; d++)
+        n *= (uint64_t)divide_up(a->plan.of.extent[d], a->plan.of.object[d]);
+    return n;
+}
+
+/* Bytes that are held at a time while an array is converted, at most. */
+static uint64_t memory_of(const stk__arrays *run, const stk__arrays_array *a)
+{
+    const uint64_t reading = 2 * stk_array_get_info(a->array)->bytes + ((uint64_t)1 << 20);
+
+    return STK_MIN(run->budget / 4, reading) + a->plan.slab_bytes +
+           a->members * member_bytes(run, a);
+}
+
 stk_status stk__arrays_plan(stk__arrays *run, stk_error *err)
 {
     stk_conversion_report *report = run->report;
@@ -130,23 +148,16 @@ stk_status stk__arrays_plan(stk__arrays *run, stk_error *err)
         report->bytes_before += bytes;
         report->decoded += (uint64_t)((double)bytes * a->plan.decoded);
         report->temp_bytes = STK_MAX(report->temp_bytes, a->plan.temp_bytes);
-        const uint64_t memory =
-            run->budget / 4 + a->plan.slab_bytes + a->members * member_bytes(run, a);
-        report->memory = STK_MAX(report->memory, memory);
+        report->memory = STK_MAX(report->memory, memory_of(run, a));
+        if (run->parts && !run->part) { /* all of it was done by the parts */
+            report->total += objects_of(a);
+            report->resumed += objects_of(a);
+        }
     }
     return STK_OK;
 }
 
 /* ---- What a dry run says --------------------------------------------------------------------- */
-
-static uint64_t objects_of(const stk__arrays_array *a)
-{
-    uint64_t n = 1;
-
-    for (uint32_t d = 0; d < a->plan.of.rank; d++)
-        n *= (uint64_t)divide_up(a->plan.of.extent[d], a->plan.of.object[d]);
-    return n;
-}
 
 static void tell_array(stk__text *text, const stk__arrays *run, const stk__arrays_array *a)
 {
@@ -167,7 +178,7 @@ static void tell_array(stk__text *text, const stk__arrays *run, const stk__array
         stk__text_add(text, "; nothing of it is in this part\n");
         return;
     }
-    stk__text_add(text, ", %" PRIu64 " objects; ", objects_of(a));
+    stk__text_add(text, ", %" PRIu64 " object%s; ", objects_of(a), objects_of(a) == 1 ? "" : "s");
     if (a->plan.direct)
         stk__text_add(text, "in one pass, each source chunk is decoded %s\n",
                       a->plan.decodes > 1 ? "twice at most" : "once");

@@ -33,6 +33,12 @@ static void source_options(const stk__arrays *run, stk_array_options *out)
     out->num_threads = STK_MAX(run->num_workers, 1);
 }
 
+/* Whether what failed to open as a group may be something else: it is not there as one. */
+static bool is_no_group(stk_status status)
+{
+    return status == STK_ENOENT || status == STK_EINVAL || status == STK_EMISMATCH;
+}
+
 /* An array or a group: which of both, the source says by what can be opened. */
 static stk_status open_either(stk_context *ctx, const char *url, const stk_array_options *options,
                               stk_array **array, stk_group **group, stk_error *err)
@@ -40,17 +46,15 @@ static stk_status open_either(stk_context *ctx, const char *url, const stk_array
     stk_error of_array;
 
     const stk_status grouped = stk_group_open(ctx, url, group, err);
-    if (grouped == STK_OK)
-        return STK_OK;
+    if (grouped == STK_OK || !(is_no_group(grouped) || grouped == STK_EFORMAT ||
+                               grouped == STK_EKIND || grouped == STK_ENOTSUP))
+        return grouped;
     stk_error_init(&of_array);
     const stk_status status = stk_array_open(ctx, url, options, array, &of_array);
-    if (status == STK_OK)
-        return STK_OK;
-    /* What is a group in part says more than that it is no array. */
-    if (grouped != STK_ENOENT && grouped != STK_EINVAL && grouped != STK_EMISMATCH &&
-        status == STK_ENOENT)
+    /* A group that is damaged says more than that it is no array. */
+    if (!is_no_group(grouped) && (status == STK_ENOENT || status == STK_EMISMATCH))
         return grouped;
-    if (err)
+    if (status != STK_OK && err)
         *err = of_array;
     return status;
 }
@@ -68,10 +72,11 @@ bool stk__convert_takes_arrays(stk_context *ctx, const char *source, const char 
     if (url != source && strncmp(source, "array", length) != 0 &&
         strncmp(source, "npy", length) != 0)
         return false;
-    const bool found = open_either(ctx, url, NULL, &array, &group, NULL) == STK_OK;
+    const stk_status status = open_either(ctx, url, NULL, &array, &group, NULL);
     stk_array_close(&array);
     stk_group_close(&group);
-    return found;
+    /* What is wrong with one that is there, run() says. */
+    return !is_no_group(status);
 }
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
@@ -406,11 +411,17 @@ static stk_status add_inner(stk__arrays *run, const char *url, const char *path,
 {
     stk_group *inner = NULL;
 
-    char *below = stk__url_below(run->context, url, path);
+    /* Options behind a '?' stay behind. */
+    const char *query = url + strcspn(url, "?");
+    char *before = stk__format(run->context, "%.*s", (int)(query - url), url);
+    char *place = before ? stk__url_below(run->context, before, path) : NULL;
+    char *below = place ? stk__format(run->context, "%s%s", place, query) : NULL;
     stk_status status = below ? stk_group_open(run->context, below, &inner, err) : no_memory(err);
     if (status == STK_OK)
         status = add_group(run, path, stk_group_attributes(inner), err);
     stk_group_close(&inner);
+    stk__free(run->context, before);
+    stk__free(run->context, place);
     stk__free(run->context, below);
     return status;
 }
