@@ -55,7 +55,7 @@ typedef struct stk_convert_arrays_options {
     const char *shards;     /**< the same, multiples of the chunks; NULL: none */
     const char *for_window; /**< chunks that suit windows of this shape, written as chunks are */
     const char *for_store;  /**< in this store: "ssd", "disk", "nfs", "s3" */
-    int32_t codec;          /**< 0 none, 1 zstd, 2 gzip, 3 zlib, 4 blosc, 5 blosc_zstd */
+    int32_t codec;          /**< 0 none, 1 zstd, 2 gzip, 3 zlib, 4 blosc, 5 blosc_zstd, 6 auto */
     int64_t level;          /**< of the codec; STK_AUTO: its usual one */
     int32_t shuffle;        /**< 0 auto (by blosc alone), 1 none, 2 byte, 3 bit */
     bool checksum;          /**< crc32c behind every chunk; version 3 alone */

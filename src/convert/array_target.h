@@ -86,6 +86,8 @@ struct stk__array_target {
     const stk_conversion_job *job;
 };
 
+#define STK__ARRAYS_CODEC_AUTO 6 /* of the option codec: the target's usual one */
+
 /* Zarr, of version 3, or 2 where the option zarr_format says so; and of version 2. */
 extern const stk__array_target_ops stk__array_target_zarr, stk__array_target_zarr2;
 

@@ -29,16 +29,18 @@ static const stk_option own_list[] = {
     {"for_store", STK_OPTION_STRING, AT(for_store), NULL, 0, 0, NULL, "NAME",
      "With for_window, the store that is read from then: ssd, disk, nfs or s3; without it one like "
      "that of the source."},
-    {"codec", STK_OPTION_ENUM, AT(codec), "zstd", 0, 0, "none|zstd|gzip|zlib|blosc|blosc_zstd",
-     NULL, "Of the chunks; blosc has lz4 within, blosc_zstd zstd."},
+    {"codec", STK_OPTION_ENUM, AT(codec), "auto", 0, 0,
+     "none|zstd|gzip|zlib|blosc|blosc_zstd|auto", NULL,
+     "Of the chunks; blosc has lz4 within, blosc_zstd zstd; auto: zstd, of NetCDF-4 zlib."},
     {"level", STK_OPTION_INT, AT(level), "auto", -131072, 22, "auto", "N",
-     "Of the codec; auto: 3 of zstd, 6 of gzip and zlib, 5 of blosc."},
+     "Of the codec; auto: 3 of zstd, 6 of gzip and zlib, 5 of blosc; of NetCDF-4 4."},
     {"shuffle", STK_OPTION_ENUM, AT(shuffle), "auto", 0, 0, "auto|none|byte|bit", NULL,
-     "What is put together before the codec; auto: bytes by blosc, else nothing. Bytes before "
+     "What is put together before the codec; auto: bytes by blosc and in NetCDF-4, else nothing. "
+     "Bytes before "
      "zstd, "
      "gzip and zlib are a step that zarr-python knows and other readers may not."},
     {"checksum", STK_OPTION_BOOL, AT(checksum), "false", 0, 0, NULL, NULL,
-     "A CRC-32C behind every chunk; in Zarr of version 3 alone."},
+     "A checksum behind every chunk: a CRC-32C in Zarr of version 3, a Fletcher-32 in NetCDF-4."},
     {"zarr_format", STK_OPTION_ENUM, AT(zarr_format), "auto", 0, 0, "auto|2|3", NULL,
      "Version of Zarr; auto: 3, or 2 where the target is zarr2:PATH."},
     {"astype", STK_OPTION_STRING, AT(astype), NULL, 0, 0, NULL, "TYPE",

@@ -411,11 +411,17 @@ static stk_status add_inner(stk__arrays *run, const char *url, const char *path,
 {
     stk_group *inner = NULL;
 
-    char *below = stk__url_below(run->context, url, path);
+    /* Options behind a '?' stay behind. */
+    const char *query = url + strcspn(url, "?");
+    char *before = stk__format(run->context, "%.*s", (int)(query - url), url);
+    char *place = before ? stk__url_below(run->context, before, path) : NULL;
+    char *below = place ? stk__format(run->context, "%s%s", place, query) : NULL;
     stk_status status = below ? stk_group_open(run->context, below, &inner, err) : no_memory(err);
     if (status == STK_OK)
         status = add_group(run, path, stk_group_attributes(inner), err);
     stk_group_close(&inner);
+    stk__free(run->context, before);
+    stk__free(run->context, place);
     stk__free(run->context, below);
     return status;
 }

@@ -25,7 +25,8 @@ static stk_status with_missing(stk_context *ctx, const stk__target_node *node, c
     return *out ? STK_OK : no_memory(err);
 }
 
-static const char *const codec_names[] = {"none", "zstd", "gzip", "zlib", "blosc", "blosc_zstd"};
+static const char *const codec_names[] = {"none",  "zstd",       "gzip", "zlib",
+                                          "blosc", "blosc_zstd", "zstd"};
 static const char *const shuffle_names[] = {NULL, "none", "byte", "bit"};
 
 static stk_status make_writer(stk__zarr_documents *t, size_t i, stk_error *err)
@@ -49,7 +50,8 @@ static stk_status make_writer(stk__zarr_documents *t, size_t i, stk_error *err)
     o.level = own->level;
     o.checksum = own->checksum;
     o.shuffle = shuffle_names[own->shuffle];
-    if (o.shuffle && own->shuffle > 1 && node->itemsize == 1 && own->codec < 4)
+    if (o.shuffle && own->shuffle > 1 && node->itemsize == 1 &&
+        (own->codec < 4 || own->codec == STK__ARRAYS_CODEC_AUTO))
         o.shuffle = NULL; /* there is nothing to shuffle */
     o.zarr_format = t->v2 ? 2 : 3;
     o.fill_value = t->v2 ? node->missing_value : node->fill_value;
