@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HDF5 and NetCDF-4 as a format of arrays: a dataset -> a layout; chunks -> their places. */
+#include <stdio.h>
+
 #include "array/hdf5/index_file.h"
 
 #define PIECE_BYTES 65536u /* of an array that was never written */
@@ -13,7 +15,8 @@ typedef struct hdf5_options {
 static const stk_option option_list[] = {
     {"chunk_index", STK_OPTION_ENUM, offsetof(hdf5_options, chunk_index), "auto", 0, 0, "auto|none",
      NULL,
-     "Keep where the chunks of large datasets lie in a file beside the data, .NAME.stoker-index, so "
+     "Keep where the chunks of large datasets lie in a file beside the data, .NAME.stoker-index, "
+     "so "
      "that they open at once the next time; none: neither read nor write it."},
 };
 
@@ -125,6 +128,17 @@ static stk_status open_dataset(stk_array *a, stk__hdf5 *f, const stk__hdf5_datas
     return status;
 }
 
+/* What is of a kind that this parser does not read, libhdf5 may. */
+static stk_status offer_libhdf5(stk_status status, stk_error *err)
+{
+    const size_t length = err ? strlen(err->text) : 0;
+
+    if (err && status == STK_EKIND)
+        snprintf(err->text + length, sizeof err->text - length,
+                 "; format=%s may read it, for info, cat and convert", stk__array_libhdf5.name);
+    return status;
+}
+
 static stk_status open(stk_array *a, const stk_array_opening *opening, stk_error *err)
 {
     const hdf5_options *options = opening->options;
@@ -138,7 +152,7 @@ static stk_status open(stk_array *a, const stk_array_opening *opening, stk_error
         status = open_dataset(a, &f, &d, options->chunk_index == 0, err);
     stk__hdf5_dataset_end(&f, &d);
     stk__hdf5_close(&f);
-    return status;
+    return offer_libhdf5(status, err);
 }
 
 /* ---- Listing ---- */
@@ -152,8 +166,8 @@ static stk_status tell(stk__hdf5 *f, const stk__hdf5_node *node, void *user)
         STK_TRY(stk__netcdf_marks_read(f, node->object, &marks));
     if (marks.bare)
         return STK_OK;
-    char *path = stk__format(f->ctx, "%.*s%s", (int)(name - node->path), node->path,
-                             stk__netcdf_name(name));
+    char *path =
+        stk__format(f->ctx, "%.*s%s", (int)(name - node->path), node->path, stk__netcdf_name(name));
     if (!path)
         return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
                             "no memory to list %.200s", f->key);

@@ -3,6 +3,8 @@
  * refused by name. */
 #include "support/support.h"
 
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "array/libhdf5/libhdf5.h"
@@ -164,6 +166,63 @@ static void test_list(void **state)
     stk_store_close(&store);
 }
 
+/* As a group: of the whole file, and of one in it. */
+static void test_groups(void **state)
+{
+    static const char *const wanted[] = {"inner", "group/inner"};
+    char url[600], text[64];
+    stk_group *group = NULL;
+    stk_array *array = NULL;
+    unsigned char got[3];
+    stk_error err;
+
+    for (int whole = 0; whole < 2; whole++) {
+        snprintf(url, sizeof url, "%s%s?format=libhdf5", FILE_, whole ? "" : "/group");
+        assert_ok(stk_group_open(*state, url, &group, &err), &err);
+        assert_ok(stk_group_array(group, wanted[whole], NULL, &array, &err), &err);
+        assert_ok(stk_array_read(array, NULL, got, sizeof got, NULL, -1, &err), &err);
+        assert_memory_equal(got, "\0\1\2", 3);
+        stk_array_close(&array);
+        snprintf(text, sizeof text, "%.20s", stk_group_attributes(group));
+        assert_string_equal(text, whole ? "{\"half\": 0.5, \"list\"" : "{}");
+        assert_int_equal(stk_group_node(group, 1) != NULL, whole);
+        stk_group_close(&group);
+    }
+    snprintf(url, sizeof url, "%s/big?format=libhdf5", FILE_);
+    assert_fails(stk_group_open(*state, url, &group, &err), STK_EMISMATCH, &err, "is an array");
+    snprintf(url, sizeof url, "%s?format=npy", FILE_);
+    assert_fails(stk_group_open(*state, url, &group, &err), STK_EINVAL, &err,
+                 "no format that holds");
+}
+
+/* What the parser of the library does not read, it offers. */
+static void test_offered(void **state)
+{
+    stk_array *array = NULL;
+    stk_error err;
+
+    assert_fails(stk_array_open(*state, FILE_ "/text", NULL, &array, &err), STK_EKIND, &err,
+                 "format=libhdf5 may read it");
+}
+
+/* A process that is gone, as one that was asked nothing for a while, is started again. */
+static void test_started_again(void **state)
+{
+    stk_array *array = open_of(*state, "big");
+    int32_t got[4], wanted[] = {0, 1, 2, 3};
+    char text[32] = "";
+    stk_error err;
+
+    FILE *file = fopen("/proc/thread-self/children", "r");
+    if (!file || !fgets(text, sizeof text, file))
+        skip();
+    fclose(file);
+    assert_int_equal(kill((pid_t)strtol(text, NULL, 10), SIGKILL), 0);
+    assert_ok(stk_array_read(array, NULL, got, sizeof got, NULL, -1, &err), &err);
+    assert_memory_equal(got, wanted, sizeof got);
+    stk_array_close(&array);
+}
+
 /* The dataset of windows does not let it into training. */
 static void test_not_for_training(void **state)
 {
@@ -235,6 +294,9 @@ int main(void)
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_not_for_training),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_offered),
+        cmocka_unit_test(test_started_again),
         cmocka_unit_test(test_any_store),
         cmocka_unit_test(test_cut),
     };

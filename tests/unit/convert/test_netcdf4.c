@@ -205,10 +205,9 @@ static const stk__target_node pair[2] = {{.path = "", .attributes = "{}"},
 /* The only child of this process, 0: there is none. */
 static pid_t only_child(void)
 {
-    char path[64], text[32] = "";
+    char text[32] = "";
 
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen("/proc/thread-self/children", "r");
     if (!file)
         return 0;
     (void)!fgets(text, sizeof text, file);
