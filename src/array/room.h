@@ -18,6 +18,9 @@ typedef struct stk__level {
     int64_t shape[STK_ARRAY_MAX_RANK]; /* of one, in the array's dimensions */
     int64_t count[STK_ARRAY_MAX_RANK]; /* that hold elements of the array */
     uint64_t total;                    /* product of `count` */
+    int64_t *edges;  /* where chunks begin along dimension `uneven`, and the end; NULL: every
+                        `shape` elements. A chunk that is longer than what belongs to it is cut. */
+    uint32_t uneven;
     /* Of shards: */
     int64_t inner[STK_ARRAY_MAX_RANK]; /* chunks of the next level in one */
     uint32_t axes[STK_ARRAY_MAX_RANK]; /* axes[i]: the array's dimension that is the index's i */
@@ -99,6 +102,18 @@ struct stk_array {
     uint32_t num_idle;
     uint64_t idle_bytes; /* that they hold; at most `memory` of the options */
 };
+
+/* Where a chunk begins along a dimension; of the count: the end, or beyond it. */
+static inline int64_t stk__level_begin(const stk__level *level, uint32_t d, int64_t chunk)
+{
+    int64_t begin;
+
+    if (level->edges && d == level->uneven)
+        return level->edges[STK_MIN(chunk, level->count[d])];
+    return __builtin_mul_overflow(chunk, level->shape[d], &begin) ? INT64_MAX : begin;
+}
+/* The chunk that holds an element, or the count where that lies beyond. (build.c) */
+int64_t stk__level_of(const stk__level *level, uint32_t d, int64_t element);
 
 /* ---- Building an array (build.c) ---- */
 
