@@ -301,6 +301,9 @@ typedef struct stk_array_place {
     uint32_t struct_size;
     uint64_t object;         /**< number in the layout's `objects`; 0 where there is one */
     uint64_t offset, length; /**< bytes in it, at least 1 */
+    /** Bit i: entry i of the layout's `codecs`, a codec of bytes, was left out when this chunk was
+     * written. */
+    uint32_t skipped;
 } stk_array_place;
 
 /** A format of arrays: metadata -> where chunks are, or what they hold. */

@@ -23,7 +23,7 @@
 #define STK__ARRAY_FROM_END UINT64_MAX /* an offset: the last `length` bytes of the object */
 
 /* Formats, found by content or by name. */
-extern const stk_array_format_ops stk__array_zarr, stk__array_npy, stk__array_raw,
+extern const stk_array_format_ops stk__array_zarr, stk__array_npy, stk__array_raw, stk__array_hdf5,
     stk__array_netcdf3;
 /* Whether an outsider's table of a format is whole. (format.c) */
 stk_status stk__array_kind_check(const void *table, stk_error *err);
@@ -63,6 +63,7 @@ typedef struct stk__need {
     uint64_t skip;        /* bytes of the decoded chunk in front of those that are read: chunks that
                              are stored as they are, are read in part */
     uint64_t decode_size; /* bytes of what decoding gives; of INDEX: that it takes in memory */
+    uint32_t skipped;     /* codecs that the chunk was written without: see stk_array_place */
     uint64_t begin, end;  /* of INDEX: where the shard lies in the object; `end`
                              STK__ARRAY_UNKNOWN: where that ends */
 } stk__need;

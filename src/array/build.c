@@ -288,6 +288,7 @@ void stk_array_close(stk_array **array)
     for (uint32_t i = 0; i < a->num_idle; i++)
         stk__codec_state_destroy(&a->idle[i]);
     stk__chain_destroy(&a->chain);
+    stk__skipping_destroy(&a->skipping);
     for (uint32_t l = 0; l < STK__ARRAY_MAX_LEVELS; l++) {
         stk__chain_destroy(&a->levels[l].index_chain);
         stk__free(ctx, a->levels[l].edges);

@@ -116,9 +116,12 @@ stk_status stk__array_decode(const stk_array *a, stk__codec_state *state, const 
         }
         reason = "it has another number of bytes than its shape asks for; copy it again";
     }
-    stk_status status =
-        *reason ? STK_EFORMAT
-                : stk__chain_decode(a->chain, state, data, length, out, need->decode_size, &reason);
+    const stk__chain *chain = a->chain;
+    stk_status status = *reason ? STK_EFORMAT : STK_OK;
+    if (status == STK_OK && need->skipped)
+        status = stk__skipping_chain(a->skipping, need->skipped, &chain, &reason);
+    if (status == STK_OK)
+        status = stk__chain_decode(chain, state, data, length, out, need->decode_size, &reason);
     if (status == STK_OK)
         return STK_OK;
     stk__array_key(a, need->object, key, sizeof key);

@@ -169,7 +169,7 @@ static stk_status coded_chain(stk_array *a, const char *codecs, stk_error *err)
                               "%s: the codec 'sharding_indexed' is not read among chunks that a "
                               "format locates",
                               a->metadata_key);
-    return status;
+    return status == STK_OK ? stk__skipping_create(a, codecs, &a->skipping, err) : status;
 }
 
 static stk_status lay_chunks(stk_array *a, const stk_array_layout *l, stk_error *err)

@@ -107,8 +107,7 @@ const char *stk__array_foreign(const char *url)
     static const struct {
         const char *end, *format;
     } formats[] = {
-        {".nc", "NetCDF"},         {".nc4", "NetCDF"},      {".h5", "HDF5"},
-        {".hdf5", "HDF5"},         {".parquet", "Parquet"}, {".arrow", "Arrow"},
+        {".parquet", "Parquet"}, {".arrow", "Arrow"},
         {".tfrecord", "TFRecord"}, {".tar", "tar"},         {".zip", "zip"},
         {".pt", "PyTorch pickle"}, {".pkl", "pickle"},      {".npz", "npz"},
         {".grib", "GRIB"},         {".grib2", "GRIB"},      {".csv", "CSV"},

@@ -50,6 +50,9 @@ typedef struct stk__index_cache stk__index_cache;
 
 typedef struct stk__reading stk__reading;
 
+/* Chains without codecs that some chunks were written without. (skipping.c) */
+typedef struct stk__skipping stk__skipping;
+
 struct stk_array {
     stk_context *context;
     stk__shared_store *shared;
@@ -83,6 +86,7 @@ struct stk_array {
     uint64_t chunk_bytes;
     uint64_t decode_bytes; /* of a chunk and all that lies between its codecs */
     stk__chain *chain;
+    stk__skipping *skipping; /* of located chunks with codecs; has a lock of its own */
 
     stk__manifest manifest;
     char separator;          /* of KEYS */
@@ -139,6 +143,17 @@ stk_status stk__array_locate(const stk_array *a, uint64_t chunk, stk_array_place
                              stk_error *err);
 /* Make `a` read its chunks by read() of its format. (chunk_store.c) */
 stk_status stk__array_read_by_format(stk_array *a, stk_error *err);
+/* What a chain of the array's innermost chunks is made of, but for its codecs. (zarr.c) */
+void stk__array_chain_spec(const stk_array *a, stk__chain_spec *spec);
+/* Remember what chains without some codecs are made of: the array as it is, and its list of codecs.
+ * (skipping.c) */
+stk_status stk__skipping_create(const stk_array *a, const char *codecs, stk__skipping **out,
+                                stk_error *err);
+void stk__skipping_destroy(stk__skipping **skipping);
+/* The chain for `skipped` of a place, made once; lives as long as the array. A failure has a static
+ * text. Any thread. */
+stk_status stk__skipping_chain(stk__skipping *skipping, uint32_t skipped, const stk__chain **out,
+                               const char **reason);
 /* The store in which it was opened. */
 stk_store *stk__array_home(const stk_array *a);
 

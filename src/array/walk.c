@@ -290,6 +290,7 @@ static stk_status place_by_format(const stk_array *a, stk__need *need, stk_error
     need->object = place.object;
     need->offset = place.offset;
     need->length = place.length;
+    need->skipped = place.skipped;
     return STK_OK;
 }
 

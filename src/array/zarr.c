@@ -115,6 +115,17 @@ stk_status stk__zarr_fill(stk_array *a, const json_t *value, int version, const 
     return stk__fill_parse(&a->type, value, version, key, a->fill, err);
 }
 
+void stk__array_chain_spec(const stk_array *a, stk__chain_spec *spec)
+{
+    spec->key = a->metadata_key;
+    spec->dtype = a->type.kind == STK__KIND_TIME ? STK_DTYPE_NONE : a->type.dtype;
+    spec->itemsize = a->type.itemsize;
+    spec->swap_size = a->type.swap_size;
+    spec->rank = a->rank;
+    spec->shape = a->levels[a->num_levels - 1].shape;
+    spec->skip_checksums = !a->options.checksums;
+}
+
 stk_status stk__zarr_chain(stk_array *a, const uint32_t *axes, stk__chain_spec spec,
                            const char *key, stk_error *err)
 {
@@ -128,13 +139,9 @@ stk_status stk__zarr_chain(stk_array *a, const uint32_t *axes, stk__chain_spec s
         f = f && axes[i] == a->rank - 1 - i;
     }
     a->order = c ? 'C' : f ? 'F' : 'T';
+    stk__array_chain_spec(a, &spec);
     spec.key = key;
-    spec.dtype = a->type.kind == STK__KIND_TIME ? STK_DTYPE_NONE : a->type.dtype;
-    spec.itemsize = a->type.itemsize;
-    spec.swap_size = a->type.swap_size;
-    spec.rank = a->rank;
     spec.shape = shape;
-    spec.skip_checksums = !a->options.checksums;
     STK_TRY(stk__chain_create(a->context, &spec, &a->chain, err));
     stk__array_strides(a->rank, shape, a->type.itemsize, strides);
     for (uint32_t i = 0; i < a->rank; i++)

@@ -247,16 +247,18 @@ static stk_status window_decode(stk_dataset *dataset, const stk_need *need, cons
 {
     stk__window *w = (stk__window *)dataset;
     const stk__window_variable *v = variable_of(w, need->object);
-    const stk__need whole = {.kind = STK__NEED_BYTES,
+    stk__need whole = {.kind = STK__NEED_BYTES,
                              .object = need->object - v->first_object,
                              .offset = need->offset,
                              .decode_size = need->decoded};
     uint64_t wanted = need->wanted ? need->wanted : need->decoded;
 
+    whole.skipped = stk__window_skipped(v, whole.object, whole.offset);
     stk__window_state *state;
     STK_TRY(begin_work(w, worker, &state));
     const stk_status status =
-        v->fixed ? stk__array_decode(v->array, state->codec, &whole, data, need->length, out, NULL)
+        v->fixed || whole.skipped
+            ? stk__array_decode(v->array, state->codec, &whole, data, need->length, out, NULL)
                  : stk__chain_decode_prefix(stk__array_chain(v->array), state->codec, data,
                                             need->length, out, need->decoded, wanted, reason);
     end_work(w, worker, state);
@@ -354,6 +356,7 @@ static void window_close(stk_dataset *dataset)
         stk__free(ctx, w->variables[i].lengths);
         stk__free(ctx, w->variables[i].offsets);
         stk__free(ctx, w->variables[i].objects);
+        stk__free(ctx, w->variables[i].skips);
     }
     stk_group_close(&w->group);
     stk__free(ctx, w);

@@ -53,6 +53,12 @@ typedef struct stk__window_dim {
     bool dropped;  /* one element is taken, and fields do not have it */
 } stk__window_dim;
 
+/* A chunk that was written without some of the array's codecs. */
+typedef struct stk__window_skip {
+    uint64_t offset;
+    uint32_t object, skipped;
+} stk__window_skip;
+
 /* One array of the dataset. */
 typedef struct stk__window_variable {
     stk_array *array;
@@ -69,6 +75,8 @@ typedef struct stk__window_variable {
     uint32_t *lengths;     /* of each of them, encoded; NULL: plain */
     uint64_t *offsets;     /* NULL: 0 */
     uint32_t *objects;     /* that they lie in; NULL: number_chunk() computes it */
+    stk__window_skip *skips; /* chunks that were written without some codecs, by place */
+    size_t num_skips, room_skips;
     uint64_t first_object; /* its objects in the dataset's numbers */
     uint64_t num_objects;
     /* value * scale + offset; elements equal to `missing` are NaN */
@@ -118,6 +126,8 @@ void stk__window_start(const stk__window *w, uint64_t index, int64_t *start);
 
 /* ---- Manifest (window_manifest.c) ---- */
 
+/* The codecs that the chunk at a place was written without: `skipped` of stk_array_place. */
+uint32_t stk__window_skipped(const stk__window_variable *v, uint64_t object, uint64_t offset);
 /* Find out where the chunks lie that windows touch. Blocks. */
 stk_status stk__window_manifest(stk__window *w, stk__window_variable *v,
                                 const stk_array_options *options, stk_error *err);

@@ -6,6 +6,8 @@
  */
 #include "dataset/window.h"
 
+#include <stdlib.h>
+
 #define ASK_PIECE   32u /* objects that a thread takes at a time */
 #define MOST_ASKING 64u /* threads */
 #define MOST_CHUNKS (UINT64_C(1) << 27)
@@ -50,6 +52,37 @@ static stk_status missing_chunk(const stk__window_variable *v, const stk__need *
                         (unsigned long long)need->chunk, key);
 }
 
+static stk_status note_skip(stk__window_variable *v, const stk__need *need, stk_error *err)
+{
+    stk__window_skip *grown = stk__grow(stk__array_store(v->array)->context, v->skips, &v->room_skips, v->num_skips + 1,
+                                        sizeof *grown);
+
+    if (!grown)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory to open an array");
+    v->skips = grown;
+    v->skips[v->num_skips++] = (stk__window_skip){
+        .offset = need->offset, .object = (uint32_t)need->object, .skipped = need->skipped};
+    return STK_OK;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const stk__window_skip *x = a, *y = b;
+
+    if (x->object != y->object)
+        return x->object < y->object ? -1 : 1;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+uint32_t stk__window_skipped(const stk__window_variable *v, uint64_t object, uint64_t offset)
+{
+    const stk__window_skip wanted = {.offset = offset, .object = (uint32_t)object};
+    const stk__window_skip *found =
+        v->num_skips ? bsearch(&wanted, v->skips, v->num_skips, sizeof wanted, by_place) : NULL;
+
+    return found ? found->skipped : 0;
+}
+
 static stk_status note_need(stk__window_variable *v, const stk__need *need, stk_error *err)
 {
     const uint64_t place = place_of(v, need->chunk);
@@ -71,7 +104,7 @@ static stk_status note_need(stk__window_variable *v, const stk__need *need, stk_
         v->offsets[place] = need->offset;
     if (v->objects)
         v->objects[place] = (uint32_t)need->object;
-    return STK_OK;
+    return need->skipped ? note_skip(v, need, err) : STK_OK;
 }
 
 /* All chunks of a box; the indexes of its shards are read where they are not known. */
@@ -323,5 +356,7 @@ stk_status stk__window_manifest(stk__window *w, stk__window_variable *v,
     for (uint64_t i = 0; i < v->num_chunks; i++)
         v->lengths[i] = STK__WINDOW_UNKNOWN;
     STK_TRY(v->sharded ? walk_shards(v, options->index_cache / 2, err) : walk_box(v, &box, err));
+    if (v->num_skips)
+        qsort(v->skips, v->num_skips, sizeof *v->skips, by_place);
     return ask_sizes(v, err);
 }

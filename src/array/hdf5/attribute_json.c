@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attributes -> JSON: numbers, texts, and lists of them. What is neither is left out. */
+#include <math.h>
+#include <stdio.h>
+
+#include "array/hdf5/heap.h"
+#include "array/hdf5/netcdf.h"
+
+#include "base/decimal.h"
+#include "base/text.h"
+
+typedef struct json_writer {
+    stk__text *out;
+    stk__hdf5_collections kept;
+    bool any;
+} json_writer;
+
+static void put_double(stk__text *out, double x)
+{
+    char text[STK__DECIMAL];
+
+    if (isnan(x))
+        stk__text_add(out, "NaN");
+    else if (isinf(x))
+        stk__text_add(out, x < 0 ? "-Infinity" : "Infinity");
+    else if (stk__decimal(x, text) > 0)
+        stk__text_add(out, strpbrk(text, ".eE") ? "%s" : "%s.0", text);
+}
+
+static void put_integer(stk__text *out, const stk__hdf5_type *type, uint64_t bits)
+{
+    const unsigned unused = 64 - 8 * type->size;
+
+    if (type->is_signed)
+        stk__text_add(out, "%lld", (long long)((int64_t)(bits << unused) >> unused));
+    else
+        stk__text_add(out, "%llu", (unsigned long long)bits);
+}
+
+static void put_number(stk__text *out, const stk__hdf5_type *type, const uint8_t *data)
+{
+    uint8_t bytes[8] = {0};
+    float single;
+    double wide;
+
+    for (uint32_t i = 0; i < type->size; i++)
+        bytes[i] = data[type->big_endian ? type->size - 1 - i : i];
+    const uint64_t bits = stk__little_endian(bytes, 8);
+    if (type->class_ == STK__HDF5_INTEGER) {
+        put_integer(out, type, bits);
+    } else if (type->size == 2) {
+        put_double(out, stk__half_to_double((uint16_t)bits));
+    } else if (type->size == 4) {
+        memcpy(&single, bytes, sizeof single);
+        put_double(out, (double)single);
+    } else {
+        memcpy(&wide, bytes, sizeof wide);
+        put_double(out, wide);
+    }
+}
+
+/* A text without what pads it. */
+static stk_status put_text(stk__hdf5 *f, stk__text *out, const uint8_t *data, uint64_t bytes,
+                           uint8_t padding)
+{
+    const uint8_t *zero = bytes ? memchr(data, 0, (size_t)bytes) : NULL;
+    uint64_t length = zero ? (uint64_t)(zero - data) : bytes;
+    void *text = NULL;
+
+    while (padding == 2 && length && data[length - 1] == ' ')
+        length--;
+    STK_TRY(stk__hdf5_take(f, length + 1, &text));
+    memcpy(text, data, length);
+    stk__text_add_json(out, text);
+    stk__hdf5_give(f, text, length + 1);
+    return STK_OK;
+}
+
+static stk_status put_element(stk__hdf5 *f, json_writer *w, const stk__hdf5_attribute *a,
+                              const uint8_t *data)
+{
+    const uint8_t *text;
+    uint64_t bytes;
+    uint32_t count;
+
+    STK_TRY(stk__hdf5_step(f));
+    if (a->type.class_ == STK__HDF5_STRING)
+        return put_text(f, w->out, data, a->type.size, a->type.padding);
+    if (!a->type.text) {
+        put_number(w->out, &a->type, data);
+        return STK_OK;
+    }
+    STK_TRY(stk__hdf5_vlen(f, &w->kept, data, &text, &bytes, &count));
+    return put_text(f, w->out, text, STK_MIN(bytes, count), a->type.padding);
+}
+
+/* What would be one number is one, also where it is a list of one, as NetCDF writes it. */
+static stk_status put_attribute(stk__hdf5 *f, const stk__hdf5_attribute *a, void *user)
+{
+    json_writer *w = user;
+    stk_status status = STK_OK;
+
+    if ((a->type.other && !a->type.text) || stk__netcdf_keeps(a->name))
+        return STK_OK;
+    stk__text_add(w->out, w->any ? "," : "");
+    w->any = true;
+    stk__text_add_json(w->out, a->name);
+    stk__text_add(w->out, ":");
+    if (a->space.null || (a->count == 0 && a->space.rank == 0)) {
+        stk__text_add(w->out, "null");
+        return STK_OK;
+    }
+    stk__text_add(w->out, a->count == 1 ? "" : "[");
+    for (uint64_t i = 0; status == STK_OK && i < a->count; i++) {
+        stk__text_add(w->out, i ? "," : "");
+        status = put_element(f, w, a, a->data + i * a->type.size);
+    }
+    stk__text_add(w->out, a->count == 1 ? "" : "]");
+    return status;
+}
+
+stk_status stk__hdf5_attributes_json(stk__hdf5 *f, stk__hdf5_object *o, stk__text *out)
+{
+    json_writer w = {.out = out};
+
+    stk__text_add(out, "{");
+    stk_status status = stk__hdf5_attributes(f, o, put_attribute, &w);
+    stk__text_add(out, "}");
+    stk__hdf5_collections_drop(f, &w.kept);
+    if (status == STK_OK && out->failed)
+        status = stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
+                              "no memory for the attributes of %.200s", f->key);
+    return status;
+}

@@ -1,0 +1,41 @@
+/* the layout of a dataset -> the index of its chunks. Inside src/array only. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_ARRAY_HDF5_CHUNKS_H
+#define STK_SRC_ARRAY_HDF5_CHUNKS_H
+
+#include "array/hdf5/heap.h"
+
+/* An index that is being made. */
+typedef struct stk__hdf5_chunks {
+    stk__hdf5 *f;
+    const stk__hdf5_layout *layout;
+    const stk__hdf5_space *space;       /* of the dataset itself */
+    uint64_t count[STK_ARRAY_MAX_RANK]; /* chunks of the shape that is read */
+    uint64_t most[STK_ARRAY_MAX_RANK];  /* of the maximum shape; UINT64_MAX: unlimited */
+    uint64_t bytes;                     /* of a decoded chunk */
+    uint32_t num_filters;
+    unsigned of_size; /* bytes of a stored size in indexes of layouts 4 and 5 */
+    stk__hdf5_index *index;
+} stk__hdf5_chunks;
+
+/* Find all chunks. `shape`: that is read, which may be larger than that of `space`. The chunks are
+ * the caller's, in memory of the context, also on failure. */
+stk_status stk__hdf5_chunks_find(stk__hdf5 *f, const stk__hdf5_layout *layout,
+                                 const stk__hdf5_space *space, const int64_t *shape,
+                                 uint32_t num_filters, stk__hdf5_index *out);
+
+/* Add the chunk of these coordinates, counted in chunks; checked. */
+stk_status stk__hdf5_chunks_add(stk__hdf5_chunks *c, const uint64_t *at, uint64_t address,
+                                uint64_t bytes, uint32_t mask);
+/* The same of an element of an index: address, with filters also size and mask. `first`: the
+ * dimension that its number has in front. */
+stk_status stk__hdf5_chunks_element(stk__hdf5_chunks *c, uint64_t number, uint32_t first,
+                                    const uint8_t *element, uint32_t element_bytes);
+
+/* The indexes of each kind. */
+stk_status stk__hdf5_chunks_btree1(stk__hdf5_chunks *c);   /* chunk_tree.c */
+stk_status stk__hdf5_chunks_btree2(stk__hdf5_chunks *c);   /* chunk_tree.c */
+stk_status stk__hdf5_chunks_fixed(stk__hdf5_chunks *c);    /* fixed_array.c */
+stk_status stk__hdf5_chunks_extensible(stk__hdf5_chunks *c); /* extensible_array.c */
+
+#endif
