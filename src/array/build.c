@@ -238,6 +238,7 @@ stk_status stk__array_one_object(stk_array *a, uint64_t offset, bool fortran, st
     spec.big_endian = a->type.big_endian;
     STK_TRY(stk__chain_create(a->context, &spec, &a->chain, err));
     a->manifest = STK__MANIFEST_ONE;
+    a->as_is = true;
     a->object_offset = offset;
     a->fortran = fortran;
     return STK_OK;

@@ -131,7 +131,7 @@ static stk_status count_stored(stk_array *a, stk_array_stored *out, stk_error *e
         return count_keys(a, out, err);
     case STK__MANIFEST_ONE:
         out->objects = 1;
-        out->bytes = a->object_size - a->object_offset;
+        out->bytes = a->bytes;
         out->values = a->bytes;
         return STK_OK;
     case STK__MANIFEST_READ:
