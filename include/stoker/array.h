@@ -177,8 +177,9 @@ typedef struct stk_node {
     bool is_array;    /**< else a group */
 } stk_node;
 
-/** Open the group of a URL. Its nodes, of all levels, come from consolidated metadata where there
- * is such, else from listing the store. Blocks. */
+/** Open the group of a URL: a folder of Zarr, or a file that holds several arrays, or a group in one
+ * ("a.nc/forecast"). Its nodes, of all levels, come from consolidated metadata or the file where
+ * there is such, else from listing the store. Blocks. */
 STK_API STK_NODISCARD stk_status stk_group_open(stk_context *context, const char *url,
                                                 stk_group **out, stk_error *err);
 /** Close and set *group to NULL. Accepts NULL. Arrays opened from it live on. */
@@ -187,6 +188,7 @@ STK_API void stk_group_close(stk_group **group);
 STK_API const stk_node *stk_group_node(const stk_group *group, size_t i);
 /** The attributes as a JSON object. */
 STK_API const char *stk_group_attributes(const stk_group *group);
+/** Whether all nodes were told at one place: by consolidated metadata, or by a file. */
 STK_API bool stk_group_is_consolidated(const stk_group *group);
 /** Open an array of the group; from consolidated metadata without asking the store. */
 STK_API STK_NODISCARD stk_status stk_group_array(stk_group *group, const char *path,
@@ -308,6 +310,18 @@ typedef struct stk_array_place {
     uint32_t skipped;
 } stk_array_place;
 
+/** What a format tells of the arrays and groups in an object. */
+typedef struct stk_array_listing stk_array_listing;
+
+/** Tell a node; `path` is below the group that was asked for: "a/b". Groups come before what is in
+ * them. Copied. Errors: STK_EFORMAT (no path), STK_ELIMIT, STK_ENOMEM. */
+STK_API STK_NODISCARD stk_status stk_array_listing_add(stk_array_listing *listing, const char *path,
+                                                       bool is_array, stk_error *err);
+/** Tell the attributes of the group that was asked for, at most once: a JSON object. Copied. */
+STK_API STK_NODISCARD stk_status stk_array_listing_attributes(stk_array_listing *listing,
+                                                              const char *json_object,
+                                                              stk_error *err);
+
 /** A format of arrays: metadata -> where chunks are, or what they hold. */
 typedef struct stk_array_format_ops {
     uint32_t struct_size;
@@ -337,6 +351,11 @@ typedef struct stk_array_format_ops {
                        const stk_store_call *call, void *out, uint64_t bytes, stk_error *err);
     /** (optional) End what a layout's `state` is, once. NULL: nothing is to be ended. */
     void (*close)(void *state);
+    /** (optional) Tell all arrays and groups below the group `opening->rest` of an object, of all
+     * levels, and the group's attributes. STK_EMISMATCH: it is an array. Any thread. Blocks. NULL:
+     * an object holds one array. */
+    stk_status (*list)(const stk_array_opening *opening, stk_array_listing *listing,
+                       stk_error *err);
 } stk_array_format_ops;
 
 /**

@@ -14,7 +14,7 @@ static stk_status no_memory(stk_error *err)
     return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory for the nodes of a group");
 }
 
-static stk_status group_check_path(const char *path, const char *key, stk_error *err)
+stk_status stk__group_check_path(const char *path, const char *key, stk_error *err)
 {
     const char *part = path;
     bool good = *path && strlen(path) < STK_MAX_OBJECT_KEY - 256;
@@ -105,7 +105,7 @@ static stk_status take_v3_nodes(stk_group *g, const json_t *metadata, const char
     json_object_foreach((json_t *)metadata, path, document)
     {
         const char *type = json_string_value(json_object_get(document, "node_type"));
-        STK_TRY(group_check_path(path, key, err));
+        STK_TRY(stk__group_check_path(path, key, err));
         if (!type || (strcmp(type, "array") != 0 && strcmp(type, "group") != 0))
             return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                                 "%s: the node '%.100s' of the consolidated metadata is neither an "
@@ -137,7 +137,7 @@ static stk_status take_v2_nodes(stk_group *g, const json_t *metadata, const char
         memcpy(path + length, "/" STK__ZARR_V2_ATTRS, sizeof "/" STK__ZARR_V2_ATTRS);
         json_t *attributes = json_object_get(metadata, path);
         path[length] = 0;
-        STK_TRY(group_check_path(path, key, err));
+        STK_TRY(stk__group_check_path(path, key, err));
         if (!json_is_object(document))
             return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                                 "%s: '%.100s' is no object", key, name);
@@ -147,7 +147,7 @@ static stk_status take_v2_nodes(stk_group *g, const json_t *metadata, const char
     return STK_OK;
 }
 
-static stk_status take_attributes(stk_group *g, json_t *attributes, const char *key, stk_error *err)
+stk_status stk__group_attributes(stk_group *g, json_t *attributes, const char *key, stk_error *err)
 {
     if (attributes && !json_is_object(attributes) && !json_is_null(attributes))
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
@@ -177,7 +177,7 @@ static stk_status open_v3(stk_group *g, const json_t *document, bool consolidate
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, STK__ZARR_V3, STK_NO_OFFSET,
                             "zarr.json is not of a group of version 3");
     STK_TRY(stk__zarr_known(document, known, STK__ZARR_V3, err));
-    STK_TRY(take_attributes(g, json_object_get(document, "attributes"), STK__ZARR_V3, err));
+    STK_TRY(stk__group_attributes(g, json_object_get(document, "attributes"), STK__ZARR_V3, err));
     if (!consolidated || !all || json_is_null(all))
         return STK_OK;
     if (!kind || strcmp(kind, "inline") != 0) {
@@ -206,7 +206,7 @@ static stk_status open_v2(stk_group *g, bool consolidated, bool *found, stk_erro
         const json_t *all = json_object_get(g->document.value, "metadata");
         g->consolidated = true;
         status =
-            take_attributes(g, json_object_get(all, STK__ZARR_V2_ATTRS), STK__ZARR_V2_ALL, err);
+            stk__group_attributes(g, json_object_get(all, STK__ZARR_V2_ATTRS), STK__ZARR_V2_ALL, err);
         if (status == STK_OK)
             status = take_v2_nodes(g, all, STK__ZARR_V2_ALL, err);
     } else if (status == STK_OK) {
@@ -216,24 +216,36 @@ static stk_status open_v2(stk_group *g, bool consolidated, bool *found, stk_erro
         if (status == STK_OK && *found) {
             stk__json_drop(g->context, &g->document);
             g->document = attributes;
-            return take_attributes(g, attributes.value, STK__ZARR_V2_ATTRS, err);
+            return stk__group_attributes(g, attributes.value, STK__ZARR_V2_ATTRS, err);
         }
     }
     stk__json_drop(g->context, &attributes);
     return status;
 }
 
-stk_status stk__group_open(stk_context *ctx, const char *url, bool consolidated, stk_group **out,
-                           stk_error *err)
+/* The folder of a group, in the store of `g`. */
+static stk_status open_folder(stk_group *g, const char *url, bool consolidated, stk_error *err)
 {
-    char key[STK_MAX_OBJECT_KEY] = "";
-    stk_store *store = NULL;
     bool found = false;
 
-    *out = NULL;
-    STK_TRY(stk_store_open(ctx, url, &store, key, sizeof key, err));
+    STK_TRY(stk__zarr_load(g->shared->store, STK__ZARR_V3, &g->document, &found, err));
+    if (found)
+        return open_v3(g, g->document.value, consolidated, err);
+    STK_TRY(open_v2(g, consolidated, &found, err));
+    if (found)
+        return STK_OK;
+    return stk__fail_at(err, STK_ENOENT, STK_STAGE_ARRAY, url, STK_NO_OFFSET,
+                        "'%.300s' holds no Zarr group: neither zarr.json nor .zgroup is there",
+                        url);
+}
+
+/* A group of a store, which it takes over, also on failure. */
+static stk_status create(stk_context *ctx, stk_store *store, stk_group **out, stk_error *err)
+{
     stk_group *g = stk__calloc(ctx, 1, sizeof *g);
     stk__shared_store *shared = stk__calloc(ctx, 1, sizeof *shared);
+
+    *out = NULL;
     if (!g || !shared) {
         stk__free(ctx, g);
         stk__free(ctx, shared);
@@ -244,21 +256,35 @@ stk_status stk__group_open(stk_context *ctx, const char *url, bool consolidated,
     atomic_init(&shared->refs, 1);
     g->context = stk__context_ref(ctx);
     g->shared = shared;
-    stk_status status = STK_OK;
-    if (*key)
-        status = stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
-                              "'%.300s' is a file; a group is a folder", url);
+    *out = g;
+    return STK_OK;
+}
+
+stk_status stk__group_open(stk_context *ctx, const char *url, bool consolidated, stk_group **out,
+                           stk_error *err)
+{
+    char key[STK_MAX_OBJECT_KEY] = "", rest[STK_MAX_OBJECT_KEY] = "";
+    stk__own_options *own = NULL;
+    stk_store *store = NULL;
+    stk_group *g = NULL;
+
+    *out = NULL;
+    char *place = stk__strdup(ctx, url);
+    if (!place)
+        return no_memory(err);
+    stk_status status = stk__own_options_take(ctx, place, NULL, &own, err);
     if (status == STK_OK)
-        status = stk__zarr_load(store, STK__ZARR_V3, &g->document, &found, err);
-    if (status == STK_OK && found)
-        status = open_v3(g, g->document.value, consolidated, err);
-    else if (status == STK_OK)
-        status = open_v2(g, consolidated, &found, err);
-    if (status == STK_OK && !found)
-        status = stk__fail_at(err, STK_ENOENT, STK_STAGE_ARRAY, url, STK_NO_OFFSET,
-                              "'%.300s' holds no Zarr group: neither zarr.json nor .zgroup is "
-                              "there",
-                              url);
+        status = stk__store_split(ctx, place, &store, key, sizeof key, rest, sizeof rest, err);
+    if (status == STK_OK)
+        status = create(ctx, store, &g, err);
+    if (status == STK_OK) {
+        g->own = own;
+        own = NULL;
+        status = *key ? stk__group_open_file(g, place, key, rest, err)
+                      : open_folder(g, url, consolidated, err);
+    }
+    stk__own_options_free(ctx, &own);
+    stk__free(ctx, place);
     if (status != STK_OK)
         stk_group_close(&g);
     *out = g;
@@ -300,6 +326,10 @@ void stk_group_close(stk_group **group)
     json_decref(g->attributes);
     stk__json_drop(ctx, &g->document);
     stk__free(ctx, g->attributes_text);
+    stk__own_options_free(ctx, &g->own);
+    stk__free(ctx, g->url);
+    stk__free(ctx, g->key);
+    stk__free(ctx, g->rest);
     stk__shared_unref(g->shared);
     stk__free(ctx, g);
     stk__context_unref(ctx);
@@ -324,6 +354,8 @@ bool stk_group_is_consolidated(const stk_group *group)
 
 static stk_status open_node(stk_group *g, const stk__group_node *node, stk_array *a, stk_error *err)
 {
+    if (g->ops)
+        return stk__group_open_in_file(g, node->path, a, err);
     a->metadata_key = stk__format(g->context, "%s/%s", node->path,
                                   g->version == 3 ? STK__ZARR_V3 : STK__ZARR_V2_ARRAY);
     if (!a->metadata_key)
@@ -353,7 +385,8 @@ stk_status stk_group_array(stk_group *group, const char *path, const stk_array_o
                             node ? "'%.200s' is a group; name one of its arrays"
                                  : "the group has no array '%.200s'",
                             path);
-    char *prefix = stk__format(group->context, "%s/", path);
+    char *prefix =
+        group->ops ? stk__strdup(group->context, "") : stk__format(group->context, "%s/", path);
     if (!prefix)
         return no_memory(err);
     stk_status status = stk__array_create(group->context, group->shared, prefix, &o, out, err);

@@ -21,7 +21,11 @@ typedef struct stk__group_node {
 struct stk_group {
     stk_context *context;
     stk__shared_store *shared;
-    int version; /* 2 or 3 */
+    int version; /* 2 or 3; 0: it is in a file of another format */
+    /* Of a file (group_file.c): */
+    const stk_array_format_ops *ops;
+    char *url, *key, *rest; /* as of stk_array_opening */
+    stk__own_options *own;
     bool consolidated;
     bool implicit;      /* folders without metadata are looked into as well */
     stk__json document; /* that holds the metadata of all nodes, or that of the group alone */
@@ -37,6 +41,16 @@ stk_status stk__group_add(stk_group *g, const char *path, bool is_array, stk__js
 void stk__group_sort(stk_group *g);
 /* Find the nodes by listing the store, several folders at a time. (group_list.c) */
 stk_status stk__group_list(stk_group *g, stk_error *err);
+/* The path of a node names something below the group. `key`: of what says so. */
+stk_status stk__group_check_path(const char *path, const char *key, stk_error *err);
+/* Take over the reference to attributes, or none. */
+stk_status stk__group_attributes(stk_group *g, json_t *attributes, const char *key, stk_error *err);
+/* Read the nodes of a group in the object `key` of the group's store. (group_file.c) */
+stk_status stk__group_open_file(stk_group *g, const char *url, const char *key, const char *rest,
+                                stk_error *err);
+/* Open an array of such a group; `a` has context, store and options. */
+stk_status stk__group_open_in_file(const stk_group *g, const char *path, stk_array *a,
+                                   stk_error *err);
 /* Open without looking for nodes: consolidated metadata counts only if `consolidated`. */
 stk_status stk__group_open(stk_context *ctx, const char *url, bool consolidated, stk_group **out,
                            stk_error *err);

@@ -125,8 +125,7 @@ const char *stk__array_foreign(const char *url)
     return NULL;
 }
 
-/* The format that is surest to know what lies there, and how sure it is; 0 and NULL: none. */
-static int best_format(stk_store *store, const char *key, const stk_array_format_ops **out)
+int stk__array_best_format(stk_store *store, const char *key, const stk_array_format_ops **out)
 {
     const stk_array_format_ops *format;
     int best = 0;
@@ -199,7 +198,7 @@ static stk_status source_find(stk_context *ctx, source *s, stk_error *err)
 {
     STK_TRY(stk__store_split(ctx, s->url, &s->store, s->key, sizeof s->key, s->rest, sizeof s->rest,
                              err));
-    s->sure = s->format ? 2 : best_format(s->store, s->key, &s->format);
+    s->sure = s->format ? 2 : stk__array_best_format(s->store, s->key, &s->format);
     if (!s->format && !*s->rest)
         return unknown(s->url, s->key, err);
     if (*s->rest && !(s->format && s->format->takes_rest))

@@ -137,6 +137,9 @@ void stk__array_set_format(stk_array *a, const char *format);
 
 /* ---- Formats ---- */
 
+/* The format that is surest to know what lies there, and how sure it is; 0 and NULL: none. (open.c)
+ */
+int stk__array_best_format(stk_store *store, const char *key, const stk_array_format_ops **out);
 /* Open what lies under `key` by a format that was chosen; `a` has context, store and options.
  * (format.c) */
 stk_status stk__array_open_with(stk_array *a, const stk_array_format_ops *ops,

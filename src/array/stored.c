@@ -5,6 +5,7 @@
 #include "base/sized.h"
 
 #define MAX_DEPTH   (STK_ARRAY_MAX_RANK + 1) /* of folders: "c", and one for each dimension */
+#define MAX_CHUNKS  (UINT64_C(1) << 27) /* that a format is asked for one by one */
 #define MAX_ENTRIES (1u << 24)               /* names that are looked at */
 
 typedef struct folder folder;
@@ -131,7 +132,7 @@ static stk_status count_stored(stk_array *a, stk_array_stored *out, stk_error *e
         return count_keys(a, out, err);
     case STK__MANIFEST_ONE:
         out->objects = 1;
-        out->bytes = a->bytes;
+        out->bytes = STK_MIN(a->object_size - a->object_offset, a->bytes);
         out->values = a->bytes;
         return STK_OK;
     case STK__MANIFEST_READ:
@@ -139,6 +140,10 @@ static stk_status count_stored(stk_array *a, stk_array_stored *out, stk_error *e
                             "%s: what is stored of the chunks is known to the format '%.64s' alone",
                             a->metadata_key, a->ops->name);
     default:
+        if (a->levels[0].total > MAX_CHUNKS)
+            return stk__fail_at(err, STK_ELIMIT, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
+                                "%s: it has more chunks than are counted (MAX_CHUNKS)",
+                                a->metadata_key);
         for (uint64_t i = 0; i < a->levels[0].total; i++) {
             stk_array_place place = {.struct_size = sizeof place};
             counting c = {.array = a, .out = out};

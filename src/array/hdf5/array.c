@@ -1,10 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HDF5 and NetCDF-4 as a format of arrays: a dataset -> a layout; chunks -> their places. */
-#include "array/hdf5/chunks.h"
-#include "array/hdf5/dataset.h"
+#include "array/hdf5/index_file.h"
 
 #define PIECE_BYTES 65536u /* of an array that was never written */
 #define NO_ENTRY    UINT8_MAX
+
+typedef struct hdf5_options {
+    uint32_t struct_size;
+    int32_t chunk_index; /* 0 auto, 1 none */
+} hdf5_options;
+
+static const stk_option option_list[] = {
+    {"chunk_index", STK_OPTION_ENUM, offsetof(hdf5_options, chunk_index), "auto", 0, 0, "auto|none",
+     NULL,
+     "Keep where the chunks of large datasets lie in a file beside the data, .NAME.stoker-index, so "
+     "that they open at once the next time; none: neither read nor write it."},
+};
+
+static const stk_option_table hdf5_table = {
+    .name = "hdf5",
+    .doc = "How HDF5 and NetCDF-4 files are opened.",
+    .struct_size = sizeof(hdf5_options),
+    .options = option_list,
+    .count = STK_COUNT(option_list),
+};
 
 /* What places chunks. */
 typedef struct state {
@@ -82,7 +101,7 @@ static stk_status lay_out(stk_array *a, const stk__hdf5 *f, const stk__hdf5_data
     return stk_array_lay_out(a, &layout, err);
 }
 
-static stk_status open_dataset(stk_array *a, stk__hdf5 *f, const stk__hdf5_dataset *d,
+static stk_status open_dataset(stk_array *a, stk__hdf5 *f, const stk__hdf5_dataset *d, bool kept,
                                stk_error *err)
 {
     stk__text codecs = {.ctx = f->ctx};
@@ -97,8 +116,7 @@ static stk_status open_dataset(stk_array *a, stk__hdf5 *f, const stk__hdf5_datas
     if (d->layout.storage == STK__HDF5_CHUNKED && s->num_filters)
         status = stk__hdf5_codecs(f, d->filters, &d->type, &codecs, s->entry);
     if (status == STK_OK && d->layout.storage == STK__HDF5_CHUNKED)
-        status = stk__hdf5_chunks_find(f, &d->layout, &d->space, d->shape, s->num_filters,
-                                       &s->index);
+        status = stk__hdf5_index_of(f, d, kept, &s->index);
     if (status == STK_OK)
         status = lay_out(a, f, d, s, codecs.bytes, err);
     stk__text_release(&codecs);
@@ -109,6 +127,7 @@ static stk_status open_dataset(stk_array *a, stk__hdf5 *f, const stk__hdf5_datas
 
 static stk_status open(stk_array *a, const stk_array_opening *opening, stk_error *err)
 {
+    const hdf5_options *options = opening->options;
     stk__hdf5_dataset d = {0};
     stk__hdf5 f;
 
@@ -116,8 +135,62 @@ static stk_status open(stk_array *a, const stk_array_opening *opening, stk_error
     if (status == STK_OK)
         status = stk__hdf5_dataset_read(&f, opening->rest, &d);
     if (status == STK_OK)
-        status = open_dataset(a, &f, &d, err);
+        status = open_dataset(a, &f, &d, options->chunk_index == 0, err);
     stk__hdf5_dataset_end(&f, &d);
+    stk__hdf5_close(&f);
+    return status;
+}
+
+/* ---- Listing ---- */
+
+static stk_status tell(stk__hdf5 *f, const stk__hdf5_node *node, void *user)
+{
+    const char *slash = strrchr(node->path, '/'), *name = slash ? slash + 1 : node->path;
+    stk__netcdf_marks marks = {0};
+
+    if (node->is_array)
+        STK_TRY(stk__netcdf_marks_read(f, node->object, &marks));
+    if (marks.bare)
+        return STK_OK;
+    char *path = stk__format(f->ctx, "%.*s%s", (int)(name - node->path), node->path,
+                             stk__netcdf_name(name));
+    if (!path)
+        return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
+                            "no memory to list %.200s", f->key);
+    const stk_status status = stk_array_listing_add(user, path, node->is_array, f->err);
+    stk__free(f->ctx, path);
+    return status;
+}
+
+static stk_status list_group(stk__hdf5 *f, const char *path, stk_array_listing *listing,
+                             stk__text *attributes)
+{
+    stk__hdf5_way way;
+    stk__hdf5_object o;
+
+    STK_TRY(stk__hdf5_find(f, path, &way));
+    stk_status status = stk__hdf5_object_begin(f, way.address, &o);
+    if (status == STK_OK && !stk__hdf5_is_group(&o))
+        status = stk__fail_at(f->err, STK_EMISMATCH, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
+                              "'%.200s' of %.200s is no group: open it with stk_array_open()", path,
+                              f->key);
+    if (status == STK_OK)
+        status = stk__hdf5_attributes_json(f, &o, attributes);
+    if (status == STK_OK)
+        status = stk_array_listing_attributes(listing, attributes->bytes, f->err);
+    stk__hdf5_object_end(f, &o);
+    return status == STK_OK ? stk__hdf5_walk(f, way.address, tell, listing) : status;
+}
+
+static stk_status list(const stk_array_opening *opening, stk_array_listing *listing, stk_error *err)
+{
+    stk__hdf5 f;
+
+    stk_status status = stk__hdf5_open(&f, opening->store, opening->key, err);
+    stk__text attributes = {.ctx = f.ctx};
+    if (status == STK_OK)
+        status = list_group(&f, opening->rest, listing, &attributes);
+    stk__text_release(&attributes);
     stk__hdf5_close(&f);
     return status;
 }
@@ -126,9 +199,11 @@ const stk_array_format_ops stk__array_hdf5 = {
     .struct_size = sizeof(stk_array_format_ops),
     .name = "hdf5",
     .doc = "HDF5 and NetCDF-4 files, one dataset of them",
+    .options = &hdf5_table,
     .takes_rest = true,
     .recognise = stk__hdf5_recognise,
     .open = open,
     .locate = locate,
     .close = close_state,
+    .list = list,
 };

@@ -2,9 +2,13 @@
 /* Attributes: in headers, or dense in a heap [HDF5 format IV.A.2.m, IV.A.2.v]. */
 #include "array/hdf5/heap.h"
 
-#define DENSE_BY_NAME 8u
-#define ID_BYTES      8u
-#define RECORD_BYTES  17u /* ID, flags, order, hash */
+#include <stdlib.h>
+
+#define BY_NAME  8u /* types of B-trees, and bytes of their records: ID, flags, order, hash */
+#define BY_ORDER 9u
+#define NAME_RECORD  17u
+#define ORDER_RECORD 13u
+#define ID_BYTES     8u
 
 enum { TYPE_SHARED = 1, SPACE_SHARED = 2 };
 
@@ -112,7 +116,9 @@ static stk_status dense(stk__hdf5 *f, stk__hdf5_object *o, const stk__hdf5_messa
     stk__hdf5_skip(&at, 1);
     const uint64_t flags = stk__hdf5_field(&at, 1);
     stk__hdf5_skip(&at, flags & 1 ? 2 : 0);
-    const uint64_t address = stk__hdf5_address(f, &at), tree = stk__hdf5_address(f, &at);
+    const uint64_t address = stk__hdf5_address(f, &at), by_name = stk__hdf5_address(f, &at);
+    const uint64_t by_order = flags & 2 ? stk__hdf5_address(f, &at) : STK__HDF5_NONE;
+    const bool ordered = by_order != STK__HDF5_NONE;
     if (at.failed)
         return stk__hdf5_damaged(f, m->address, "what says where attributes are is cut off");
     if (address == STK__HDF5_NONE)
@@ -122,27 +128,56 @@ static stk_status dense(stk__hdf5 *f, stk__hdf5_object *o, const stk__hdf5_messa
         status = stk__hdf5_damaged(f, address, "IDs of attributes are not of 8 bytes");
     if (status == STK_OK) {
         dense_attributes d = {.object = o, .heap = &heap, .each = each, .user = user};
-        status = stk__hdf5_btree2(f, tree, DENSE_BY_NAME, RECORD_BYTES, give_dense, &d);
+        status = stk__hdf5_btree2(f, ordered ? by_order : by_name, ordered ? BY_ORDER : BY_NAME,
+                                  ordered ? ORDER_RECORD : NAME_RECORD, give_dense, &d);
     }
     stk__hdf5_heap_close(f, &heap);
+    return status;
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const stk__hdf5_message *const *x = a, *const *y = b;
+
+    if ((*x)->order != (*y)->order)
+        return (*x)->order < (*y)->order ? -1 : 1;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Those in the header, in the order in which they were made where it is known. */
+static stk_status give_listed(stk__hdf5 *f, stk__hdf5_object *o, stk__hdf5_attribute_fn *each,
+                              void *user)
+{
+    const uint64_t bytes = o->count * sizeof(stk__hdf5_message *);
+    void *memory = NULL;
+    size_t count = 0;
+
+    STK_TRY(stk__hdf5_take(f, bytes, &memory));
+    stk__hdf5_message **list = memory;
+    for (size_t i = 0; i < o->count; i++)
+        if (o->messages[i].type == STK__HDF5_ATTRIBUTE)
+            list[count++] = &o->messages[i];
+    if (count)
+        qsort(list, count, sizeof *list, by_order);
+    stk_status status = STK_OK;
+    for (size_t i = 0; status == STK_OK && i < count; i++) {
+        stk__hdf5_message m = *list[i];
+        if (m.flags & STK__HDF5_IS_SHARED)
+            status = stk__hdf5_shared(f, o, m.type, list[i], &m);
+        if (status == STK_OK)
+            status = give(f, o, &m, each, user);
+    }
+    stk__hdf5_give(f, list, bytes);
     return status;
 }
 
 stk_status stk__hdf5_attributes(stk__hdf5 *f, stk__hdf5_object *o, stk__hdf5_attribute_fn *each,
                                 void *user)
 {
-    stk_status status = STK_OK;
+    stk_status status = give_listed(f, o, each, user);
 
-    for (size_t i = 0; status == STK_OK && i < o->count; i++) {
-        stk__hdf5_message m = o->messages[i];
-        if (m.type == STK__HDF5_ATTRIBUTE_INFO)
-            status = dense(f, o, &m, each, user);
-        if (m.type != STK__HDF5_ATTRIBUTE)
-            continue;
-        if (m.flags & STK__HDF5_IS_SHARED)
-            status = stk__hdf5_shared(f, o, m.type, &o->messages[i], &m);
-        if (status == STK_OK)
-            status = give(f, o, &m, each, user);
-    }
+    for (size_t i = 0; status == STK_OK && i < o->count; i++)
+        if (o->messages[i].type == STK__HDF5_ATTRIBUTE_INFO)
+            status = dense(f, o, &o->messages[i], each, user);
     return status == STK_EOS ? STK_OK : status;
 }

@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#define MOST_STORED (UINT32_MAX - 2) /* bytes of a chunk; what is above has a meaning */
-
 static uint64_t divide_up(uint64_t a, uint64_t b)
 {
     return a / b + (a % b != 0);
@@ -57,7 +55,7 @@ stk_status stk__hdf5_chunks_add(stk__hdf5_chunks *c, const uint64_t *at, uint64_
         beyond = beyond || at[d] >= c->count[d];
         number = number * c->count[d] + at[d];
     }
-    if (bytes == 0 || bytes > MOST_STORED || !stk__hdf5_inside(f, address, bytes))
+    if (bytes == 0 || bytes > STK__HDF5_MOST_STORED || !stk__hdf5_inside(f, address, bytes))
         return stk__hdf5_damaged(f, address, "a chunk does not lie in the file");
     if (!c->num_filters && bytes != c->bytes)
         return stk__hdf5_damaged(f, address, "a chunk has other bytes than its shape asks for");

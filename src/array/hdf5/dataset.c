@@ -7,31 +7,41 @@ static stk_status lacks(const stk__hdf5 *f, uint64_t address)
     return stk__hdf5_damaged(f, address, "a dataset lacks its type, its shape or its layout");
 }
 
-/* The object of a path. NetCDF keeps a variable under another name where a dimension that is none
- * of its own has the name already. */
-static stk_status find_object(stk__hdf5 *f, const char *path, stk__hdf5_way *way,
-                              stk__hdf5_object *o, stk__netcdf_marks *marks)
+/* Where NetCDF keeps a variable whose name a dimension has that is none of its own. */
+static stk_status find_renamed(stk__hdf5 *f, const char *path, stk__hdf5_way *way)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    stk_error *err = f->err;
 
-    *o = (stk__hdf5_object){0};
-    STK_TRY(stk__hdf5_find(f, path, way));
-    STK_TRY(stk__hdf5_object_begin(f, way->address, o));
-    STK_TRY(stk__netcdf_marks_read(f, o, marks));
-    if (!marks->bare)
-        return STK_OK;
     char *other = stk__format(f->ctx, "%.*s_nc4_non_coord_%s", (int)(name - path), path, name);
     if (!other)
         return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
                             "no memory to open the array %.200s", path);
-    stk_status status = stk__hdf5_find(f, other, way);
+    f->err = NULL; /* what is told is that there is none of the name asked for */
+    const stk_status status = stk__hdf5_find(f, other, way);
+    f->err = err;
     stk__free(f->ctx, other);
-    if (status == STK_ENOENT)
-        return stk__fail_at(f->err, STK_ENOENT, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
+    return status;
+}
+
+static stk_status find_object(stk__hdf5 *f, const char *path, stk__hdf5_way *way,
+                              stk__hdf5_object *o, stk__netcdf_marks *marks)
+{
+    *o = (stk__hdf5_object){0};
+    stk_status status = stk__hdf5_find(f, path, way);
+    if (status == STK_ENOENT && find_renamed(f, path, way) == STK_OK)
+        status = STK_OK;
+    STK_TRY(status);
+    STK_TRY(stk__hdf5_object_begin(f, way->address, o));
+    STK_TRY(stk__netcdf_marks_read(f, o, marks));
+    if (!marks->bare)
+        return STK_OK;
+    status = find_renamed(f, path, way);
+    if (status != STK_OK)
+        return stk__fail_at(f->err, status, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
                             "'%.200s' is a dimension of %.200s without a variable: it has no "
                             "values",
                             path, f->key);
-    STK_TRY(status);
     stk__hdf5_object_end(f, o);
     STK_TRY(stk__hdf5_object_begin(f, way->address, o));
     return stk__netcdf_marks_read(f, o, marks);
@@ -58,8 +68,8 @@ static stk_status check_type(const stk__hdf5 *f, const char *path, const stk__hd
 {
     if (d->type.other)
         return stk__fail_at(f->err, STK_EKIND, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                            "'%.200s' of %.200s holds %s, which are not read; numbers and texts of "
-                            "a fixed length are",
+                            "'%.200s' of %.200s holds %s; of HDF5's types numbers and texts of a "
+                            "fixed length are read",
                             path, f->key, d->type.other);
     if (d->space.null)
         return stk__fail_at(f->err, STK_EKIND, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,

@@ -5,6 +5,8 @@
 
 #include "base/base.h"
 
+#define STK__HDF5_MOST_STORED (UINT32_MAX - 2) /* bytes of a chunk; what is above has a meaning */
+
 /* A chunk that was written. 24 bytes. */
 typedef struct stk__hdf5_chunk {
     uint64_t number; /* in C order, over the chunks of the dataset's shape */

@@ -83,7 +83,10 @@ static stk_status take_messages(stk__hdf5 *f, stk__hdf5_object *o, lay form, con
         m.type = (uint16_t)stk__hdf5_field(&at, form.second ? 1 : 2);
         m.size = (uint32_t)stk__hdf5_field(&at, 2);
         m.flags = (uint8_t)stk__hdf5_field(&at, 1);
-        stk__hdf5_skip(&at, form.second ? (form.ordered ? 2 : 0) : 3);
+        if (form.ordered)
+            m.order = (uint16_t)stk__hdf5_field(&at, 2);
+        else
+            stk__hdf5_skip(&at, form.second ? 0 : 3);
         m.address = address + (uint64_t)(at.at - data);
         m.data = stk__hdf5_skip(&at, m.size);
         if (at.failed)

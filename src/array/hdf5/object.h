@@ -37,6 +37,7 @@ typedef struct stk__hdf5_message {
     uint64_t address; /* of the data in the file */
     uint32_t size;
     uint16_t type;
+    uint16_t order; /* of attributes: that in which they were made, where the header keeps it */
     uint8_t flags;
 } stk__hdf5_message;
 

@@ -199,6 +199,52 @@ static stk_status netcdf3_open(stk_array *a, const stk_array_opening *opening, s
     return status;
 }
 
+/* ---- What is in the file ---- */
+
+static stk_status add_all(const stk__netcdf3_header *h, stk_context *ctx, const char *key,
+                          stk_array_listing *listing, stk_error *err)
+{
+    stk__text text = {.ctx = ctx};
+    stk_status status = STK_OK;
+
+    for (uint64_t i = 0; i < h->num_variables && status == STK_OK; i++) {
+        text.length = 0;
+        stk__text_put(&text, h->variables[i].name, h->variables[i].name_length);
+        stk__text_put(&text, "", 1);
+        if (!text.failed)
+            status = stk_array_listing_add(listing, text.bytes, true, err);
+    }
+    text.length = 0;
+    if (status == STK_OK)
+        stk__netcdf3_attributes(&h->attributes, &text);
+    if (text.failed)
+        status = stk__fail_at(err, STK_ENOMEM, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                              "no memory to list %.200s", key);
+    else if (status == STK_OK)
+        status = stk_array_listing_attributes(listing, text.bytes, err);
+    stk__text_release(&text);
+    return status;
+}
+
+static stk_status netcdf3_list(const stk_array_opening *opening, stk_array_listing *listing,
+                               stk_error *err)
+{
+    const stk__netcdf3_variable *v = NULL;
+    stk__netcdf3_header h;
+
+    stk_status status = stk__netcdf3_read(opening->store, opening->key, &h, err);
+    if (status == STK_OK && !*opening->rest)
+        status = add_all(&h, opening->store->context, opening->key, listing, err);
+    else if (status == STK_OK)
+        status = find(&h, opening, &v, err);
+    if (status == STK_OK && v)
+        status = stk__fail_at(err, STK_EMISMATCH, STK_STAGE_ARRAY, opening->key, STK_NO_OFFSET,
+                              "'%.100s' of %.200s is an array and no group", opening->rest,
+                              opening->key);
+    stk__netcdf3_release(&h);
+    return status;
+}
+
 /* ---- Chunks ---- */
 
 static stk_status netcdf3_locate(void *state, uint64_t chunk, stk_array_place *out, stk_error *err)
@@ -230,4 +276,5 @@ const stk_array_format_ops stk__array_netcdf3 = {
     .open = netcdf3_open,
     .locate = netcdf3_locate,
     .close = netcdf3_close,
+    .list = netcdf3_list,
 };
