@@ -26,7 +26,8 @@ static const void *const datasets[] = {
 
 /* Asked in this order. */
 static const void *const arrays[] = {&stk__array_zarr, &stk__array_npy,     &stk__array_raw,
-                                     &stk__array_hdf5, &stk__array_libhdf5, NULL};
+                                     &stk__array_hdf5, &stk__array_netcdf3, &stk__array_libhdf5,
+                                     NULL};
 
 static const void *const transforms[] = {
     &stk__transform_decode,           &stk__transform_random_resized_crop,
