@@ -132,9 +132,7 @@ static void plan_decode(stk__chain *chain)
             target = 1;
         else if (s->ops->decode && !s->view && !s->in_place)
             target = target == 1 ? 2 : 1;
-        /* A block, and its planes of bits: each is at most the chunk, and mostly much less. */
-        if (s->ops == &stk__codec_blosc)
-            chain->block = STK_MAX(chain->block, 2 * s->size);
+        chain->block = STK_MAX(chain->block, s->block);
     }
 }
 
@@ -405,6 +403,10 @@ stk_status stk__chain_encode(const stk__chain *chain, stk__codec_state *state, c
         if (!stk__chain_holds(s->fixed ? size == s->size : size <= s->size)) {
             *reason = wrong_size;
             return STK_EINTERNAL;
+        }
+        if (!s->ops->encode) {
+            *reason = "a codec of the chunk is read and not written; write with zstd";
+            return STK_EKIND;
         }
         if (i + 1 < chain->count) {
             pass.out = stk__scratch(state, i % 2, chain->scratch[i % 2]);
