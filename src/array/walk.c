@@ -298,7 +298,7 @@ static stk_status leaf_need(stk__walk *w, stk__need *need, stk_error *err)
 {
     const stk_array *a = w->array;
     const bool in_part = a->manifest == STK__MANIFEST_ONE ||
-                         (a->manifest != STK__MANIFEST_READ && stk__chain_is_copy(a->chain));
+                         (a->manifest != STK__MANIFEST_READ && stk__array_is_copy(a));
 
     need->decode_size = a->chunk_bytes;
     if (a->manifest == STK__MANIFEST_ONE) {

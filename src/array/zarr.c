@@ -112,6 +112,8 @@ stk_status stk__zarr_fill(stk_array *a, const json_t *value, int version, const 
     a->fill_defined = value && !json_is_null(value);
     if (!a->fill_defined)
         return STK_OK;
+    if (stk__type_varies(&a->type))
+        return stk__texts_fill(a, value, key, err);
     return stk__fill_parse(&a->type, value, version, key, a->fill, err);
 }
 
@@ -135,6 +137,7 @@ stk_status stk__zarr_chain(stk_array *a, const uint32_t *axes, stk__chain_spec s
     spec.rank = a->rank;
     spec.shape = shape;
     spec.skip_checksums = !a->options.checksums;
+    spec.varies = stk__type_varies(&a->type);
     STK_TRY(stk__chain_create(a->context, &spec, &a->chain, err));
     stk__array_strides(a->rank, shape, a->type.itemsize, strides);
     for (uint32_t i = 0; i < a->rank; i++)

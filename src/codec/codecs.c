@@ -468,8 +468,8 @@ static const struct {
      "objects are not read; write the array again with numbers or texts of fixed length"},
     {"msgpack2",
      "objects are not read; write the array again with numbers or texts of fixed length"},
-    {"vlen-utf8", "texts of varying length are not read; write them with fixed length"},
-    {"vlen-bytes", "elements of varying length are not read; write them with fixed length"},
+    {"vlen-utf8", "is of elements of varying length, and the type is another; mend the metadata"},
+    {"vlen-bytes", "is of elements of varying length, and the type is another; mend the metadata"},
     {"vlen-array", "elements of varying length are not read; write them with fixed length"},
     {"categorize", "texts of varying length are not read; write their numbers"},
     {"pcodec", "is not built in; write the array again with zstd"},
@@ -504,12 +504,21 @@ static const char *id_of(const char *name, bool *numcodecs)
     return name;
 }
 
+bool stk__codec_varies(const char *id)
+{
+    return !strcmp(id, "vlen-utf8") || !strcmp(id, "vlen-bytes");
+}
+
 stk_status stk__codec_parse(stk__builder *b, bool v3, const char *name, const json_t *configuration,
                             stk__codec_kind *kind)
 {
     bool numcodecs = !v3;
     const char *id = v3 ? id_of(name, &numcodecs) : name;
 
+    if (v3 && b->spec->varies && stk__codec_varies(id)) {
+        *kind = STK__ARRAY_BYTES; /* what it gives is what the chain decodes to */
+        return STK_OK;
+    }
     for (size_t i = 0; i < STK_COUNT(refused); i++)
         if (!strcmp(id, refused[i].id))
             return stk__chain_refuse(b, STK_EKIND, refused[i].why);
@@ -518,6 +527,10 @@ stk_status stk__codec_parse(stk__builder *b, bool v3, const char *name, const js
         if (strcmp(id, c->id) || (c->v3_only && !v3))
             continue;
         *kind = c->kind;
+        if (b->spec->varies && c->kind != STK__BYTES_BYTES)
+            return stk__chain_refuse(b, STK_EKIND,
+                                     "is of elements of fixed length; write texts and bytes of "
+                                     "varying length with vlen-utf8 or vlen-bytes");
         if (c->ops == &stk__codec_packbits && v3 && !numcodecs) {
             *kind = STK__ARRAY_BYTES;
             return parse_packbits_v3(b, configuration, c->ops);
