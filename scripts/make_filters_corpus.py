@@ -8,12 +8,14 @@ fuzz/fuzz_filters.c and fuzz/fuzz_texts.c take in front of them.
 import base64
 import json
 import os
+import re
 import struct
 import zlib
 
 ROOT = os.path.join(os.path.dirname(__file__), "..")
-KINDS = {"hdf5.szip": 0, "hdf5.nbit": 1, "hdf5.scaleoffset": 2, "hdf5.lz4": 3, "hdf5.bitshuffle": 4, "zfp": 6,
+KINDS = {"hdf5.szip": 0, "hdf5.nbit": 1, "hdf5.scaleoffset": 2, "hdf5.lz4": 3, "hdf5.bitshuffle": 4, "hdf5.zfp": 5, "zfp": 6,
          "numcodecs.zfpy": 7}
+MOST = 10  # seeds of each kind
 MODES = ["reversible", "expert", "fixed_rate", "fixed_precision", "fixed_accuracy"]
 
 
@@ -25,12 +27,21 @@ def parameters(name, configuration):
         "hdf5.scaleoffset": lambda: [v[0], v[1] & 255, v[3], v[6], v[7], v[8] & 255],
         "hdf5.lz4": lambda: [v[0] & 255 if v else 0, v[0] >> 8 & 255 if v else 0, 0, 0, 0, 0],
         "hdf5.bitshuffle": lambda: [v[2], v[3] // 8, v[4] if len(v) > 4 else 0, 0, 0, 0],
+        "hdf5.zfp": lambda: [*struct.pack("<I", v[2]), v[3] >> 27, v[3] >> 24 & 7],
         "zfp": lambda: [MODES.index(configuration["mode"]), int(configuration.get("rate", 8)) & 255, 0, 0, 0, 0],
         "numcodecs.zfpy": lambda: [0] * 6,
     }[name]()
 
 
 def filters():
+    kinds = {}
+    for name, data in chunks():
+        kinds.setdefault(data[0], []).append((name, data))
+    for found in kinds.values():
+        yield from found[::-(-len(found) // MOST)]
+
+
+def chunks():
     seen = set()
     for file in ("hdf5.json", "zfp.json"):
         with open(os.path.join(ROOT, "tests", "golden", "codec", file)) as f:
@@ -74,7 +85,7 @@ def main():
         folder = os.path.join(ROOT, "fuzz", "corpus", name)
         os.makedirs(folder, exist_ok=True)
         for case, data in cases:
-            with open(os.path.join(folder, case.replace(" ", "_").replace("<", "l").replace(">", "b")), "wb") as f:
+            with open(os.path.join(folder, re.sub("[^a-z0-9]+", "_", case.replace("<", "l").replace(">", "b").lower()).strip("_")), "wb") as f:
                 f.write(data)
 
 

@@ -191,7 +191,7 @@ static stk_status parse_checksum(stk__builder *b, const json_t *config, const st
 static stk_status parse_shuffle(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
     stk__codec_step step = {.ops = ops, .fixed_out = true};
-    int64_t element = 4;
+    int64_t element = b->item; /* as netcdf-c means it; numcodecs always writes it */
 
     STK_TRY(stk__config_int(b, config, "elementsize", 0, INT32_MAX, &element));
     if (element < 2)

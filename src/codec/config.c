@@ -14,16 +14,30 @@ stk_status stk__config_wrong(stk__builder *b, const char *key, const char *what)
                         b->codec, key, what);
 }
 
+/* netcdf-c writes some numbers as texts. */
+static bool digits(const char *text, int64_t *value)
+{
+    *value = 0;
+    for (const char *p = text; *p; p++) {
+        if (*p < '0' || *p > '9' || *value > INT32_MAX)
+            return false;
+        *value = *value * 10 + (*p - '0');
+    }
+    return *text != 0;
+}
+
 stk_status stk__config_int(stk__builder *b, const json_t *config, const char *key, int64_t least,
                            int64_t most, int64_t *value)
 {
     const json_t *v = json_object_get(config, key);
+    int64_t x = json_integer_value(v);
 
     if (!v || json_is_null(v))
         return STK_OK;
-    if (!json_is_integer(v) || json_integer_value(v) < least || json_integer_value(v) > most)
+    bool good = json_is_integer(v) || (json_is_string(v) && digits(json_string_value(v), &x));
+    if (!good || x < least || x > most)
         return stk__config_wrong(b, key, "is not an integer in the codec's range");
-    *value = json_integer_value(v);
+    *value = x;
     return STK_OK;
 }
 
