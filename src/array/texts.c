@@ -303,6 +303,8 @@ void stk_array_texts_destroy(stk_array_texts **texts)
     stk_context *ctx = r->context;
 
     *texts = NULL;
+    if (stk__context_forked(ctx))
+        return;
     stk__free(ctx, r);
     stk__context_unref(ctx);
 }

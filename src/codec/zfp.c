@@ -5,6 +5,7 @@
  * behind it, as long as any block can be, and a stream that led beyond its end is found out then.
  */
 #include "codec/zfp.h"
+#include "codec/compile.h"
 #include "codec/state.h"
 
 #define WORD       8 /* bytes that the library reads at a time */
@@ -137,7 +138,8 @@ static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
         uint64_t taken = zfp_decompress(r.stream, r.field);
         if (!taken)
             status = stk__pass_fail(pass, STK_EFORMAT, reasons.damaged);
-        else if (taken > (pass->length + WORD - 1) / WORD * WORD)
+        else if (!stk__chain_holds(taken <= z->room) ||
+                 taken > (pass->length + WORD - 1) / WORD * WORD)
             status = stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
     }
     close_reader(&r);
