@@ -29,7 +29,9 @@ static inline uint64_t stk__bits_take(stk__bit_reader *r, unsigned bits)
         memcpy(tail, p, (size_t)(r->end - p));
         p = tail;
     }
-    uint64_t x = stk__bytes_big(p, 8) << r->skip;
+    uint64_t x;
+    memcpy(&x, p, sizeof x);
+    x = __builtin_bswap64(x) << r->skip;
     if (r->skip)
         x |= p[8] >> (8 - r->skip);
     unsigned taken = r->skip + bits;

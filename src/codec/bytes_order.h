@@ -25,11 +25,24 @@ static inline uint64_t stk__bytes_big(const uint8_t *p, unsigned count)
     return x;
 }
 
-/* The lower `count` bytes of a number, at most 8. */
+/* The lower `count` bytes of a number, 1 to 8. */
 static inline void stk__bytes_store(uint8_t *p, uint64_t x, unsigned count, bool big)
 {
-    for (unsigned i = 0; i < count; i++)
-        p[big ? count - 1 - i : i] = (uint8_t)(x >> (8 * i));
+    if (big)
+        x = __builtin_bswap64(x) >> (64 - 8 * count);
+    switch (count) { /* of a known size: one store */
+    case 1:
+        *p = (uint8_t)x;
+        break;
+    case 2:
+        memcpy(p, &x, 2);
+        break;
+    case 4:
+        memcpy(p, &x, 4);
+        break;
+    default:
+        memcpy(p, &x, count);
+    }
 }
 
 #endif

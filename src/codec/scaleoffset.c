@@ -20,45 +20,43 @@ typedef struct packed {
     uint64_t least; /* as an integer, or the bits of a float */
 } packed;
 
-static uint64_t integer_of(const struct stk__scaleoffset_step *s, const packed *p, uint64_t x)
+/* A number of steps in the precision of the type, as the library computes. */
+static inline uint64_t single_of(int32_t steps, float step, uint32_t least)
 {
-    return x + p->least;
-}
+    float value;
+    uint32_t bits;
 
-/* In the precision of the type, as the library computes. */
-static uint64_t single_of(const struct stk__scaleoffset_step *s, const packed *p, uint64_t x)
-{
-    uint32_t bits = (uint32_t)p->least;
-    float least, value;
-
-    memcpy(&least, &bits, sizeof least);
-    value = (float)(int32_t)x / (float)pow(10.0, s->factor) + least;
+    memcpy(&value, &least, sizeof value);
+    value = (float)steps / step + value;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-static uint64_t double_of(const struct stk__scaleoffset_step *s, const packed *p, uint64_t x)
+static inline uint64_t double_of(int64_t steps, double step, uint64_t least)
 {
-    uint64_t bits = p->least;
-    double least, value;
+    double value;
 
-    memcpy(&least, &bits, sizeof least);
-    value = (double)(int64_t)x / pow(10.0, s->factor) + least;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
+    memcpy(&value, &least, sizeof value);
+    value = (double)steps / step + value;
+    memcpy(&least, &value, sizeof least);
+    return least;
 }
 
 static void unpack(const struct stk__scaleoffset_step *s, packed *p, uint8_t *out)
 {
-    uint64_t (*value_of)(const struct stk__scaleoffset_step *, const packed *, uint64_t) =
-        !s->real                   ? integer_of
-        : s->size == sizeof(float) ? single_of
-                                   : double_of;
-    uint64_t fill = p->count ? UINT64_MAX >> (64 - p->count) : 0;
+    const uint64_t fill = p->count ? UINT64_MAX >> (64 - p->count) : 0;
+    const double step = pow(10.0, s->factor);
 
     for (uint64_t i = 0; i < s->count; i++) {
         uint64_t x = p->count ? stk__bits_take(&p->bits, p->count) : 0;
-        x = s->has_fill && x == fill ? s->fill : value_of(s, p, x);
+        if (s->has_fill && x == fill)
+            x = s->fill;
+        else if (!s->real)
+            x += p->least;
+        else if (s->size == sizeof(float))
+            x = single_of((int32_t)x, (float)step, (uint32_t)p->least);
+        else
+            x = double_of((int64_t)x, step, p->least);
         stk__bytes_store(out + i * s->size, x, s->size, s->big);
     }
 }
