@@ -9,6 +9,7 @@
 
 #define BOX_BYTES  (UINT64_C(64) << 20) /* read at a time, where a row of chunks is not larger */
 #define MOST_BYTES (UINT64_C(1) << 30)  /* read at a time, whatever the chunks are */
+#define TEXT_BYTES 256                  /* of an element of varying length, to choose a box by */
 #define VALUE_TEXT 2048                 /* of most values; longer ones get memory */
 
 enum dump { DUMP_TEXT, DUMP_RAW, DUMP_NPY, DUMP_SHA256 };
@@ -160,25 +161,28 @@ static int take_slice(const char *text, struct part *part)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-static void write_text(struct output *out, const char *values, uint64_t count, uint64_t itemsize)
+static void write_one(struct output *out, const void *value)
 {
     char text[VALUE_TEXT];
+    size_t length = stk_array_value_text(out->array, value, text, sizeof text);
+    char *longer = length < sizeof text ? NULL : malloc(length + 1);
 
-    for (uint64_t i = 0; i < count && !out->failed; i++) {
-        const char *value = values + i * itemsize;
-        size_t length = stk_array_value_text(out->array, value, text, sizeof text);
-        char *longer = length < sizeof text ? NULL : malloc(length + 1);
-        if (length >= sizeof text && !longer) {
-            cli_error("no memory for a value of %zu bytes", length);
-            out->failed = true;
-            return;
-        }
-        if (longer)
-            (void)stk_array_value_text(out->array, value, longer, length + 1);
-        fputs(longer ? longer : text, out->cli->out);
-        fputc('\n', out->cli->out);
-        free(longer);
+    if (length >= sizeof text && !longer) {
+        cli_error("no memory for a value of %zu bytes", length);
+        out->failed = true;
+        return;
     }
+    if (longer)
+        (void)stk_array_value_text(out->array, value, longer, length + 1);
+    fputs(longer ? longer : text, out->cli->out);
+    fputc('\n', out->cli->out);
+    free(longer);
+}
+
+static void write_text(struct output *out, const char *values, uint64_t count, uint64_t itemsize)
+{
+    for (uint64_t i = 0; i < count && !out->failed; i++)
+        write_one(out, values + i * itemsize);
 }
 
 static void write_values(struct output *out, const char *values, uint64_t count, uint64_t itemsize)
@@ -260,7 +264,8 @@ struct pace {
 
 static struct pace choose_pace(const struct part *part)
 {
-    struct pace pace = {.rows = 1, .bytes = part->info->itemsize};
+    const uint64_t itemsize = part->info->itemsize;
+    struct pace pace = {.rows = 1, .bytes = itemsize ? itemsize : TEXT_BYTES};
 
     for (uint32_t d = part->info->rank; d-- > 0;) {
         const int64_t n = part->shape[d];
@@ -294,6 +299,29 @@ static int64_t rows_now(const struct part *part, const struct pace *pace, const 
     return rows;
 }
 
+/* Read a box and write it. */
+static stk_status write_box(struct output *out, stk_array *array, const stk_array_box *box,
+                            char *values, uint64_t count, uint64_t itemsize, stk_error *err)
+{
+    stk_array_texts *texts = NULL;
+    stk_status status;
+
+    if (itemsize) {
+        status = stk_array_read(array, box, values, count * itemsize, NULL, -1, err);
+        if (status == STK_OK)
+            write_values(out, values, count, itemsize);
+        return status;
+    }
+    status = stk_array_read_texts(array, box, -1, &texts, err);
+    for (uint64_t i = 0; status == STK_OK && i < count && !out->failed; i++) {
+        const stk_array_string one = {texts->values + texts->offsets[i],
+                                      texts->offsets[i + 1] - texts->offsets[i]};
+        write_one(out, &one);
+    }
+    stk_array_texts_destroy(&texts);
+    return status;
+}
+
 static int write_part(struct output *out, stk_array *array, const struct part *part)
 {
     const uint32_t rank = part->info->rank;
@@ -320,12 +348,9 @@ static int write_part(struct output *out, stk_array *array, const struct part *p
             shape[pace.axis] = rows_now(part, &pace, at);
         for (uint32_t d = 0; d < rank; d++)
             count *= (uint64_t)shape[d];
-        stk_status status =
-            stk_array_read(array, &box, values, count * part->info->itemsize, NULL, -1, &err);
+        stk_status status = write_box(out, array, &box, values, count, part->info->itemsize, &err);
         if (status != STK_OK)
             code = cli_fail(out->cli, status, &err);
-        else
-            write_values(out, values, count, part->info->itemsize);
         if (cli_interrupted())
             code = cli_interrupted();
         else if (out->failed)
@@ -355,6 +380,11 @@ static int cat(struct cli *cli, stk_array *array, const struct cat_options *opti
     char text[65];
 
     int code = take_slice(options->slice, &part);
+    if (code == CLI_GO_ON && !part.info->itemsize && out.dump != DUMP_TEXT) {
+        cli_error("the elements of type '%s' vary in length; they are written with --dump text",
+                  part.info->type_name);
+        code = CLI_FAILED;
+    }
     if (code == CLI_GO_ON && out.dump == DUMP_NPY)
         code = write_npy_header(&out, &part);
     sha256_init(&out.hash);

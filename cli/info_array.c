@@ -156,10 +156,13 @@ static void names_text(char text[CLI_TABLE_CELL], const stk_array_info *info)
             *p = '?';
 }
 
-/* Bytes of the values in stored chunks / stored bytes: chunks that are absent take no part. */
+/* Bytes of the values in stored chunks / stored bytes: chunks that are absent take no part. Of
+ * values of varying length nobody knows. */
 static double ratio_of(const struct found *f)
 {
-    return f->stored.bytes ? (double)f->stored.values / (double)f->stored.bytes : NAN;
+    return f->stored.bytes && stk_array_get_info(f->array)->itemsize
+               ? (double)f->stored.values / (double)f->stored.bytes
+               : NAN;
 }
 
 static void number_text(char text[CLI_TABLE_CELL], double value, int digits)
@@ -220,7 +223,10 @@ static void array_row(struct cli_table_row *row, const struct found *f, bool sta
     else
         shape_text(row->cells[c++], info->shard_shape, info->rank);
     snprintf(row->cells[c++], CLI_TABLE_CELL, "%s", info->codecs);
-    stk_size_text((double)info->bytes, row->cells[c++]);
+    if (info->itemsize)
+        stk_size_text((double)info->bytes, row->cells[c++]);
+    else
+        snprintf(row->cells[c++], CLI_TABLE_CELL, "-");
     if (f->counted) {
         stk_size_text((double)f->stored.bytes, row->cells[c++]);
         if (isnan(ratio_of(f)))

@@ -70,6 +70,16 @@ static void print_version(FILE *out)
 #else
     fputs("libhdf5: not built in; NetCDF-4 is not written\n", out);
 #endif
+#ifdef STK_WITH_SZIP
+    fputs("szip: built in\n", out);
+#else
+    fputs("szip: not built in; chunks of HDF5 that it compressed are not read\n", out);
+#endif
+#ifdef STK_WITH_ZFP
+    fputs("zfp: built in\n", out);
+#else
+    fputs("zfp: not built in; chunks that it compressed are not read\n", out);
+#endif
     fputs("instruction sets: plain", out);
 #ifdef STK_WITH_AVX2
     fputs(__builtin_cpu_supports("avx2") ? ", avx2"

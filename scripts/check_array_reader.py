@@ -9,6 +9,7 @@ whole and a random part. Exit code 1, and a line for each, where something diffe
 """
 import hashlib
 import itertools
+import json
 import random
 import subprocess
 import sys
@@ -136,6 +137,27 @@ def zarr_v2(cases):
         cases.by_zarr("filter", data, 2, chunks=(8, 6), compressors=numcodecs.Zlib(1), filters=filters)
 
 
+def texts(cases):
+    """Texts and bytes of varying length, through zarr-python's pipeline and that of zarrs."""
+    words = ["", "a", "grüße", "日本", "x" * 500, "q\"\\\n"]
+    compressors = {2: [None, numcodecs.Zlib(1), numcodecs.LZ4(), numcodecs.Zstd(1), numcodecs.Blosc("lz4", 3, 0)],
+                   3: [None, GzipCodec(level=1), ZstdCodec(level=1), Crc32cCodec(), BloscCodec(cname="zstd", shuffle="noshuffle")]}
+    for pipeline, version, shape in itertools.product(("BatchedCodecPipeline", "ZarrsCodecPipeline"), (2, 3), SHAPES[:4]):
+        zarr.config.set({"codec_pipeline.path": f"zarr{'s.' if pipeline[0] == 'Z' else '.core.codec_pipeline.'}{pipeline}"})
+        for kind, compressor in itertools.product((str, zarr.dtype.VariableLengthBytes()), compressors[version]):
+            data = np.empty(shape, object)
+            data.flat = [rng.choice(words) if kind is str else rng.randbytes(rng.randint(0, 9)) for _ in range(data.size)]
+            chunks = chunks_of(shape)
+            options = {"order": rng.choice("CF")} if version == 2 else {}
+            if version == 3 and shape and rng.random() < 0.5:
+                options["shards"] = shards_of(chunks)
+            path = cases.path(f"texts-v{version}")
+            zarr.create_array(path, shape=shape, dtype=kind, chunks=chunks, zarr_format=version, compressors=compressor,
+                              **options)[...] = data
+            cases.add(path, data)
+    zarr.config.reset()
+
+
 def tensorstore(cases):
     for code, endian in itertools.product(["bfloat16", "float16", "float64", "int64", "uint8", "complex64", "bool"], ["little", "big"]):
         dtype = np.dtype(getattr(ml_dtypes, code, code))
@@ -185,11 +207,26 @@ def little(data):
     return np.ascontiguousarray(data).tobytes()
 
 
+def check_texts(path, what, arguments, expected):
+    run = subprocess.run([sys.argv[1], "cat", path, *arguments], capture_output=True, text=True)
+    found = [json.loads(line) for line in run.stdout.splitlines()]
+    if run.returncode != 0:
+        return f"{path}: {what}: {run.stderr.strip()}"
+    if found != [value if isinstance(value, str) else list(value) for value in np.asarray(expected, object).reshape(-1)]:
+        return f"{path}: {what}: other texts"
+    return None
+
+
 def check(case):
     """What is wrong with one array, or nothing."""
     path, data, text, part = case
     for what, arguments, expected in (("the whole", [], data), (f"--slice {text}", ["--slice", text], data[part])):
         if what.endswith(" "):
+            continue
+        if data.dtype == object:
+            problem = check_texts(path, what, arguments, expected)
+            if problem:
+                return problem
             continue
         run = subprocess.run([sys.argv[1], "cat", path, "--dump", "sha256", "--num-threads", "2", *arguments], capture_output=True, text=True)
         if run.returncode != 0:
@@ -202,7 +239,7 @@ def check(case):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         cases = Cases(Path(folder))
-        for write in (zarr_v3, zarr_v2, tensorstore, by_zarrs):
+        for write in (zarr_v3, zarr_v2, texts, tensorstore, by_zarrs):
             write(cases)
         with ThreadPoolExecutor(2) as pool:
             problems = [p for p in pool.map(check, [(path, data, *part_of(data.shape)) for path, data in cases.found]) if p]

@@ -46,19 +46,21 @@ typedef struct stk_array_info {
     uint32_t struct_size;
     const char *format;    /**< "zarr v3", "zarr v2", "npy", "raw" */
     stk_dtype dtype;       /**< of elements in memory; times are int64; STK_DTYPE_NONE: bytes */
-    const char *type_name; /**< also where there is no dtype: "datetime64[ns]", "S8", "U4", "V3" */
-    uint64_t itemsize;     /**< bytes of one element */
+    const char *type_name; /**< also where there is no dtype: "datetime64[ns]", "S8", "U4", "V3";
+                              "string" and "bytes": of varying length, see stk_array_read_texts() */
+    uint64_t itemsize;     /**< bytes of one element; 0: they vary in length */
     uint32_t rank;
     const int64_t *shape;       /**< `rank` values */
     const int64_t *chunk_shape; /**< of what is decoded at a time */
     const int64_t *shard_shape; /**< of what is in one object; that of the chunks without shards */
     const char *const *dimension_names; /**< `rank` names, each may be NULL; NULL: none has one */
-    const void *fill_value; /**< `itemsize` bytes; NULL: not defined, and read as zeros */
+    const void *fill_value; /**< `itemsize` bytes; NULL: not defined, and read as zeros. Of varying
+                               length: an stk_array_string */
     const char *attributes; /**< a JSON object */
     const char *codecs;     /**< how chunks are encoded: "shuffle, zstd"; "none" */
     char order;             /**< how elements of a chunk are stored: 'C', 'F', or 'T' (other) */
     uint64_t num_chunks;
-    uint64_t bytes;       /**< of all elements */
+    uint64_t bytes;       /**< of all elements; 0 where they vary in length */
     uint64_t num_objects; /**< of the store that chunks or shards may be in */
 } stk_array_info;
 
@@ -115,11 +117,41 @@ STK_API STK_NODISCARD stk_status stk_array_read(stk_array *array, const stk_arra
                                                 void *out, uint64_t out_bytes,
                                                 const int64_t *strides, int64_t timeout_ms,
                                                 stk_error *err);
+/** An element of varying length: UTF-8 of "string", any bytes of "bytes". */
+typedef struct stk_array_string {
+    const char *data; /**< without a zero at its end */
+    uint64_t length;
+} stk_array_string;
+
+/** Elements of varying length, in C order of a box: element i is values[offsets[i], offsets[i + 1])
+ * of `values`. */
+typedef struct stk_array_texts {
+    uint32_t struct_size;
+    uint64_t count;
+    const uint64_t *offsets; /**< count + 1 */
+    const char *values;
+} stk_array_texts;
+
+/**
+ * Read a box (NULL: all) of an array whose elements vary in length (itemsize 0); stk_array_read()
+ * refuses such. Each chunk is fetched once. What its chunks hold, decoded, must fit `memory` of the
+ * array's options.
+ *
+ * Ownership: on STK_OK *out is the caller's, ended with stk_array_texts_destroy(); else NULL.
+ * Thread:    any number.  Blocks: up to `timeout_ms` (-1: no limit).
+ * Errors:    those of stk_array_read(); STK_EKIND: the elements have a fixed length.
+ */
+STK_API STK_NODISCARD stk_status stk_array_read_texts(stk_array *array, const stk_array_box *box,
+                                                      int64_t timeout_ms, stk_array_texts **out,
+                                                      stk_error *err);
+/** End and set *texts to NULL. Accepts NULL. */
+STK_API void stk_array_texts_destroy(stk_array_texts **texts);
 /** End every read in progress with STK_ECANCELED. Any thread. */
 STK_API void stk_array_cancel(stk_array *array);
 
 /** The text of an element's value as JSON, as Zarr writes fill values: 3, 0.1, "NaN", true,
- * [1.0, 2.0], "NaT", "text", [7, 255] for raw bytes. Floats have the fewest digits that tell them
+ * [1.0, 2.0], "NaT", "text", [7, 255] for raw bytes. Of varying length `value` is an
+ * stk_array_string. Floats have the fewest digits that tell them
  * from others of their type. Returns the length without the end, as snprintf(). */
 STK_API size_t stk_array_value_text(const stk_array *array, const void *value, char *text,
                                     size_t size);

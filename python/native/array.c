@@ -87,14 +87,20 @@ static PyObject *dimension_names(const stk_array_info *info)
 static PyObject *array_info(PyObject *object, PyObject *unused)
 {
     const stk_array_info *info = stk_array_get_info(((array *)object)->array);
-    const Py_ssize_t fill = info->fill_value ? (Py_ssize_t)info->itemsize : 0;
+    const char *value = info->fill_value;
+    uint64_t fill = value ? info->itemsize : 0;
 
+    if (value && !info->itemsize) {
+        const stk_array_string *text = info->fill_value;
+        value = text->data ? text->data : "";
+        fill = text->length;
+    }
     return Py_BuildValue(
         "{sssssssKsN sNsNsNsssy#sK}", "format", info->format, "type", info->type_name, "codecs",
         info->codecs, "itemsize", (unsigned long long)info->itemsize, "shape",
         sizes(info->shape, info->rank), "chunks", sizes(info->chunk_shape, info->rank), "shards",
         sizes(info->shard_shape, info->rank), "names", dimension_names(info), "attributes",
-        info->attributes, "fill", (const char *)info->fill_value, fill, "num_chunks",
+        info->attributes, "fill", value, (Py_ssize_t)fill, "num_chunks",
         (unsigned long long)info->num_chunks);
 }
 
@@ -104,6 +110,8 @@ typedef struct reading {
     stk_array *array;
     stk_array_box box;
     Py_buffer out;
+    stk_array_texts *texts; /* what came of elements of varying length */
+    bool varies;
     int64_t timeout_ms;
     stk_status status;
     stk_error err;
@@ -113,8 +121,11 @@ static void read_now(void *user)
 {
     reading *r = user;
 
-    r->status = stk_array_read(r->array, &r->box, r->out.buf, (uint64_t)r->out.len, NULL,
-                               r->timeout_ms, &r->err);
+    if (r->varies)
+        r->status = stk_array_read_texts(r->array, &r->box, r->timeout_ms, &r->texts, &r->err);
+    else
+        r->status = stk_array_read(r->array, &r->box, r->out.buf, (uint64_t)r->out.len, NULL,
+                                   r->timeout_ms, &r->err);
 }
 
 static void cancel_read(void *user)
@@ -181,11 +192,40 @@ static PyObject *array_read(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* (offsets as the bytes of 64-bit numbers, all elements one behind the other). */
+static PyObject *array_read_texts(PyObject *object, PyObject *args)
+{
+    array *self = (array *)object;
+    const uint32_t rank = stk_array_get_info(self->array)->rank;
+    int64_t start[STK_ARRAY_MAX_RANK], shape[STK_ARRAY_MAX_RANK], step[STK_ARRAY_MAX_RANK];
+    PyObject *starts, *shapes, *steps, *result = NULL;
+    reading r = {.array = self->array, .box = {start, shape, step}, .varies = true};
+
+    if (!PyArg_ParseTuple(args, "O!O!O!", &PyTuple_Type, &starts, &PyTuple_Type, &shapes,
+                          &PyTuple_Type, &steps) ||
+        take_numbers(starts, rank, start) || take_numbers(shapes, rank, shape) ||
+        take_numbers(steps, rank, step))
+        return NULL;
+    stk_error_init(&r.err);
+    const bool finished = read_box(self, &r);
+    if (finished && r.status == STK_OK)
+        result = Py_BuildValue("(y#y#)", (const char *)r.texts->offsets,
+                               (Py_ssize_t)((r.texts->count + 1) * sizeof *r.texts->offsets),
+                               r.texts->values, (Py_ssize_t)r.texts->offsets[r.texts->count]);
+    else if (finished)
+        (void)stk_py_raise(&r.err);
+    stk_array_texts_destroy(&r.texts);
+    return result;
+}
+
 static PyMethodDef methods[] = {
     {"info", array_info, METH_NOARGS, "info($self, /)\n--\n\nWhat it is."},
     {"read", array_read, METH_VARARGS,
      "read($self, out, start, shape, step, /)\n--\n\nRead a box into a writable buffer of its "
      "bytes."},
+    {"read_texts", array_read_texts, METH_VARARGS,
+     "read_texts($self, start, shape, step, /)\n--\n\nRead a box of elements of varying length: "
+     "their offsets as 64-bit numbers, and their bytes."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot slots[] = {

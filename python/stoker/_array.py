@@ -50,7 +50,7 @@ class Array:
     `url` names a Zarr array (its folder), an npy file or, with `format="raw"`, any file, in any store; the keywords are
     the options below. What indexing gives is a NumPy array of its own memory, or a number: integers, slices with steps of
     either sign, `...`, `None`, arrays of integers and of booleans mean what they mean to NumPy. Only the chunks that hold
-    an element are read, each once. bfloat16 is seen as uint16.
+    an element are read, each once. bfloat16 is seen as uint16, texts and bytes of varying length as objects (str, bytes).
 
     Any number of threads may read at once; other threads of Python run meanwhile, and Ctrl-C ends a read. Pickled, or in a
     child of fork(), it opens itself again with its first read.
@@ -65,7 +65,8 @@ class Array:
 
     def _describe(self, info: dict[str, Any]) -> None:
         self._info = info
-        self._dtype = numpy.dtype("uint16" if info["type"] == "bfloat16" else info["type"])
+        self._varies = info["itemsize"] == 0
+        self._dtype = numpy.dtype(object if self._varies else "uint16" if info["type"] == "bfloat16" else info["type"])
 
     def _opened(self) -> _native.Array:
         if self._process != os.getpid():
@@ -136,6 +137,8 @@ class Array:
     def fill_value(self) -> Any:
         """What elements are that were never written; None: it is not defined, and they are zero."""
         fill = self._info["fill"]
+        if self._varies:
+            return None if fill is None else self._value(fill)
         return numpy.frombuffer(fill, self._dtype)[0] if fill else None
 
     @property
@@ -179,9 +182,22 @@ class Array:
         count = math.prod(shape) * self._dtype.itemsize
         if count == 0:
             return numpy.empty(shape, self._dtype)
+        if self._varies:
+            return self._read_texts(axes, shape)
         memory = numpy.empty(count, numpy.uint8)  # NumPy exports no buffers of times
         self._opened().read(memory, tuple(axis.start for axis in axes), shape, tuple(axis.step for axis in axes))
         return memory.view(self._dtype).reshape(shape)
+
+    def _read_texts(self, axes: list[_Axis], shape: tuple[int, ...]) -> Values:
+        steps = tuple(axis.step for axis in axes)
+        offsets, values = self._opened().read_texts(tuple(axis.start for axis in axes), shape, steps)
+        bounds = numpy.frombuffer(offsets, numpy.uint64).tolist()
+        result = numpy.empty(len(bounds) - 1, object)
+        result[:] = [self._value(values[begin:end]) for begin, end in zip(bounds, bounds[1:])]
+        return result.reshape(shape)
+
+    def _value(self, raw: bytes) -> str | bytes:
+        return raw.decode() if self._info["type"] == "string" else raw
 
     def _shown(self) -> str:
         return self._url.partition("?")[0]  # options of stores may be secrets

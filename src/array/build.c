@@ -154,6 +154,10 @@ stk_status stk__array_finish(stk_array *a, stk_error *err)
         stk__index_cache_create(a->context, a->options.index_cache, &a->indexes) != STK_OK)
         return stk__array_no_memory(a, err);
     a->chunk_bytes = stk__chain_size(a->chain);
+    if (stk__type_varies(&a->type) &&
+        !stk__shape_bytes(leaf->shape, a->rank, a->type.itemsize, &a->chunk_bytes))
+        return stk__fail_at(err, STK_ELIMIT, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
+                            "%s: a chunk has more elements than can be", a->metadata_key);
     a->decode_bytes = a->chunk_bytes + stk__chain_stages(a->chain);
     a->fill_is_zero = all_zero(a->fill, a->type.itemsize);
     name_codecs(a);
@@ -162,7 +166,7 @@ stk_status stk__array_finish(stk_array *a, stk_error *err)
         .format = a->format,
         .dtype = a->type.dtype,
         .type_name = a->type.name,
-        .itemsize = a->type.itemsize,
+        .itemsize = stk__type_varies(&a->type) ? 0 : a->type.itemsize,
         .rank = a->rank,
         .shape = a->shape,
         .chunk_shape = leaf->shape,
@@ -173,7 +177,7 @@ stk_status stk__array_finish(stk_array *a, stk_error *err)
         .codecs = a->codecs,
         .order = a->order,
         .num_chunks = leaf->total,
-        .bytes = a->bytes,
+        .bytes = stk__type_varies(&a->type) ? 0 : a->bytes,
         .num_objects = a->manifest == STK__MANIFEST_ONE      ? 1
                        : a->manifest == STK__MANIFEST_PLACES ? a->num_objects
                                                              : a->levels[0].total,
@@ -301,6 +305,7 @@ void stk_array_close(stk_array **array)
     stk__json_drop(ctx, &a->attributes);
     stk__free(ctx, a->attributes_text);
     stk__free(ctx, a->fill);
+    stk__free(ctx, a->fill_text);
     for (uint64_t i = 0; a->objects && i < a->num_objects; i++)
         stk__free(ctx, a->objects[i]);
     stk__free(ctx, a->objects);

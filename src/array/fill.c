@@ -399,6 +399,14 @@ json_t *stk__fill_to_json(const stk__type *type, const void *value)
     case STK__KIND_TEXT:
     case STK__KIND_RAW:
         return byte_list(value, type->itemsize);
+    case STK__KIND_STRING: {
+        const stk_array_string *text = value;
+        return json_stringn(text->data ? text->data : "", text->length);
+    }
+    case STK__KIND_STRING_BYTES: {
+        const stk_array_string *bytes = value;
+        return byte_list((const unsigned char *)bytes->data, (uint32_t)bytes->length);
+    }
     default:
         memcpy(&bits, value, type->itemsize);
         number = (int64_t)(bits << (64 - 8 * type->itemsize)) >> (64 - 8 * type->itemsize);

@@ -347,6 +347,7 @@ stk_status stk_array_box_bytes(const stk_array *array, const stk_array_box *box,
 {
     stk__box b;
 
+    STK_TRY(stk__array_fixed(array, err));
     STK_TRY(stk__array_box(array, box, &b, err));
     if (!stk__shape_bytes(b.shape, array->rank, array->type.itemsize, bytes))
         return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY, "the box has more bytes than can be");
@@ -379,7 +380,7 @@ stk_status stk_array_describe(stk_array *a,
     stk__shape_tuple(a->shape, a->rank, text, sizeof text);
     line(user, "shape", text);
     snprintf(text, sizeof text, "%llu", (unsigned long long)a->bytes);
-    line(user, "bytes", text);
+    line(user, "bytes", stk__type_varies(&a->type) ? "varying" : text);
     if (a->names) {
         names_text(a, text, sizeof text);
         line(user, "dimensions", text);

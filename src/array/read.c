@@ -301,10 +301,10 @@ static uint32_t choose_threads(const stk_array *a, uint64_t bytes)
 }
 
 static stk_status read_box(stk_array *a, const stk__box *box, uint64_t bytes, void *out,
-                           const int64_t *strides, bool indexes_only, uint64_t deadline_ns,
-                           stk_error *err)
+                           const int64_t *strides, bool indexes_only, stk__texts *texts,
+                           uint64_t deadline_ns, stk_error *err)
 {
-    uint32_t threads = choose_threads(a, bytes);
+    uint32_t threads = texts ? 1 : choose_threads(a, bytes); /* what a chunk holds is not known */
 
     if (a->decode_bytes > a->options.memory && a->manifest != STK__MANIFEST_ONE)
         return stk__fail_at(err, STK_EBUDGET, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
@@ -320,6 +320,7 @@ static stk_status read_box(stk_array *a, const stk__box *box, uint64_t bytes, vo
     r->box = box;
     r->out = out;
     r->strides = strides;
+    r->texts = texts;
     r->large = bytes >= LARGE_BYTES;
     r->indexes_only = indexes_only;
     r->deadline_ns = deadline_ns;
@@ -327,6 +328,8 @@ static stk_status read_box(stk_array *a, const stk__box *box, uint64_t bytes, vo
     r->depth = r->limits.io_depth;
     uint64_t scratch = threads * a->decode_bytes;
     r->capacity = a->options.memory > scratch ? a->options.memory - scratch : 1;
+    if (texts)
+        r->capacity = STK_MIN(r->capacity, STK_MAX(a->options.memory / STK__TEXTS_READ, 1));
     if (r->limits.coalesce_gap < STK__ARRAY_FAR_GAP) {
         r->capacity = STK_MIN(r->capacity, threads * NEAR_FLIGHT);
         r->limits.max_read =
@@ -366,7 +369,14 @@ stk_status stk__array_load_indexes(stk_array *a, const stk__box *box, uint64_t d
 {
     if (a->num_levels < 2)
         return STK_OK;
-    return read_box(a, box, 0, NULL, NULL, true, deadline_ns ? deadline_ns : UINT64_MAX, err);
+    return read_box(a, box, 0, NULL, NULL, true, NULL, deadline_ns ? deadline_ns : UINT64_MAX, err);
+}
+
+stk_status stk__array_read_box(stk_array *a, const stk__box *box, uint64_t bytes, void *out,
+                               const int64_t *strides, stk__texts *texts, uint64_t deadline_ns,
+                               stk_error *err)
+{
+    return read_box(a, box, bytes, out, strides, false, texts, deadline_ns, err);
 }
 
 /* Whether a destination of these strides lies within its bytes. */
@@ -400,6 +410,7 @@ stk_status stk_array_read(stk_array *a, const stk_array_box *box, void *out, uin
     if (!a || (!out && out_bytes))
         return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY, "stk_array_read: an argument is NULL");
     STK_TRY(stk__context_check(a->context, err));
+    STK_TRY(stk__array_fixed(a, err));
     STK_TRY(stk__array_box(a, box, &b, err));
     if (!stk__shape_bytes(b.shape, a->rank, a->type.itemsize, &bytes) ||
         (!strides && bytes != out_bytes))
@@ -414,5 +425,5 @@ stk_status stk_array_read(stk_array *a, const stk_array_box *box, void *out, uin
         stk__array_strides(a->rank, b.shape, a->type.itemsize, own);
     uint64_t deadline =
         timeout_ms < 0 ? UINT64_MAX : stk__now_ns() + (uint64_t)timeout_ms * 1000000u;
-    return read_box(a, &b, bytes, out, strides ? strides : own, false, deadline, err);
+    return read_box(a, &b, bytes, out, strides ? strides : own, false, NULL, deadline, err);
 }

@@ -114,7 +114,7 @@ static bool find_direct(stk__slot_read *s)
     uint64_t end = s->offset;
     char *begin = NULL;
 
-    if (s->walk || (a->manifest != STK__MANIFEST_ONE && !stk__chain_is_copy(a->chain)))
+    if (s->walk || !stk__array_is_copy(a))
         return false;
     for (uint32_t i = 0; i < s->num_needs; i++) {
         const stk__need *need = &s->needs[i];
@@ -310,14 +310,23 @@ static stk_status use_index(stk__reader *reader, stk__slot_read *s, stk_error *e
     return stk__reading_add_walk(r, walk, err);
 }
 
+static stk_status decode(stk__reader *reader, const stk__need *need, const void *bytes, void *to,
+                         stk_error *err)
+{
+    const stk__reading *r = reader->reading;
+
+    if (r->texts)
+        return stk__texts_decode(r->texts, r->array, reader->state, need, bytes, to, err);
+    return stk__array_decode(r->array, reader->state, need, bytes, need->length, to, err);
+}
+
 static stk_status use_chunk(stk__reader *reader, stk__slot_read *s, const stk__need *need,
                             stk_error *err)
 {
     stk__reading *r = s->reading;
     const stk_array *a = r->array;
     const unsigned char *bytes = s->data + (need->offset - s->offset);
-    bool plain =
-        a->manifest == STK__MANIFEST_ONE ? !a->type.big_endian : stk__chain_is_copy(a->chain);
+    bool plain = a->manifest == STK__MANIFEST_ONE ? !a->type.big_endian : stk__array_is_copy(a);
 
     if (s->direct && plain)
         return STK_OK;
@@ -332,9 +341,9 @@ static stk_status use_chunk(stk__reader *reader, stk__slot_read *s, const stk__n
             return no_memory(err);
     }
     void *to = at < 0 ? reader->scratch : (unsigned char *)r->out + at;
-    stk_status status = stk__array_decode(a, reader->state, need, bytes, need->length, to, err);
+    stk_status status = decode(reader, need, bytes, to, err);
     if (status == STK_ECHECKSUM && read_again(s, need->offset, need->length))
-        status = stk__array_decode(a, reader->state, need, bytes, need->length, to, err);
+        status = decode(reader, need, bytes, to, err);
     if (status == STK_OK && at < 0)
         stk__array_copy_large(a, r->box, need, to, r->out, r->strides, r->large);
     return status;

@@ -51,6 +51,7 @@ struct stk__reading {
     const stk__box *box;
     char *out;
     const int64_t *strides;
+    stk__texts *texts;    /* of elements of varying length; NULL: they have a fixed one */
     bool large;           /* the destination is larger than caches are */
     bool indexes_only;    /* nothing but the shard indexes is wanted */
     uint64_t deadline_ns; /* UINT64_MAX: none */
@@ -87,6 +88,11 @@ typedef struct stk__reader {
     unsigned char *scratch; /* for one decoded chunk */
 } stk__reader;
 
+/* Read a checked box of `bytes` in all into strided memory. `texts`: of elements of varying length.
+ * (read.c) */
+stk_status stk__array_read_box(stk_array *a, const stk__box *box, uint64_t bytes, void *out,
+                               const int64_t *strides, stk__texts *texts, uint64_t deadline_ns,
+                               stk_error *err);
 /* Plan what the first walk needs, and do at once what asks for no read. The requests are in
  * r->requests, *num_requests of them. (read_plan.c) */
 stk_status stk__reading_plan(stk__reading *r, size_t *num_requests, stk_error *err);

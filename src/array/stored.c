@@ -61,7 +61,7 @@ static void add_object(counting *c, const int64_t *at, uint64_t bytes)
     }
     c->out->objects++;
     c->out->bytes += bytes;
-    c->out->values += values;
+    c->out->values += stk__type_varies(&a->type) ? 0 : values;
 }
 
 static stk_status take(void *user, const char *key, const stk_object_info *info)

@@ -70,6 +70,15 @@ static void set_dtype(stk__type *t, stk_dtype dtype)
     }
 }
 
+void stk__type_set_varying(stk__type *out, bool text)
+{
+    *out = (stk__type){.kind = text ? STK__KIND_STRING : STK__KIND_STRING_BYTES,
+                       .dtype = STK_DTYPE_NONE,
+                       .itemsize = sizeof(stk_array_string),
+                       .swap_size = 1};
+    snprintf(out->name, sizeof out->name, "%s", text ? "string" : "bytes");
+}
+
 /* "datetime64[ns]" of a unit, and of a multiple of it. */
 static bool set_time(stk__type *t, bool delta, const char *unit, int64_t factor)
 {
@@ -189,6 +198,8 @@ static stk_status field_size(const json_t *field, int version, unsigned levels, 
         STK_TRY(record_size(type, version, levels + 1, key, bytes, err));
     } else {
         STK_TRY(version == 2 ? stk__type_v2(type, key, &t, err) : stk__type_v3(type, key, &t, err));
+        if (stk__type_varies(&t))
+            return refuse(key, t.name, "a field of a record has a fixed length", err);
         *bytes = t.itemsize;
     }
     json_array_foreach(shape, i, dimension)
@@ -308,6 +319,11 @@ stk_status stk__type_v3(const json_t *data_type, const char *key, stk__type *out
     stk_dtype dtype = stk_dtype_parse(name);
     if (dtype != STK_DTYPE_NONE) {
         set_dtype(out, dtype);
+        return STK_OK;
+    }
+    if (!strcmp(name, "string") || !strcmp(name, "bytes") ||
+        !strcmp(name, "variable_length_bytes")) {
+        stk__type_set_varying(out, name[0] == 's');
         return STK_OK;
     }
     if (name[0] == 'r' && name[1] >= '0' && name[1] <= '9')

@@ -3,6 +3,8 @@
 #ifndef STK_SRC_ARRAY_TYPE_H
 #define STK_SRC_ARRAY_TYPE_H
 
+#include <stoker/array.h>
+
 #include "base/json.h"
 
 #define STK__ARRAY_MAX_ITEM  65536u /* bytes of one element */
@@ -17,7 +19,10 @@ typedef enum stk__type_kind {
     STK__KIND_TIME,  /* datetime64 and timedelta64: int64, with the least value for NaT */
     STK__KIND_BYTES, /* S: padded with zeros */
     STK__KIND_TEXT,  /* U: UTF-32, padded with zeros */
-    STK__KIND_RAW    /* V, r<N>, records */
+    STK__KIND_RAW,   /* V, r<N>, records */
+    /* Of varying length: in memory an element is an stk_array_string. */
+    STK__KIND_STRING, /* UTF-8 */
+    STK__KIND_STRING_BYTES
 } stk__type_kind;
 
 typedef struct stk__type {
@@ -29,6 +34,13 @@ typedef struct stk__type {
     char name[STK__ARRAY_TYPE_NAME];
 } stk__type;
 
+static inline bool stk__type_varies(const stk__type *type)
+{
+    return type->kind == STK__KIND_STRING || type->kind == STK__KIND_STRING_BYTES;
+}
+
+/* The type of elements of varying length. */
+void stk__type_set_varying(stk__type *out, bool text);
 /* A NumPy code as "<f4", "|S8", ">M8[ns]", or a name as "float32". `descr` of records is a list.
  * Errors: STK_EKIND by name, STK_EFORMAT, STK_ELIMIT. */
 stk_status stk__type_numpy(const char *code, const char *key, stk__type *out, stk_error *err);

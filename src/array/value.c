@@ -141,6 +141,39 @@ static void add_string(writing *t, const stk__type *type, const unsigned char *v
     add_words(t, "\"");
 }
 
+static void add_bytes(writing *t, const unsigned char *value, uint64_t count)
+{
+    char number[8];
+
+    add_words(t, "[");
+    for (uint64_t i = 0; i < count; i++) {
+        snprintf(number, sizeof number, "%s%u", i ? ", " : "", value[i]);
+        add_words(t, number);
+    }
+    add_words(t, "]");
+}
+
+/* Text of an element of varying length; of bytes as of raw ones. */
+static void add_varying(writing *t, const stk__type *type, const stk_array_string *value)
+{
+    const unsigned char *p = (const unsigned char *)value->data;
+
+    if (type->kind == STK__KIND_STRING_BYTES) {
+        add_bytes(t, p, value->length);
+        return;
+    }
+    add_words(t, "\"");
+    for (uint64_t i = 0; i < value->length;) {
+        const unsigned more = p[i] >= 0xf0 ? 3 : p[i] >= 0xe0 ? 2 : p[i] >= 0xc0 ? 1 : 0;
+        uint32_t c = more ? p[i] & (0x3fu >> more) : p[i];
+        for (uint64_t end = STK_MIN(i + more, value->length - 1); i < end;)
+            c = c << 6 | (p[++i] & 0x3f);
+        add_character(t, c);
+        i++;
+    }
+    add_words(t, "\"");
+}
+
 static void add_integer(writing *t, const stk__type *type, const void *value)
 {
     unsigned unused = 64 - 8 * type->itemsize;
@@ -156,18 +189,6 @@ static void add_integer(writing *t, const stk__type *type, const void *value)
         add_words(t, "\"NaT\"");
     else
         add_words(t, number);
-}
-
-static void add_bytes(writing *t, const unsigned char *value, uint32_t count)
-{
-    char number[8];
-
-    add_words(t, "[");
-    for (uint32_t i = 0; i < count; i++) {
-        snprintf(number, sizeof number, "%s%u", i ? ", " : "", value[i]);
-        add_words(t, number);
-    }
-    add_words(t, "]");
 }
 
 size_t stk_array_value_text(const stk_array *array, const void *value, char *to, size_t size)
@@ -197,6 +218,10 @@ size_t stk_array_value_text(const stk_array *array, const void *value, char *to,
         break;
     case STK__KIND_RAW:
         add_bytes(&t, value, type->itemsize);
+        break;
+    case STK__KIND_STRING:
+    case STK__KIND_STRING_BYTES:
+        add_varying(&t, type, value);
         break;
     default:
         add_integer(&t, type, value);

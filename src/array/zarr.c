@@ -112,6 +112,8 @@ stk_status stk__zarr_fill(stk_array *a, const json_t *value, int version, const 
     a->fill_defined = value && !json_is_null(value);
     if (!a->fill_defined)
         return STK_OK;
+    if (stk__type_varies(&a->type))
+        return stk__texts_fill(a, value, key, err);
     return stk__fill_parse(&a->type, value, version, key, a->fill, err);
 }
 
@@ -124,6 +126,7 @@ void stk__array_chain_spec(const stk_array *a, stk__chain_spec *spec)
     spec->rank = a->rank;
     spec->shape = a->levels[a->num_levels - 1].shape;
     spec->skip_checksums = !a->options.checksums;
+    spec->varies = stk__type_varies(&a->type);
 }
 
 stk_status stk__zarr_chain(stk_array *a, const uint32_t *axes, stk__chain_spec spec,

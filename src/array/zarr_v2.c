@@ -21,6 +21,25 @@ static stk_status make_chain(stk_array *a, const json_t *m, bool fortran, const 
     return stk__zarr_chain(a, axes, spec, key, err);
 }
 
+/* Python objects ("|O") are what their first filter says: texts and bytes are read, no others. */
+static stk_status read_type(stk_array *a, const json_t *m, const char *key, stk_error *err)
+{
+    const json_t *dtype = json_object_get(m, "dtype");
+    const char *code = json_string_value(dtype);
+    const json_t *filter = json_array_get(json_object_get(m, "filters"), 0);
+    const char *id = json_string_value(json_object_get(filter, "id"));
+
+    if (!code || strcmp(code, "|O") != 0 || !id)
+        return stk__type_v2(dtype, key, &a->type, err);
+    if (strcmp(id, "vlen-utf8") != 0 && strcmp(id, "vlen-bytes") != 0)
+        return stk__fail_at(err, STK_EKIND, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                            "%s: Python objects that the filter '%.80s' wrote are not read; write "
+                            "numbers, or texts with vlen-utf8",
+                            key, id);
+    stk__type_set_varying(&a->type, !strcmp(id, "vlen-utf8"));
+    return STK_OK;
+}
+
 /* xarray keeps the names of the dimensions in an attribute. */
 static stk_status read_names(stk_array *a, stk_error *err)
 {
@@ -57,7 +76,7 @@ stk_status stk__zarr_v2(stk_array *a, const json_t *m, const json_t *attributes,
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "%s: 'chunks' has %u dimensions, and 'shape' has %u", key, rank,
                             a->rank);
-    STK_TRY(stk__type_v2(json_object_get(m, "dtype"), key, &a->type, err));
+    STK_TRY(read_type(a, m, key, err));
     a->num_levels = 1;
     STK_TRY(stk__level_init(a, &a->levels[0], key, err));
     STK_TRY(stk__zarr_separator(json_object_get(m, "dimension_separator"), '.', key, &a->separator,

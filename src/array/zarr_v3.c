@@ -26,8 +26,10 @@ static stk_status refuse(const char *key, const char *what, const char *name, st
 
 static bool is_named(const json_t *extension, const char *name)
 {
-    const char *found = name_of(extension);
+    const char *found = name_of(extension), *slash = found ? strrchr(found, '/') : NULL;
 
+    if (slash && strstr(found, "://"))
+        found = slash + 1;
     return found && !strcmp(found, name);
 }
 

@@ -7,6 +7,7 @@
 #define LIBRARY_BYTES (UINT64_C(1) << 20) /* contexts of zstd, libdeflate and zlib together */
 #define BZ2_BYTES     (UINT64_C(4) << 20)
 #define SMALL_BYTES   (UINT64_C(64) << 10) /* that chunks may grow by in any case */
+#define VARYING_BYTES (UINT64_C(1) << 30)  /* that elements of varying length take at most */
 
 void stk__chain_spec_init(stk__chain_spec *spec)
 {
@@ -132,9 +133,7 @@ static void plan_decode(stk__chain *chain)
             target = 1;
         else if (s->ops->decode && !s->view && !s->in_place)
             target = target == 1 ? 2 : 1;
-        /* A block, and its planes of bits: each is at most the chunk, and mostly much less. */
-        if (s->ops == &stk__codec_blosc)
-            chain->block = STK_MAX(chain->block, 2 * s->size);
+        chain->block = STK_MAX(chain->block, s->block);
     }
 }
 
@@ -209,6 +208,11 @@ stk_status stk__chain_create(stk_context *ctx, const stk__chain_spec *spec, stk_
     stk__builder b = {.spec = spec, .chain = chain, .err = err};
     stk_status status = measure(&b);
     chain->size = b.size;
+    if (spec->varies) {
+        chain->varies = true;
+        chain->size = b.size = VARYING_BYTES;
+        b.fixed = false;
+    }
     if (status == STK_OK)
         status = stk__chain_parse(&b);
     if (status == STK_OK)
@@ -219,7 +223,10 @@ stk_status stk__chain_create(stk_context *ctx, const stk__chain_spec *spec, stk_
     }
     fuse(chain);
     plan_decode(chain);
-    plan_encode(chain);
+    if (chain->varies) /* scratch memory follows what comes out */
+        chain->scratch[0] = chain->scratch[1] = chain->block = 0;
+    else
+        plan_encode(chain);
     plan_library(chain);
     plan_prefix(chain);
     *out = chain;
@@ -295,18 +302,20 @@ static const char wrong_size[] = "a codec gave another size than it said (a defe
 
 #define NO_SCRATCH "no memory to decode the chunk; use fewer workers, or smaller chunks"
 
-/* One step; *data and *length go from its input to its output. */
+/* One step; *data and *length go from its input to its output, which has `room`. */
 static stk_status decode_step(const stk__chain *chain, uint32_t i, stk__codec_state *state,
-                              uint64_t needed, uint8_t *out, const uint8_t **data, uint64_t *length,
-                              const char **reason)
+                              uint64_t room, uint64_t needed, uint8_t *out, const uint8_t **data,
+                              uint64_t *length, const char **reason)
 {
     const stk__codec_step *s = &chain->steps[i];
     int target = chain->target[i];
     stk__codec_pass pass = {
-        .in = *data, .length = *length, .capacity = s->size, .needed = STK_MIN(needed, s->size)};
+        .in = *data, .length = *length, .capacity = room, .needed = STK_MIN(needed, room)};
 
     if (!s->view) {
-        pass.out = target ? stk__scratch(state, target - 1, chain->scratch[target - 1]) : out;
+        pass.out = target
+                       ? stk__scratch(state, target - 1, STK_MAX(room, chain->scratch[target - 1]))
+                       : out;
         if (!pass.out) {
             *reason = NO_SCRATCH;
             return STK_ENOMEM;
@@ -316,11 +325,11 @@ static stk_status decode_step(const stk__chain *chain, uint32_t i, stk__codec_st
     *reason = pass.reason;
     if (status != STK_OK)
         return status;
-    if (!stk__chain_holds(s->view || pass.got <= s->size)) {
+    if (!stk__chain_holds(s->view || pass.got <= room)) {
         *reason = wrong_size;
         return STK_EINTERNAL;
     }
-    if (pass.got > s->size) {
+    if (pass.got > room) {
         *reason = LONG_CHUNK;
         return STK_EFORMAT;
     }
@@ -347,7 +356,8 @@ static stk_status run(const stk__chain *chain, stk__codec_state *state, uint64_t
     }
     for (uint32_t i = chain->count; i-- > 0;)
         if (chain->steps[i].ops->decode)
-            STK_TRY(decode_step(chain, i, state, wanted[i], out, data, length, reason));
+            STK_TRY(decode_step(chain, i, state, chain->steps[i].size, wanted[i], out, data, length,
+                                reason));
     return STK_OK;
 }
 
@@ -385,6 +395,48 @@ stk_status stk__chain_decode(const stk__chain *chain, stk__codec_state *state, c
     return stk__chain_decode_prefix(chain, state, in, length, out, size, size, reason);
 }
 
+#define LONG_VARYING "the chunk holds more bytes than there is room for"
+
+stk_status stk__chain_decode_varying(const stk__chain *chain, stk__codec_state *state,
+                                     const void *in, uint64_t length, void *out, uint64_t capacity,
+                                     uint64_t *got, const char **reason)
+{
+    uint64_t room[STK__CHAIN_MAX_STEPS], most = capacity;
+    const uint8_t *data = in;
+
+    *reason = "";
+    *got = 0;
+    if (!chain->varies || capacity > chain->size) {
+        *reason = wrong_call;
+        return STK_EINVAL;
+    }
+    for (uint32_t i = 0; i < chain->count; i++) {
+        const stk__codec_step *s = &chain->steps[i];
+        room[i] = most;
+        if (!s->ops->bound(s, most, &most))
+            most = s->bound;
+    }
+    for (uint32_t i = chain->count; i-- > 0;) {
+        const stk__codec_step *s = &chain->steps[i];
+        if (!s->ops->decode)
+            continue;
+        stk_status status =
+            decode_step(chain, i, state, room[i], UINT64_MAX, out, &data, &length, reason);
+        bool longer = *reason == s->ops->reasons->longer || length > room[i];
+        if (status == STK_EFORMAT && longer)
+            status = STK_ELIMIT;
+        STK_TRY(status);
+    }
+    if (length > capacity) {
+        *reason = LONG_VARYING;
+        return STK_ELIMIT;
+    }
+    if (data != out)
+        memcpy(out, data, length);
+    *got = length;
+    return STK_OK;
+}
+
 /* ---- Encoding ---- */
 
 stk_status stk__chain_encode(const stk__chain *chain, stk__codec_state *state, const void *in,
@@ -405,6 +457,10 @@ stk_status stk__chain_encode(const stk__chain *chain, stk__codec_state *state, c
         if (!stk__chain_holds(s->fixed ? size == s->size : size <= s->size)) {
             *reason = wrong_size;
             return STK_EINTERNAL;
+        }
+        if (!s->ops->encode) {
+            *reason = "a codec of the chunk is read and not written; write with zstd";
+            return STK_EKIND;
         }
         if (i + 1 < chain->count) {
             pass.out = stk__scratch(state, i % 2, chain->scratch[i % 2]);

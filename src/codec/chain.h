@@ -42,6 +42,9 @@ typedef struct stk__chain_spec {
     uint32_t rank;        /* at most STK__CHAIN_MAX_RANK */
     const int64_t *shape; /* of a chunk, `rank` values of at least 1 */
     bool skip_checksums;  /* checksums are cut off and not compared */
+    /* The elements vary in length: what a chunk decodes to is what vlen-utf8 and vlen-bytes wrote
+     * [numcodecs], whose size nobody knows before; stk__chain_decode_varying() gives it. */
+    bool varies;
 
     /* Zarr v3: the list "codecs", each an object {name, configuration} or a string. Then the four
      * below are not looked at. */
@@ -61,9 +64,9 @@ typedef struct stk__chain stk__chain;
 
 /*
  * Compile. Refused by name, with what to do: unknown codecs, a wrong order of codecs, wrong
- * configurations, object codecs (pickle, json2, msgpack2, vlen-*), sharding_indexed, sizes that
- * overflow. Ownership: *out is the caller's. Errors: STK_EFORMAT, STK_EKIND, STK_ELIMIT,
- * STK_ENOMEM, each in `err` with key and codec.
+ * configurations, object codecs (pickle, json2, msgpack2), sharding_indexed, sizes that overflow.
+ * Ownership: *out is the caller's. Errors: STK_EFORMAT, STK_EKIND, STK_ELIMIT, STK_ENOMEM, each in
+ * `err` with key and codec.
  */
 stk_status stk__chain_create(stk_context *ctx, const stk__chain_spec *spec, stk__chain **out,
                              stk_error *err);
@@ -116,6 +119,13 @@ stk_status stk__chain_decode(const stk__chain *chain, stk__codec_state *state, c
 stk_status stk__chain_decode_prefix(const stk__chain *chain, stk__codec_state *state,
                                     const void *in, uint64_t length, void *out, uint64_t size,
                                     uint64_t needed, const char **reason);
+/*
+ * Decode a chunk of a chain that `varies`: at most `capacity` bytes, as many as there are. Errors:
+ * also STK_ELIMIT, there are more.
+ */
+stk_status stk__chain_decode_varying(const stk__chain *chain, stk__codec_state *state,
+                                     const void *in, uint64_t length, void *out, uint64_t capacity,
+                                     uint64_t *got, const char **reason);
 /*
  * Encode a chunk: the stk__chain_size() bytes at `in` -> *length bytes at `out`, which has room for
  * `capacity`, at least stk__chain_bound().

@@ -66,8 +66,12 @@ static stk_status parse_v2(stk__builder *b)
     STK_TRY(push_layout(b));
     if (filters && !json_is_null(filters) && !json_is_array(filters))
         return stk__chain_refuse(b, STK_EFORMAT, "must be a list or null; mend the metadata");
-    for (size_t i = 0; filters && i < json_array_size(filters); i++)
+    for (size_t i = 0; filters && i < json_array_size(filters); i++) {
+        const char *id = json_string_value(json_object_get(json_array_get(filters, i), "id"));
+        if (b->spec->varies && i == 0 && id && stk__codec_varies(id))
+            continue; /* what it gives is what the chain decodes to */
         STK_TRY(v2_codec(b, json_array_get(filters, i)));
+    }
     if (compressor && !json_is_null(compressor))
         STK_TRY(v2_codec(b, compressor));
     return STK_OK;

@@ -7,72 +7,10 @@
 #include <zstd.h>
 
 #include "codec/compile.h"
+#include "codec/config.h"
 #include "codec/number.h"
 
 #define LZMA_PART 4 /* of memory_limit: what one dictionary may take */
-
-typedef stk_status parse_fn(stk__builder *b, const json_t *config, const stk__codec_ops *ops);
-
-/* ---- Reading a configuration ---- */
-
-static stk_status wrong(stk__builder *b, const char *key, const char *what)
-{
-    return stk__fail_at(b->err, STK_EFORMAT, STK_STAGE_CODEC, b->spec->key, STK_NO_OFFSET,
-                        "%s: codec \"%.128s\": \"%s\" %s; mend the metadata", b->spec->key,
-                        b->codec, key, what);
-}
-
-static stk_status get_int(stk__builder *b, const json_t *config, const char *key, int64_t least,
-                          int64_t most, int64_t *value)
-{
-    const json_t *v = json_object_get(config, key);
-
-    if (!v || json_is_null(v))
-        return STK_OK;
-    if (!json_is_integer(v) || json_integer_value(v) < least || json_integer_value(v) > most)
-        return wrong(b, key, "is not an integer in the codec's range");
-    *value = json_integer_value(v);
-    return STK_OK;
-}
-
-/* Levels beyond the range are those at its ends, as numcodecs has it. */
-static stk_status get_level(stk__builder *b, const json_t *config, const char *key, int64_t least,
-                            int64_t most, int64_t *level)
-{
-    STK_TRY(get_int(b, config, key, INT64_MIN, INT64_MAX, level));
-    *level = STK_MAX(least, STK_MIN(*level, most));
-    return STK_OK;
-}
-
-static stk_status get_number(stk__builder *b, const json_t *config, const char *key, double *value,
-                             int64_t *integer, bool *is_integer)
-{
-    const json_t *v = json_object_get(config, key);
-
-    if (!json_is_number(v) || !isfinite(json_number_value(v)))
-        return wrong(b, key, "is missing or not a number");
-    *value = json_number_value(v);
-    *integer = json_is_integer(v) ? json_integer_value(v) : 0;
-    *is_integer = *is_integer && json_is_integer(v);
-    return STK_OK;
-}
-
-static stk_status get_type(stk__builder *b, const json_t *config, const char *key,
-                           stk__number *number)
-{
-    const json_t *v = json_object_get(config, key);
-
-    if (!v || json_is_null(v))
-        return number->kind ? STK_OK : wrong(b, key, "is missing");
-    if (!json_is_string(v))
-        return wrong(b, key, "is not a type");
-    if (!stk__number_parse(json_string_value(v), number))
-        return stk__chain_refuse(
-            b, STK_EKIND,
-            "its type is not one of bool, integers and floats of 1 to 8 bytes; "
-            "write the array without this filter");
-    return STK_OK;
-}
 
 /* ---- Compressors ---- */
 
@@ -83,8 +21,8 @@ static stk_status parse_zstd(stk__builder *b, const json_t *config, const stk__c
     int64_t level = 0;
 
     if (checksum && !json_is_boolean(checksum) && !json_is_null(checksum))
-        return wrong(b, "checksum", "is neither true nor false");
-    STK_TRY(get_level(b, config, "level", ZSTD_minCLevel(), ZSTD_maxCLevel(), &level));
+        return stk__config_wrong(b, "checksum", "is neither true nor false");
+    STK_TRY(stk__config_level(b, config, "level", ZSTD_minCLevel(), ZSTD_maxCLevel(), &level));
     step.u.zstd.level = (int)level;
     step.u.zstd.checksum = json_is_true(checksum);
     return stk__chain_push(b, &step);
@@ -95,7 +33,7 @@ static stk_status parse_lz4(stk__builder *b, const json_t *config, const stk__co
     stk__codec_step step = {.ops = ops, .streams = true};
     int64_t acceleration = 1;
 
-    STK_TRY(get_level(b, config, "acceleration", 1, 65537, &acceleration));
+    STK_TRY(stk__config_level(b, config, "acceleration", 1, 65537, &acceleration));
     step.u.lz4.acceleration = (int)acceleration;
     return stk__chain_push(b, &step);
 }
@@ -112,10 +50,10 @@ static stk_status get_shuffle(stk__builder *b, const json_t *config, int *shuffl
                 *shuffle = i;
                 return STK_OK;
             }
-        return wrong(b, "shuffle", "is not one of noshuffle, shuffle and bitshuffle");
+        return stk__config_wrong(b, "shuffle", "is not one of noshuffle, shuffle and bitshuffle");
     }
     int64_t given = -1; /* numcodecs: by the size of the elements */
-    STK_TRY(get_int(b, config, "shuffle", -1, 2, &given));
+    STK_TRY(stk__config_int(b, config, "shuffle", -1, 2, &given));
     *shuffle = (int)(given < 0 ? value : given);
     return STK_OK;
 }
@@ -132,15 +70,18 @@ static stk_status parse_blosc(stk__builder *b, const json_t *config, const stk__
     while (i < STK_COUNT(names) && strcmp(name, names[i]))
         i++;
     if (i == STK_COUNT(names) || (cname && !json_is_string(cname)))
-        return wrong(b, "cname", "is not one of lz4, lz4hc, blosclz, zstd, snappy and zlib");
-    STK_TRY(get_int(b, config, "clevel", 0, 9, &level));
-    STK_TRY(get_int(b, config, "typesize", 0, INT32_MAX, &type_size));
-    STK_TRY(get_int(b, config, "blocksize", 0, INT32_MAX, &block_size));
+        return stk__config_wrong(b, "cname",
+                                 "is not one of lz4, lz4hc, blosclz, zstd, snappy and zlib");
+    STK_TRY(stk__config_int(b, config, "clevel", 0, 9, &level));
+    STK_TRY(stk__config_int(b, config, "typesize", 0, INT32_MAX, &type_size));
+    STK_TRY(stk__config_int(b, config, "blocksize", 0, INT32_MAX, &block_size));
     STK_TRY(get_shuffle(b, config, &step.u.blosc.shuffle));
     memcpy(step.u.blosc.name, names[i], strlen(names[i]) + 1);
     step.u.blosc.level = (int)level;
     step.u.blosc.type_size = (int)STK_MAX(1, STK_MIN(type_size, 255));
     step.u.blosc.block_size = (int)block_size;
+    /* A block, and its planes of bits: each is at most the chunk, and mostly much less. */
+    step.block = 2 * b->size;
     return stk__chain_push(b, &step);
 }
 
@@ -149,7 +90,7 @@ static stk_status parse_deflate(stk__builder *b, const json_t *config, const stk
     stk__codec_step step = {.ops = ops, .streams = true};
     int64_t level = -1;
 
-    STK_TRY(get_level(b, config, "level", -1, 9, &level));
+    STK_TRY(stk__config_level(b, config, "level", -1, 9, &level));
     step.u.deflate.level = (int)level;
     step.u.deflate.format = ops == &stk__codec_gzip ? 'g' : ops == &stk__codec_zlib ? 'z' : 'd';
     return stk__chain_push(b, &step);
@@ -160,7 +101,7 @@ static stk_status parse_bz2(stk__builder *b, const json_t *config, const stk__co
     stk__codec_step step = {.ops = ops};
     int64_t level = 1;
 
-    STK_TRY(get_level(b, config, "level", 1, 9, &level));
+    STK_TRY(stk__config_level(b, config, "level", 1, 9, &level));
     step.u.bz2.level = (int)level;
     return stk__chain_push(b, &step);
 }
@@ -181,22 +122,22 @@ static stk_status lzma_filter_of(stk__builder *b, const json_t *config, struct s
                 {"depth", &f->depth}};
     int64_t id = -1, preset = LZMA_PRESET_DEFAULT;
 
-    STK_TRY(get_int(b, config, "id", 0, INT64_MAX, &id));
+    STK_TRY(stk__config_int(b, config, "id", 0, INT64_MAX, &id));
     if (id < 0)
-        return wrong(b, "filters", "has one without an \"id\"");
-    STK_TRY(get_int(b, config, "preset", 0, UINT32_MAX, &preset));
+        return stk__config_wrong(b, "filters", "has one without an \"id\"");
+    STK_TRY(stk__config_int(b, config, "preset", 0, UINT32_MAX, &preset));
     *f = (struct stk__lzma_filter){.id = (uint64_t)id, .preset = (uint32_t)preset};
     for (size_t i = 0; i < STK_COUNT(keys); i++) {
         int64_t value = -1;
-        STK_TRY(get_int(b, config, keys[i].key, 0, UINT32_MAX, &value));
+        STK_TRY(stk__config_int(b, config, keys[i].key, 0, UINT32_MAX, &value));
         if (value < 0)
             continue;
         *keys[i].value = (uint32_t)value;
         f->given |= 1u << i;
     }
     int64_t value = 0;
-    STK_TRY(get_int(b, config, id == LZMA_FILTER_DELTA ? "dist" : "start_offset", 0, UINT32_MAX,
-                    &value));
+    STK_TRY(stk__config_int(b, config, id == LZMA_FILTER_DELTA ? "dist" : "start_offset", 0,
+                            UINT32_MAX, &value));
     f->value = (uint32_t)value;
     return STK_OK;
 }
@@ -207,17 +148,17 @@ static stk_status parse_lzma(stk__builder *b, const json_t *config, const stk__c
     const json_t *filters = json_object_get(config, "filters");
     int64_t format = 1, check = -1, preset = LZMA_PRESET_DEFAULT;
 
-    STK_TRY(get_int(b, config, "format", 0, 3, &format));
-    STK_TRY(get_int(b, config, "check", -1, 15, &check));
-    STK_TRY(get_int(b, config, "preset", 0, UINT32_MAX, &preset));
+    STK_TRY(stk__config_int(b, config, "format", 0, 3, &format));
+    STK_TRY(stk__config_int(b, config, "check", -1, 15, &check));
+    STK_TRY(stk__config_int(b, config, "preset", 0, UINT32_MAX, &preset));
     step.u.lzma.format = (int)format;
     step.u.lzma.check = (int)check;
     step.u.lzma.preset = (uint32_t)preset;
     if (filters && !json_is_null(filters) && !json_is_array(filters))
-        return wrong(b, "filters", "is neither a list nor null");
+        return stk__config_wrong(b, "filters", "is neither a list nor null");
     size_t count = json_array_size(filters);
     if (count > STK__LZMA_FILTERS || (format == 3 && !count))
-        return wrong(b, "filters", "has not 1 to 4 filters");
+        return stk__config_wrong(b, "filters", "has not 1 to 4 filters");
     for (size_t i = 0; i < count; i++)
         STK_TRY(lzma_filter_of(b, json_array_get(filters, i), &step.u.lzma.filter[i]));
     step.u.lzma.filters = (int)count;
@@ -241,7 +182,7 @@ static stk_status parse_checksum(stk__builder *b, const json_t *config, const st
     step.u.checksum.at_start = ops == &stk__codec_crc32 || ops == &stk__codec_adler32;
     if (location && !json_is_null(location)) {
         if (!where || (strcmp(where, "start") && strcmp(where, "end")))
-            return wrong(b, "location", "is neither start nor end");
+            return stk__config_wrong(b, "location", "is neither start nor end");
         step.u.checksum.at_start = !strcmp(where, "start");
     }
     return stk__chain_push(b, &step);
@@ -250,9 +191,9 @@ static stk_status parse_checksum(stk__builder *b, const json_t *config, const st
 static stk_status parse_shuffle(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
     stk__codec_step step = {.ops = ops, .fixed_out = true};
-    int64_t element = 4;
+    int64_t element = b->item; /* as netcdf-c means it; numcodecs always writes it */
 
-    STK_TRY(get_int(b, config, "elementsize", 0, INT32_MAX, &element));
+    STK_TRY(stk__config_int(b, config, "elementsize", 0, INT32_MAX, &element));
     if (element < 2)
         return STK_OK;
     step.u.shuffle.element = (uint32_t)element;
@@ -266,11 +207,12 @@ static stk_status parse_bytes(stk__builder *b, const json_t *config, const stk__
     const char *endian = json_string_value(v);
 
     if (v && !json_is_null(v) && (!endian || (strcmp(endian, "little") && strcmp(endian, "big"))))
-        return wrong(b, "endian", "is neither little nor big");
+        return stk__config_wrong(b, "endian", "is neither little nor big");
     if (b->swap_size == 1)
         return STK_OK;
     if (!endian)
-        return wrong(b, "endian", "is missing, which elements of several bytes must have");
+        return stk__config_wrong(b, "endian",
+                                 "is missing, which elements of several bytes must have");
     if (!strcmp(endian, "little"))
         return STK_OK;
     step.u.swap.size = (uint8_t)b->swap_size;
@@ -289,12 +231,12 @@ static stk_status get_order(stk__builder *b, const json_t *config, uint32_t *ord
         return STK_OK;
     }
     if (!json_is_array(v) || json_array_size(v) != b->rank)
-        return wrong(b, "order", "is not a list with a number for each dimension");
+        return stk__config_wrong(b, "order", "is not a list with a number for each dimension");
     for (uint32_t i = 0; i < b->rank; i++) {
         const json_t *axis = json_array_get(v, i);
         json_int_t n = json_is_integer(axis) ? json_integer_value(axis) : -1;
         if (n < 0 || n >= b->rank || seen >> n & 1)
-            return wrong(b, "order", "is not a permutation of the dimensions");
+            return stk__config_wrong(b, "order", "is not a permutation of the dimensions");
         seen |= UINT64_C(1) << n;
         order[i] = (uint32_t)n;
     }
@@ -340,9 +282,9 @@ static bool same_number(stk__number a, stk__number b)
 static stk_status get_types(stk__builder *b, const json_t *config, stk__codec_step *step)
 {
     step->u.number.from = b->number;
-    STK_TRY(get_type(b, config, "dtype", &step->u.number.from));
+    STK_TRY(stk__config_type(b, config, "dtype", &step->u.number.from));
     step->u.number.to = step->u.number.from;
-    return get_type(b, config, "astype", &step->u.number.to);
+    return stk__config_type(b, config, "astype", &step->u.number.to);
 }
 
 static stk_status parse_astype(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
@@ -350,8 +292,8 @@ static stk_status parse_astype(stk__builder *b, const json_t *config, const stk_
     stk__codec_step step = {.ops = ops};
 
     step.u.number.from = b->number;
-    STK_TRY(get_type(b, config, "decode_dtype", &step.u.number.from));
-    STK_TRY(get_type(b, config, "encode_dtype", &step.u.number.to));
+    STK_TRY(stk__config_type(b, config, "decode_dtype", &step.u.number.from));
+    STK_TRY(stk__config_type(b, config, "encode_dtype", &step.u.number.to));
     if (same_number(step.u.number.from, step.u.number.to))
         return STK_OK;
     return push_numbers(b, &step);
@@ -377,12 +319,12 @@ static stk_status parse_scale(stk__builder *b, const json_t *config, const stk__
     bool integers = true;
 
     STK_TRY(get_types(b, config, &step));
-    STK_TRY(
-        get_number(b, config, "scale", &step.u.number.scale, &step.u.number.int_scale, &integers));
-    STK_TRY(get_number(b, config, "offset", &step.u.number.offset, &step.u.number.int_offset,
-                       &integers));
+    STK_TRY(stk__config_number(b, config, "scale", &step.u.number.scale, &step.u.number.int_scale,
+                               &integers));
+    STK_TRY(stk__config_number(b, config, "offset", &step.u.number.offset,
+                               &step.u.number.int_offset, &integers));
     if (step.u.number.scale == 0)
-        return wrong(b, "scale", "is 0");
+        return stk__config_wrong(b, "scale", "is 0");
     step.u.number.integers = integers;
     return push_numbers(b, &step);
 }
@@ -394,11 +336,11 @@ static stk_status parse_quantize(stk__builder *b, const json_t *config, const st
     int64_t digits = INT64_MIN;
 
     STK_TRY(get_types(b, config, &step));
-    STK_TRY(get_int(b, config, "digits", -300, 300, &digits));
+    STK_TRY(stk__config_int(b, config, "digits", -300, 300, &digits));
     if (digits == INT64_MIN)
-        return wrong(b, "digits", "is missing");
+        return stk__config_wrong(b, "digits", "is missing");
     if (step.u.number.from.kind != 'f' || step.u.number.to.kind != 'f')
-        return wrong(b, "dtype", "is not a float");
+        return stk__config_wrong(b, "dtype", "is not a float");
     double exponent = log10(pow(10.0, -(double)digits));
     exponent = exponent < 0 ? floor(exponent) : ceil(exponent);
     step.u.number.scale = pow(2.0, ceil(log2(pow(10.0, -exponent))));
@@ -410,14 +352,14 @@ static stk_status parse_bitround(stk__builder *b, const json_t *config, const st
     stk__codec_step step = {.ops = ops, .fixed_out = true};
     int64_t keep = -1;
 
-    STK_TRY(get_int(b, config, "keepbits", 0, 52, &keep));
+    STK_TRY(stk__config_int(b, config, "keepbits", 0, 52, &keep));
     if (keep < 0)
-        return wrong(b, "keepbits", "is missing");
+        return stk__config_wrong(b, "keepbits", "is missing");
     if (b->number.kind == 'f' && !b->number.swap) {
         step.u.bitround.size = b->number.size;
         step.u.bitround.bits = b->number.size == 2 ? 10 : b->number.size == 4 ? 23 : 52;
         if (keep > step.u.bitround.bits)
-            return wrong(b, "keepbits", "is more than the bits of this type");
+            return stk__config_wrong(b, "keepbits", "is more than the bits of this type");
     }
     step.u.bitround.keep_bits = (uint32_t)keep;
     return stk__chain_push(b, &step);
@@ -454,12 +396,13 @@ static stk_status parse_packbits_v3(stk__builder *b, const json_t *config,
     if (b->number.kind != 'b')
         return stk__chain_refuse(b, STK_EKIND,
                                  "is read for bool alone; write the array with \"bytes\"");
-    STK_TRY(get_int(b, config, "first_bit", 0, 0, &first));
-    STK_TRY(get_int(b, config, "last_bit", 0, 0, &last));
+    STK_TRY(stk__config_int(b, config, "first_bit", 0, 0, &first));
+    STK_TRY(stk__config_int(b, config, "last_bit", 0, 0, &last));
     if (!padding ||
         (strcmp(padding, "none") && strcmp(padding, "first_byte") && strcmp(padding, "last_byte") &&
          strcmp(padding, "start_byte") && strcmp(padding, "end_byte")))
-        return wrong(b, "padding_encoding", "is not one of none, first_byte and last_byte");
+        return stk__config_wrong(b, "padding_encoding",
+                                 "is not one of none, first_byte and last_byte");
     step.u.packbits.padding = *padding == 'n' ? 0 : *padding == 'f' || *padding == 's' ? 's' : 'e';
     return push_packbits(b, &step);
 }
@@ -470,7 +413,7 @@ static const struct codec {
     const char *id;
     stk__codec_kind kind;
     const stk__codec_ops *ops;
-    parse_fn *parse;
+    stk__config_fn *parse;
     bool v3_only;
 } codecs[] = {
     {"bytes", STK__ARRAY_BYTES, &stk__codec_swap, parse_bytes, true},
@@ -495,7 +438,23 @@ static const struct codec {
     {"bitround", STK__ARRAY_ARRAY, &stk__codec_bitround, parse_bitround, false},
     {"packbits", STK__ARRAY_ARRAY, &stk__codec_packbits, parse_packbits, false},
     {"astype", STK__ARRAY_ARRAY, &stk__codec_astype, parse_astype, false},
+    {"hdf5.nbit", STK__BYTES_BYTES, &stk__codec_nbit, stk__config_nbit, true},
+    {"hdf5.scaleoffset", STK__BYTES_BYTES, &stk__codec_scaleoffset, stk__config_scaleoffset, true},
+    {"hdf5.lz4", STK__BYTES_BYTES, &stk__codec_hdf5_lz4, stk__config_hdf5_lz4, true},
+    {"hdf5.bitshuffle", STK__BYTES_BYTES, &stk__codec_bitshuffle, stk__config_bitshuffle, true},
+#ifdef STK_WITH_SZIP
+    {"hdf5.szip", STK__BYTES_BYTES, &stk__codec_szip, stk__config_szip, true},
+#endif
+#ifdef STK_WITH_ZFP
+    {"zfp", STK__ARRAY_BYTES, &stk__codec_zfp, stk__config_zfp, true},
+    {"zfpy", STK__ARRAY_BYTES, &stk__codec_zfpy, stk__config_zfpy, false},
+    {"hdf5.zfp", STK__BYTES_BYTES, &stk__codec_hdf5_zfp, stk__config_hdf5_zfp, true},
+#endif
 };
+
+#define WITHOUT_ZFP                                                                                \
+    "is not built in; build stoker with libzfp (STOKER_WITH_ZFP), or write the array again with "  \
+    "bitround and zstd"
 
 static const struct {
     const char *id, *why;
@@ -509,14 +468,21 @@ static const struct {
      "objects are not read; write the array again with numbers or texts of fixed length"},
     {"msgpack2",
      "objects are not read; write the array again with numbers or texts of fixed length"},
-    {"vlen-utf8", "texts of varying length are not read; write them with fixed length"},
-    {"vlen-bytes", "elements of varying length are not read; write them with fixed length"},
+    {"vlen-utf8", "is of elements of varying length, and the type is another; mend the metadata"},
+    {"vlen-bytes", "is of elements of varying length, and the type is another; mend the metadata"},
     {"vlen-array", "elements of varying length are not read; write them with fixed length"},
     {"categorize", "texts of varying length are not read; write their numbers"},
     {"pcodec", "is not built in; write the array again with zstd"},
     {"pco", "is not built in; write the array again with zstd"},
-    {"zfpy", "is not built in; write the array again with bitround and zstd"},
-    {"zfp", "is not built in; write the array again with bitround and zstd"},
+#ifndef STK_WITH_ZFP
+    {"zfpy", WITHOUT_ZFP},
+    {"zfp", WITHOUT_ZFP},
+    {"hdf5.zfp", WITHOUT_ZFP},
+#endif
+#ifndef STK_WITH_SZIP
+    {"hdf5.szip", "is not built in; build stoker with libaec (STOKER_WITH_SZIP), or write the file "
+                  "again with deflate"},
+#endif
     {"sharding_indexed", "may be only the one codec of an array, or inside another such one"},
 };
 
@@ -538,12 +504,21 @@ static const char *id_of(const char *name, bool *numcodecs)
     return name;
 }
 
+bool stk__codec_varies(const char *id)
+{
+    return !strcmp(id, "vlen-utf8") || !strcmp(id, "vlen-bytes");
+}
+
 stk_status stk__codec_parse(stk__builder *b, bool v3, const char *name, const json_t *configuration,
                             stk__codec_kind *kind)
 {
     bool numcodecs = !v3;
     const char *id = v3 ? id_of(name, &numcodecs) : name;
 
+    if (v3 && b->spec->varies && stk__codec_varies(id)) {
+        *kind = STK__ARRAY_BYTES; /* what it gives is what the chain decodes to */
+        return STK_OK;
+    }
     for (size_t i = 0; i < STK_COUNT(refused); i++)
         if (!strcmp(id, refused[i].id))
             return stk__chain_refuse(b, STK_EKIND, refused[i].why);
@@ -552,6 +527,10 @@ stk_status stk__codec_parse(stk__builder *b, bool v3, const char *name, const js
         if (strcmp(id, c->id) || (c->v3_only && !v3))
             continue;
         *kind = c->kind;
+        if (b->spec->varies && c->kind != STK__BYTES_BYTES)
+            return stk__chain_refuse(b, STK_EKIND,
+                                     "is of elements of fixed length; write texts and bytes of "
+                                     "varying length with vlen-utf8 or vlen-bytes");
         if (c->ops == &stk__codec_packbits && v3 && !numcodecs) {
             *kind = STK__ARRAY_BYTES;
             return parse_packbits_v3(b, configuration, c->ops);

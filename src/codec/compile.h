@@ -8,7 +8,7 @@
 struct stk__chain {
     stk_context *context;
     uint32_t count;
-    bool has_prefix;
+    bool has_prefix, varies;
     stk__codec_step steps[STK__CHAIN_MAX_STEPS]; /* in the order of encoding */
     uint8_t target[STK__CHAIN_MAX_STEPS];        /* where decode writes: 0 out, 1 + scratch */
     uint64_t size;                               /* decoded */
@@ -60,5 +60,8 @@ stk_status stk__chain_refuse(stk__builder *b, stk_status status, const char *wha
 struct json_t;
 stk_status stk__codec_parse(stk__builder *b, bool v3, const char *name,
                             const struct json_t *configuration, stk__codec_kind *kind);
+
+/* Whether the codec of that id writes elements of varying length. */
+bool stk__codec_varies(const char *id);
 
 #endif

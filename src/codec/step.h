@@ -56,6 +56,7 @@ typedef struct stk__codec_ops {
      * precision). */
     stk_status (*decode)(const stk__codec_step *step, stk__codec_state *state,
                          stk__codec_pass *pass);
+    /* NULL: it is read only. */
     stk_status (*encode)(const stk__codec_step *step, stk__codec_state *state,
                          stk__codec_pass *pass);
     /* Most bytes that `size` bytes become, by any encoder worth the name. */
@@ -65,6 +66,9 @@ typedef struct stk__codec_ops {
 } stk__codec_ops;
 
 enum { STK__LZMA_FILTERS = 4 }; /* most that liblzma takes */
+enum { STK__SZIP_BLOCK = 32 };  /* most pixels of a block */
+/* How blocks of bitshuffle are compressed. */
+enum { STK__BITSHUFFLE_PLAIN = 0, STK__BITSHUFFLE_LZ4 = 2, STK__BITSHUFFLE_ZSTD = 3 };
 
 struct stk__codec_step {
     const stk__codec_ops *ops;
@@ -75,6 +79,7 @@ struct stk__codec_step {
     bool in_place;  /* decode may have out == in */
     bool view;      /* decode gives a part of its input as it is: out is set, not written */
     bool streams;   /* decode can stop early */
+    uint64_t block; /* most bytes that decode takes of STK__SCRATCH_BLOCK */
     union {
         struct {
             int level;
@@ -135,6 +140,35 @@ struct stk__codec_step {
             bool msb_first;
             uint64_t count; /* elements */
         } packbits;
+        struct stk__nbit_step {
+            uint64_t count;                  /* elements */
+            uint8_t size, precision, offset; /* of one: bytes, bits, and of these above the least */
+            bool big;
+        } nbit;
+        struct stk__scaleoffset_step {
+            uint64_t count, fill; /* elements; the bits of the fill value */
+            int32_t factor;       /* of floats: decimal places that are kept */
+            uint8_t size;
+            bool big, real, has_fill;
+        } scaleoffset;
+        struct stk__szip_step {
+            uint32_t line, block; /* pixels */
+            uint8_t bits, sample; /* of one that the library gives: bits, bytes */
+            uint8_t planes;       /* bytes of a pixel that are stored apart; 0: none are */
+            bool msb, predicts;
+        } szip;
+        struct stk__zfp_step {
+            uint64_t count, shape[4]; /* elements; the last dimension first */
+            uint64_t room;            /* bytes that a decode may look at */
+            uint32_t min_bits, max_bits, max_precision;
+            int32_t min_exponent;
+            uint8_t rank, type, size; /* zfp's type, bytes of an element */
+            bool headed;              /* how, is said in front of each chunk */
+        } zfp;
+        struct {
+            uint64_t element, size; /* bytes; of a block, its elements (0: the library's choice) */
+            uint8_t mode;
+        } blocks;
     } u;
 };
 
@@ -152,7 +186,9 @@ extern const stk__codec_ops stk__codec_zstd, stk__codec_lz4, stk__codec_blosc, s
     stk__codec_zlib, stk__codec_deflate, stk__codec_bz2, stk__codec_lzma, stk__codec_crc32c,
     stk__codec_crc32, stk__codec_adler32, stk__codec_fletcher32, stk__codec_shuffle,
     stk__codec_swap, stk__codec_transpose, stk__codec_delta, stk__codec_fixedscaleoffset,
-    stk__codec_quantize, stk__codec_bitround, stk__codec_packbits, stk__codec_astype;
+    stk__codec_quantize, stk__codec_bitround, stk__codec_packbits, stk__codec_astype,
+    stk__codec_szip, stk__codec_nbit, stk__codec_scaleoffset, stk__codec_hdf5_lz4,
+    stk__codec_bitshuffle, stk__codec_zfp, stk__codec_zfpy, stk__codec_hdf5_zfp;
 
 /*
  * Make the transpose step `order` (encoded axis i is decoded axis order[i]) of an array; false when

@@ -123,6 +123,70 @@ def bomb_in_a_chunk(folder):
     return ARRAY
 
 
+def texts(folder, chunk, compressor=None):
+    (folder / "a.zarr").mkdir()
+    (folder / "a.zarr/.zarray").write_text(json.dumps({
+        "zarr_format": 2, "shape": [4], "chunks": [2], "dtype": "|O", "fill_value": "", "order": "C",
+        "filters": [{"id": "vlen-utf8"}], "compressor": compressor}))
+    for i in range(2):
+        (folder / f"a.zarr/{i}").write_bytes(chunk)
+    return ["info a.zarr", "cat a.zarr", "bench --dataset array:a.zarr?window=2 --num-batches 2 --train-step-time 0"]
+
+
+@case
+def bomb_of_texts(folder):
+    inner = zlib.compressobj(9)
+    head = struct.pack("<II", 2, 0xfffffff0)
+    return texts(folder, inner.compress(head) + b"".join(inner.compress(bytes(1 << 20)) for _ in range(900)) + inner.flush(),
+                 {"id": "zlib"})
+
+
+@case
+def texts_that_claim(folder):
+    return texts(folder, struct.pack("<III", 2, 0xffffffff, 0xffffffff))
+
+
+@case
+def texts_too_many(folder):
+    return texts(folder, struct.pack("<I", 0xffffffff) + bytes(64))
+
+
+def filtered(folder, name, values, chunk, dtype="int32"):
+    zarr(folder, data_type=dtype, codecs=[{"name": "bytes", "configuration": {"endian": "little"}},
+                                          {"name": "hdf5." + name, "configuration": {"values": values}}])
+    (folder / "a.zarr/c/0").mkdir(parents=True)
+    (folder / "a.zarr/c/0/0").write_bytes(chunk)
+    return ARRAY
+
+
+@case
+def filter_claims_size(folder):
+    return filtered(folder, "lz4", [], struct.pack(">QI", 1 << 60, 1 << 31) + bytes(64))
+
+
+@case
+def filter_claims_block(folder):
+    return filtered(folder, "bitshuffle", [0, 4, 4, 0, 3], struct.pack(">QII", 16, 0xfffffff8, 0xffffffff) + bytes(64))
+
+
+@case
+def filter_of_giant_scanlines(folder):
+    return filtered(folder, "szip", [36, 32, 8, 4096], struct.pack("<I", 16) + b"\xff" * 64)
+
+
+@case
+def filter_of_other_elements(folder):
+    return filtered(folder, "nbit", [8, 0, 0xffffffff, 1, 4, 0, 9, 0], bytes(64))
+
+
+@case
+def filter_with_header_of_zfp(folder):
+    zarr(folder, codecs=["numcodecs.zfpy"])
+    (folder / "a.zarr/c/0").mkdir(parents=True)
+    (folder / "a.zarr/c/0/0").write_bytes(b"zfp\5" + b"\xff" * 200)
+    return ARRAY
+
+
 @case
 def bomb_of_idx(folder):
     (folder / "m").mkdir()

@@ -240,6 +240,53 @@ class Facts(unittest.TestCase):
             numpy.testing.assert_array_equal(stoker.Array(folder)[:], bits)
 
 
+def write_texts(folder, values, chunk, codec):
+    """A Zarr v2 array of texts or bytes of varying length, by the specification of numcodecs."""
+    path = Path(folder)
+    path.mkdir()
+    about = {"zarr_format": 2, "shape": values.shape, "chunks": [chunk, values.shape[1]], "dtype": "|O", "order": "C",
+             "compressor": {"id": "zlib", "level": 1}, "fill_value": "", "filters": [{"id": codec}]}
+    (path / ".zarray").write_text(json.dumps(about))
+    for i in range(0, len(values), chunk):
+        rows = list(values[i:i + chunk].flat)
+        rows += [type(rows[0])()] * (chunk * values.shape[1] - len(rows))
+        data = len(rows).to_bytes(4, "little")
+        for value in rows:
+            raw = value if isinstance(value, bytes) else value.encode()
+            data += len(raw).to_bytes(4, "little") + raw
+        (path / f"{i // chunk}.0").write_bytes(zlib.compress(data))
+    return str(path)
+
+
+class Texts(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def test_random_indexes_are_those_of_numpy(self):
+        rng = random.Random(3)
+        words = ["", "a", "grüße", "日本", "x" * 300, "\0inside"]
+        for codec in ("vlen-utf8", "vlen-bytes"):
+            values = numpy.empty((23, 3), object)
+            values[...] = [[rng.choice(words) for _ in range(3)] for _ in range(23)]
+            if codec == "vlen-bytes":
+                values = numpy.vectorize(lambda word: word.encode() + b"\xff", otypes=[object])(values)
+            array = stoker.Array(write_texts(f"{self.folder.name}/{codec}", values, 5, codec))
+            self.assertEqual((array.dtype, array.shape, array.fill_value), (object, (23, 3), "" if codec == "vlen-utf8" else b""))
+            self.assertEqual(numpy.asarray(array).tolist(), values.tolist())
+            for key in (3, -1, slice(2, 19, 4), (slice(None, None, -3), 1), (..., 2), [4, 22, 4], (values[:, 0] == words[1],), (7, 2)):
+                got, want = array[key], values[key]
+                self.assertEqual(got.tolist() if isinstance(want, numpy.ndarray) else got, want.tolist()
+                                 if isinstance(want, numpy.ndarray) else want, key)
+            self.assertEqual(pickle.loads(pickle.dumps(array))[1].tolist(), values[1].tolist())
+
+    def test_what_is_damaged(self):
+        url = write_texts(f"{self.folder.name}/a", numpy.array([["one"], ["two"]], object), 2, "vlen-utf8")
+        Path(url, "0.0").write_bytes(zlib.compress(b"\2\0\0\0" + b"\xff" * 8))
+        with self.assertRaisesRegex(stoker.DataError, "beyond its end"):
+            stoker.Array(url)[...]
+
+
 class Processes(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

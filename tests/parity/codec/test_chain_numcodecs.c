@@ -61,12 +61,12 @@ static const struct fixture {
     {"shuffle", true, false, NULL, 52},
     {"zlib", false, false, NULL, 78},
     {"zstd", false, false, NULL, 130},
-    /* Objects: nothing of Stoker's holds elements of varying size. */
+    /* Objects, and elements of varying length as a type of fixed length. */
     {"json2", false, false, "objects are not read", 4},
     {"msgpack2", false, false, "objects are not read", 1},
     {"vlen-array", false, false, "varying length are not read", 8},
-    {"vlen-bytes", false, false, "varying length are not read", 1},
-    {"vlen-utf8", false, false, "varying length are not read", 1},
+    {"vlen-bytes", false, false, "elements of varying length", 1},
+    {"vlen-utf8", false, false, "elements of varying length", 1},
 };
 
 static bytes slurp(const char *path)

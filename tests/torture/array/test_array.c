@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include <stoker/array.h>
 
@@ -54,6 +55,44 @@ static stk_status read_array(stk_context *ctx, const char *url, stk_error *err)
         status = stk_array_read(a, NULL, out, sizeof out, NULL, -1, err);
     if (status == STK_OK)
         assert_memory_equal(out, values, sizeof out);
+    stk_array_close(&a);
+    return status;
+}
+
+/* Six texts in a chunk of five, compressed, and one that is fill value. */
+#define TEXTS                                                                                      \
+    "{\"zarr_format\":2,\"shape\":[6],\"chunks\":[5],\"dtype\":\"|O\",\"fill_value\":\"none\","    \
+    "\"order\":\"C\",\"filters\":[{\"id\":\"vlen-utf8\"}],\"compressor\":{\"id\":\"zlib\"}}"
+
+static void write_texts(stk_store *store)
+{
+    unsigned char chunk[4 + 5 * 14] = {5}, stored[200];
+    unsigned long length = sizeof stored;
+    stk_error err;
+
+    for (int i = 0; i < 5; i++) {
+        chunk[4 + 14 * i] = 10;
+        memset(chunk + 8 + 14 * i, 'a' + i, 10);
+    }
+    assert_int_equal(compress(stored, &length, chunk, sizeof chunk), Z_OK);
+    assert_ok(stk_store_put(store, "texts/.zarray", TEXTS, strlen(TEXTS), NULL, &err), &err);
+    assert_ok(stk_store_put(store, "texts/0", stored, length, NULL, &err), &err);
+}
+
+static stk_status read_texts(stk_context *ctx, const char *url, stk_error *err)
+{
+    stk_array_texts *texts = NULL;
+    stk_array *a = NULL;
+
+    stk_status status = stk_array_open(ctx, url, NULL, &a, err);
+    if (status == STK_OK)
+        status = stk_array_read_texts(a, NULL, -1, &texts, err);
+    if (status == STK_OK) {
+        assert_int_equal(texts->offsets[6], 54);
+        assert_memory_equal(texts->values + 40, "eeeeeeeeeenone", 14);
+    }
+    assert_true((status == STK_OK) == (texts != NULL));
+    stk_array_texts_destroy(&texts);
     stk_array_close(&a);
     return status;
 }
@@ -115,6 +154,8 @@ static stk_status program(stk_context *ctx, int which, stk_error *err)
         return write_array(ctx, "mem://t/new/inner", true, "zstd", err);
     case 7:
         return survey_array(ctx, "mem://t/plain?num_threads=1", err);
+    case 8:
+        return read_texts(ctx, "mem://t/texts", err);
     default:
         return read_array(ctx, "mem://t/raw?format=raw&dtype=u2&shape=24x24", err);
     }
@@ -137,6 +178,7 @@ static bool run(int which, int64_t n, bool for_good)
     assert_ok(write_array(ctx, "mem://t/plain", false, "gzip", &err), &err);
     assert_ok(write_array(ctx, "mem://t/sharded", true, "zstd", &err), &err);
     assert_ok(stk_store_put(store, "raw", values, sizeof values, NULL, &err), &err);
+    write_texts(store);
     if (which == 5)
         assert_ok(stk_group_consolidate(ctx, "mem://t", NULL, &err), &err);
     else
@@ -162,7 +204,7 @@ static void test_allocations(void **state)
 {
     for (int i = 0; i < N * N; i++)
         values[i] = (uint16_t)(i * 7 + 1);
-    for (int which = 0; which < 9; which++)
+    for (int which = 0; which < 10; which++)
         for (int for_good = 0; for_good < 2; for_good++) {
             int64_t n = 0;
             while (!run(which, n, for_good)) {

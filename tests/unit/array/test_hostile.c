@@ -191,6 +191,11 @@ static void test_tolerance(void **state)
         ",\"storage_transformers\":[],\"dimension_names\":null}",
         HEAD SHAPE TYPE GRID KEYS FILL CODECS
         ",\"attributes\":{\"x\":NaN,\"n\":-Infinity,\"large\":18446744073709551615}}",
+        HEAD SHAPE TYPE
+        "\"chunk_grid\":{\"name\":\"https://zarr.dev/regular\",\"configuration\":{\"chunk_shape\":"
+        "[2,2]}},\"chunk_key_encoding\":{\"name\":\"https://zarr.dev/v2\"}," FILL
+        "\"codecs\":[\"https://zarr.dev/codecs/bytes\"]}",
+        HEAD SHAPE TYPE GRID KEYS "\"fill_value\":null," CODECS "}", /* of GDAL */
     };
     stk_context *ctx = test_context();
     stk_store *store = open_store(ctx);

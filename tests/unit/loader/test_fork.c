@@ -195,6 +195,7 @@ static void call_arrays(world *w)
     stk_array_writer *writer;
     stk_group *group;
     const stk_array_layout layout = {.struct_size = sizeof layout};
+    stk_array_texts *texts;
     stk_array *array;
     float values[4] = {0};
 
@@ -209,6 +210,7 @@ static void call_arrays(world *w)
     stk_chunks_sample sample = {.struct_size = sizeof sample};
     REFUSED(stk_chunks_measure, w->ctx, w->array, &question, &trial, &sample, NULL);
     REFUSED(stk_array_read, w->array, &box, values, sizeof values, NULL, -1, NULL);
+    REFUSED(stk_array_read_texts, w->array, &box, -1, &texts, NULL);
     REFUSED(stk_array_stored_count, w->array, &stored, NULL);
     REFUSED(stk_array_stats_compute, w->array, NULL, NULL, &stats, NULL);
     REFUSED(stk_array_stats_load, w->array, NULL, &stats, NULL);
