@@ -302,7 +302,7 @@ static bool asks_advice(const struct cli *cli)
 }
 
 /* The question of an array that exists, as everybody asks it; its chunks are the first shape. */
-static int take_array(const struct cli *cli, const struct chunks_options *o, stk_array *array,
+static int take_array(struct cli *cli, const struct chunks_options *o, stk_array *array,
                       struct chunks_task *task)
 {
     const stk_array_info *info = stk_array_get_info(array);
