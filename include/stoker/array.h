@@ -122,6 +122,13 @@ STK_API void stk_array_cancel(stk_array *array);
 STK_API size_t stk_array_value_text(const stk_array *array, const void *value, char *text,
                                     size_t size);
 
+/** The date of an element of an array of times, which are datetime64, or numbers with the attributes
+ * `units` ("hours since 1900-01-01") and `calendar` of the CF conventions: "2015-03-01T06:00:00".
+ * Returns the length without the end, as snprintf(); 0: it holds no times, or this is none (NaT).
+ */
+STK_API size_t stk_array_time_text(const stk_array *array, const void *value, char *text,
+                                   size_t size);
+
 /** What is in the store for an array. */
 typedef struct stk_array_stored {
     uint32_t struct_size;
