@@ -11,7 +11,7 @@
 #define MOST_BYTES (UINT64_C(1) << 30)  /* read at a time, whatever the chunks are */
 #define VALUE_TEXT 2048                 /* of most values; longer ones get memory */
 
-enum dump { DUMP_TEXT, DUMP_RAW, DUMP_NPY, DUMP_SHA256 };
+enum dump { DUMP_TEXT, DUMP_RAW, DUMP_NPY, DUMP_SHA256, DUMP_DATES };
 
 struct cat_options {
     uint32_t struct_size;
@@ -23,9 +23,10 @@ static const stk_option option_rows[] = {
     {"array_path", STK_OPTION_STRING, offsetof(struct cat_options, array_path), NULL, 0, 0, NULL,
      "DIR", "The array, in the place of ARRAY."},
     {"dump", STK_OPTION_ENUM, offsetof(struct cat_options, dump), "text", 0, 0,
-     "text|raw|npy|sha256", NULL,
+     "text|raw|npy|sha256|dates", NULL,
      "text: a value a line; raw: the bytes of the values in C order, little endian; npy: a NumPy "
-     "file; sha256: the hash of the raw bytes."},
+     "file; sha256: the hash of the raw bytes; dates: as text, but times as dates, by units and "
+     "calendar."},
     {"slice", STK_OPTION_STRING, offsetof(struct cat_options, slice), NULL, 0, 0, NULL,
      "A:B[:S],...",
      "A part, as in NumPy: ranges and single numbers parted by commas, for the first axes or all; "
@@ -166,6 +167,10 @@ static void write_text(struct output *out, const char *values, uint64_t count, u
 
     for (uint64_t i = 0; i < count && !out->failed; i++) {
         const char *value = values + i * itemsize;
+        if (out->dump == DUMP_DATES && stk_array_time_text(out->array, value, text, sizeof text)) {
+            fprintf(out->cli->out, "%s\n", text);
+            continue;
+        }
         size_t length = stk_array_value_text(out->array, value, text, sizeof text);
         char *longer = length < sizeof text ? NULL : malloc(length + 1);
         if (length >= sizeof text && !longer) {
@@ -183,7 +188,7 @@ static void write_text(struct output *out, const char *values, uint64_t count, u
 
 static void write_values(struct output *out, const char *values, uint64_t count, uint64_t itemsize)
 {
-    if (out->dump == DUMP_TEXT)
+    if (out->dump == DUMP_TEXT || out->dump == DUMP_DATES)
         write_text(out, values, count, itemsize);
     else if (out->dump == DUMP_SHA256)
         sha256_add(&out->hash, values, (size_t)(count * itemsize));
@@ -391,7 +396,7 @@ int cli_cat(struct cli *cli)
         return CLI_USAGE;
     }
     if (cli->format != CLI_TABLE) {
-        cli_error("format: values are written as --dump says: text, raw, npy or sha256");
+        cli_error("format: values are written as --dump says: text, raw, npy, sha256 or dates");
         return CLI_USAGE;
     }
     code = cli_context(cli, 0, &context);
