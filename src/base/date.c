@@ -44,17 +44,17 @@ static bool take_part(const char **text, char mark, int least, int *out)
 static bool take_fraction(const char **text, int *out)
 {
     const char *at = *text + 1;
-    int n = 0;
+    int n = 0, value = 0;
 
-    *out = 0;
     for (; is_digit(*at); at++, n++)
         if (n < FRACTION)
-            *out = *out * 10 + (*at - '0');
+            value = value * 10 + (*at - '0');
         else if (*at != '0')
             return false;
     for (int i = n; i < FRACTION; i++)
-        *out *= 10;
+        value *= 10;
     *text = at;
+    *out = value;
     return n > 0;
 }
 
@@ -77,11 +77,8 @@ static bool take_time(const char **text, int least, stk__date *out)
     if (!take_part(text, ':', least, &out->second))
         return true;
     out->given = STK__DATE_SECOND;
-    at = *text;
-    if (*at == '.' && take_fraction(&at, &out->microsecond)) {
-        *text = at;
+    if (**text == '.' && take_fraction(text, &out->microsecond))
         out->given = STK__DATE_MICROSECOND;
-    }
     return true;
 }
 
@@ -119,7 +116,7 @@ static bool take_zone(const char **text, int64_t *offset)
 {
     static const char *const names[] = {"UTC", "GMT", "Z"};
     const char *at = *text;
-    int64_t hours, minutes = 0;
+    int64_t hours, minutes = 0, both;
 
     *offset = 0;
     for (size_t i = 0; i < STK_COUNT(names); i++)
@@ -130,9 +127,9 @@ static bool take_zone(const char **text, int64_t *offset)
     if (*at != '+' && *at != '-')
         return true; /* none is UTC */
     const bool west = *at++ == '-';
-    if (take_digits(&at, 4, 4, &minutes)) {
-        hours = minutes / 100;
-        minutes %= 100;
+    if (take_digits(&at, 4, 4, &both)) {
+        hours = both / 100;
+        minutes = both % 100;
     } else if (take_digits(&at, 1, 2, &hours)) {
         if (*at == ':') {
             at++;
