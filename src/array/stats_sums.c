@@ -28,10 +28,12 @@ static bool is_empty(const stk__bins *bins)
 static int power_for(const stk__bins *bins, double low, double high)
 {
     const double half = high / 2 - low / 2; /* which cannot overflow */
+    const double most = fmax(fabs(low), fabs(high));
     int power = bins->least, exponent;
 
-    (void)frexp(fmax(fabs(low), fabs(high)), &exponent);
-    power = STK_MAX(power, exponent - DIGITS);
+    (void)frexp(most, &exponent);
+    if (most > 0)
+        power = STK_MAX(power, exponent - DIGITS);
     /* Narrower than these, there would be more than twice as many as there are. */
     if (half > 0)
         power = STK_MAX(power, ilogb(half) + 1 - ilogb(2.0 * STK_ARRAY_BINS));
