@@ -239,7 +239,7 @@ static int take_store(const struct chunks_options *o, stk_chunks_store *out)
 
     if (strcmp(o->store, "auto") != 0) {
         if (stk_chunks_store_find(o->store, &preset, &err) != STK_OK) {
-            cli_error("chunks.store: %s; --latency and --bandwidth are for one's own", err.text);
+            cli_error("chunks.store: %s", err.text);
             return CLI_USAGE;
         }
         *out = *preset;
