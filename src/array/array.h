@@ -160,11 +160,10 @@ typedef struct stk__coordinate {
 
 /* Errors: STK_EKIND: the elements are neither, or units and calendar cannot be read. */
 stk_status stk__coordinate_init(const stk_array *array, stk__coordinate *out, stk_error *err);
-/* Elements as keys that compare as the values do: instants of times, else stk__coordinate_number().
- */
+/* Elements as keys that compare as the values do: instants of times, else the bits of doubles, in
+ * order. */
 void stk__coordinate_keys(const stk__coordinate *coordinate, const stk_array *array,
                           const void *values, size_t count, int64_t *keys);
-int64_t stk__coordinate_number(double x);
 /* The key of a number that is looked for among the elements, rounded as they are. */
 int64_t stk__coordinate_asked(const stk__coordinate *coordinate, const stk_array *array, double x);
 /* "1979-01-01T00:00:00 to 2021-12-31T18:00:00", the first and the last of a list of times, which

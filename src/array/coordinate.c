@@ -150,7 +150,7 @@ stk_status stk__coordinate_init(const stk_array *a, stk__coordinate *out, stk_er
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
-int64_t stk__coordinate_number(double x)
+static int64_t key_of_number(double x)
 {
     int64_t bits;
 
@@ -187,7 +187,7 @@ static int64_t key_of_whole(const stk__coordinate *c, int64_t value)
     if (c->has_missing && (double)value == c->missing)
         return STK__COORDINATE_NONE;
     if (!c->is_time)
-        return stk__coordinate_number((double)value);
+        return key_of_number((double)value);
     if (__builtin_mul_overflow(value, c->up, &product))
         return STK__COORDINATE_NONE;
     if (c->months)
@@ -205,7 +205,7 @@ static int64_t key_of_double(const stk__coordinate *c, double x)
         return STK__COORDINATE_NONE;
     x = x * c->scale + c->offset;
     if (!c->is_time)
-        return stk__coordinate_number(x);
+        return key_of_number(x);
     const double whole = floor(x / (double)c->down);
     const double rest = x - whole * (double)c->down;
     if (!(fabs(whole * (double)c->up) < 9e18))
@@ -262,7 +262,7 @@ int64_t stk__coordinate_asked(const stk__coordinate *c, const stk_array *a, doub
         stk__float_bytes(a->type.dtype, x, element);
         (void)stk__array_numbers(&a->type, element, 1, &x);
     }
-    return stk__coordinate_number(x);
+    return key_of_number(x);
 }
 
 /* ---- Dates ----------------------------------------------------------------------------------- */

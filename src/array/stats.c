@@ -66,7 +66,7 @@ typedef struct summing {
     uint64_t count;
     bool has_missing;
     double missing_value;
-    stk__sums *segments;
+    stk__value_sums *segments;
     atomic_uint_fast64_t next; /* segment that nobody has taken */
 } summing;
 
@@ -83,19 +83,19 @@ static void work(void *user)
     double x[BLOCK];
 
     for (uint64_t k; (k = atomic_fetch_add(&s->next, 1)) < all;) {
-        stk__sums *sums = &s->segments[k];
+        stk__value_sums *sums = &s->segments[k];
         const uint64_t end = STK_MIN((k + 1) * SEGMENT, s->count);
-        stk__sums_init(sums, type->kind != STK__KIND_FLOAT, s->has_missing, s->missing_value);
+        stk__value_sums_init(sums, type->kind != STK__KIND_FLOAT, s->has_missing, s->missing_value);
         for (uint64_t i = k * SEGMENT; i < end; i += BLOCK) {
             const size_t n = (size_t)STK_MIN(end - i, BLOCK);
             (void)stk__array_numbers(type, s->values + i * type->itemsize, n, x);
-            stk__sums_add(sums, x, n);
+            stk__value_sums_add(sums, x, n);
         }
     }
 }
 
 /* Sum up a box that was read. A thread that cannot be started is not missed. */
-static void sum_box(summing *s, uint64_t count, stk__sums *total)
+static void sum_box(summing *s, uint64_t count, stk__value_sums *total)
 {
     stk__thread threads[MAX_THREADS] = {0};
     const int64_t most = STK_MIN(STK_MAX(s->array->options.num_threads, 1), MAX_THREADS);
@@ -109,11 +109,11 @@ static void sum_box(summing *s, uint64_t count, stk__sums *total)
     for (int i = 1; i < MAX_THREADS; i++)
         stk__thread_join(&threads[i]);
     for (uint64_t k = 0; k < num_segments(count); k++)
-        stk__sums_merge(total, &s->segments[k]);
+        stk__value_sums_merge(total, &s->segments[k]);
 }
 
 static stk_status read_all(stk_array *a, bool (*stop)(void *user), void *user, summing *s,
-                           const int64_t *step, char *values, stk__sums *total, stk_error *err)
+                           const int64_t *step, char *values, stk__value_sums *total, stk_error *err)
 {
     int64_t start[STK_ARRAY_MAX_RANK] = {0}, shape[STK_ARRAY_MAX_RANK];
     const stk_array_box box = {start, shape, NULL};
@@ -137,7 +137,7 @@ static stk_status read_all(stk_array *a, bool (*stop)(void *user), void *user, s
     return STK_OK;
 }
 
-static stk_status compute(stk_array *a, bool (*stop)(void *user), void *user, stk__sums *total,
+static stk_status compute(stk_array *a, bool (*stop)(void *user), void *user, stk__value_sums *total,
                           stk_error *err)
 {
     summing s = {.array = a,
@@ -181,7 +181,7 @@ stk_status stk_array_stats_compute(stk_array *a, bool (*stop)(void *user), void 
                                    stk_array_stats *out, stk_error *err)
 {
     double none[1], missing = 0;
-    stk__sums s;
+    stk__value_sums s;
 
     if (!a || !out)
         return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
@@ -193,7 +193,7 @@ stk_status stk_array_stats_compute(stk_array *a, bool (*stop)(void *user), void 
                             "%s: values of %s have no mean; statistics are of real numbers",
                             a->metadata_key, a->type.name);
     const bool has_missing = stk__array_missing(a, &missing);
-    stk__sums_init(&s, a->type.kind != STK__KIND_FLOAT, has_missing, missing);
+    stk__value_sums_init(&s, a->type.kind != STK__KIND_FLOAT, has_missing, missing);
     STK_TRY(compute(a, stop, user, &s, err));
     stk_array_stats stats = {
         .struct_size = sizeof stats, .values = s.count, .nan = s.nan, .missing = s.missing};

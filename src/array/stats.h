@@ -26,20 +26,20 @@ void stk__bins_init(stk__bins *bins, bool integers);
 void stk__bins_add(stk__bins *bins, const double *x, size_t n);
 void stk__bins_merge(stk__bins *bins, const stk__bins *other);
 
-typedef struct stk__sums {
+typedef struct stk__value_sums {
     uint64_t count, nan, missing;
     double mean, squares; /* squares: of what differs from the mean */
     double min, max;
     bool has_missing;
     double missing_value;
     stk__bins bins;
-} stk__sums;
+} stk__value_sums;
 
-void stk__sums_init(stk__sums *sums, bool integers, bool has_missing, double missing_value);
+void stk__value_sums_init(stk__value_sums *sums, bool integers, bool has_missing, double missing_value);
 /* Add values, which are moved: those that count stand in front then. */
-void stk__sums_add(stk__sums *sums, double *x, size_t n);
+void stk__value_sums_add(stk__value_sums *sums, double *x, size_t n);
 /* Add what lies behind: the order decides the last digits of mean and squares. */
-void stk__sums_merge(stk__sums *sums, const stk__sums *other);
+void stk__value_sums_merge(stk__value_sums *sums, const stk__value_sums *other);
 
 /* NaN among all elements. (stats.c) */
 double stk__array_nan_share(const stk_array_stats *stats);

@@ -189,18 +189,6 @@ bool stk__calendar_instant(stk__calendar calendar, const stk__date *d, int64_t *
     return true;
 }
 
-void stk__calendar_date(stk__calendar calendar, int64_t instant, stk__date *out)
-{
-    int64_t left;
-
-    date_of_days(calendar, divide(instant, DAY_US, &left), out);
-    out->hour = (int)(left / HOUR_US);
-    out->minute = (int)(left % HOUR_US / MINUTE_US);
-    out->second = (int)(left % MINUTE_US / SECOND_US);
-    out->microsecond = (int)(left % SECOND_US);
-    out->given = STK__DATE_MICROSECOND;
-}
-
 bool stk__calendar_period(stk__calendar calendar, const stk__date *date, int64_t *begin,
                           int64_t *end)
 {
@@ -222,11 +210,24 @@ bool stk__calendar_period(stk__calendar calendar, const stk__date *date, int64_t
     return stk__calendar_instant(calendar, &next, end);
 }
 
+/* The date of an instant, complete. */
+static void date_of(stk__calendar calendar, int64_t instant, stk__date *out)
+{
+    int64_t left;
+
+    date_of_days(calendar, divide(instant, DAY_US, &left), out);
+    out->hour = (int)(left / HOUR_US);
+    out->minute = (int)(left % HOUR_US / MINUTE_US);
+    out->second = (int)(left % MINUTE_US / SECOND_US);
+    out->microsecond = (int)(left % SECOND_US);
+    out->given = STK__DATE_MICROSECOND;
+}
+
 const char *stk__calendar_text(stk__calendar calendar, int64_t instant, char text[STK__DATE_TEXT])
 {
     stk__date d;
 
-    stk__calendar_date(calendar, instant, &d);
+    date_of(calendar, instant, &d);
     int at = snprintf(text, STK__DATE_TEXT, "%s%04lld-%02d-%02dT%02d:%02d:%02d",
                       d.year < 0 ? "-" : "", (long long)(d.year < 0 ? -d.year : d.year), d.month,
                       d.day, d.hour, d.minute, d.second);

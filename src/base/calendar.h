@@ -51,8 +51,6 @@ bool stk__calendar_find(const char *name, stk__calendar *out);
 /* The instant at which a date begins. False: the calendar has no such day or time, or the year is
  * beyond STK__DATE_MAX_YEAR. */
 bool stk__calendar_instant(stk__calendar calendar, const stk__date *date, int64_t *out);
-/* The date of an instant, complete. */
-void stk__calendar_date(stk__calendar calendar, int64_t instant, stk__date *out);
 /* The period that a date names: from *begin up to, but without, *end; that of "2015-03" is all of
  * March. False: as stk__calendar_instant(). */
 bool stk__calendar_period(stk__calendar calendar, const stk__date *date, int64_t *begin,

@@ -172,16 +172,18 @@ static void test_days(void **state)
     for (size_t i = 0; i < STK_COUNT(names); i++)
         for (int n = 0; n < 40000; n++) {
             const stk__calendar c = calendar_of(names[i]);
+            char text[STK__DATE_TEXT];
             stk__date date, next;
             int64_t back;
             /* Days of 20,000 years, and all of those around 1582. */
             int64_t days = n < 2000 ? n - 142000
                                     : (int64_t)(test_random(&random) % 7300000) - 3650000;
             int64_t instant = days * day + (int64_t)(test_random(&random) % (uint64_t)day);
-            stk__calendar_date(c, instant, &date);
+            assert_true(stk__date_read(stk__calendar_text(c, instant, text), &date) ==
+                        strlen(text));
             assert_true(stk__calendar_instant(c, &date, &back));
             assert_true(back == instant);
-            stk__calendar_date(c, instant + day, &next);
+            (void)stk__date_read(stk__calendar_text(c, instant + day, text), &next);
             const bool same_month = next.year == date.year && next.month == date.month;
             const bool reform = date.year == 1582 && date.month == 10 && date.day == 4 &&
                                 c == STK__CALENDAR_STANDARD;
