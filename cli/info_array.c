@@ -306,7 +306,7 @@ static void print_group(const struct survey *survey, FILE *out)
 /* "from 236 in 42 bins of 2: " and a column for each bin, as high as its share of the fullest. */
 static void histogram_line(const stk_array_stats *s, struct lines *lines)
 {
-    static const char *const columns[] = {" ",       "\u2581", "\u2582", "\u2583", "\u2584",
+    static const char *const columns[] = {" ",      "\u2581", "\u2582", "\u2583", "\u2584",
                                           "\u2585", "\u2586", "\u2587", "\u2588"};
     char text[64 + 3 * STK_ARRAY_BINS];
     uint64_t most = 0;

@@ -31,7 +31,8 @@ static void put_array(stk_store *store, const char *key, const char *shape, cons
     char text[1200];
     const int length = snprintf(
         text, sizeof text,
-        "{\"zarr_format\":3,\"node_type\":\"array\",\"shape\":[%s],\"data_type\":\"%s\",\"chunk_grid\""
+        "{\"zarr_format\":3,\"node_type\":\"array\",\"shape\":[%s],\"data_type\":\"%s\",\"chunk_"
+        "grid\""
         ":{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[%s]}},\"chunk_key_encoding\":{"
         "\"name\":\"default\"},\"fill_value\":0,\"codecs\":[{\"name\":\"bytes\",\"configuration\":{"
         "\"endian\":\"little\"}}],\"dimension_names\":[%s],\"attributes\":{%s}}",

@@ -122,9 +122,10 @@ STK_API void stk_array_cancel(stk_array *array);
 STK_API size_t stk_array_value_text(const stk_array *array, const void *value, char *text,
                                     size_t size);
 
-/** The date of an element of an array of times, which are datetime64, or numbers with the attributes
- * `units` ("hours since 1900-01-01") and `calendar` of the CF conventions: "2015-03-01T06:00:00".
- * Returns the length without the end, as snprintf(); 0: it holds no times, or this is none (NaT).
+/** The date of an element of an array of times, which are datetime64, or numbers with the
+ * attributes `units` ("hours since 1900-01-01") and `calendar` of the CF conventions:
+ * "2015-03-01T06:00:00". Returns the length without the end, as snprintf(); 0: it holds no times,
+ * or this is none (NaT).
  */
 STK_API size_t stk_array_time_text(const stk_array *array, const void *value, char *text,
                                    size_t size);
@@ -152,7 +153,7 @@ typedef struct stk_array_stats {
     uint64_t values; /**< elements that mean, std, min and max are over */
     uint64_t nan, missing;
     double mean, std, min,
-        max; /**< NaN where there are no values; std over all: divided by `values` */
+        max;          /**< NaN where there are no values; std over all: divided by `values` */
     double nan_share; /**< NaN among all elements; NaN where there are none */
     /** The histogram: bins[i] is the number of values from bin_low + i * bin_width up to, but
      * without, the next edge. Exact. The width is the least power of two (1 or more of integers)

@@ -31,11 +31,16 @@ static const unit cf_units[] = {
 
 /* Of NumPy; years and months have no fixed length. */
 static const unit numpy_units[] = {
-    {" W ", 7 * DAY_US, 1},         {" D ", DAY_US, 1},
-    {" h ", 3600 * SECOND_US, 1},   {" m ", 60 * SECOND_US, 1},
-    {" s ", SECOND_US, 1},          {" ms ", 1000, 1},
-    {" us \xce\xbcs ", 1, 1},        {" ns ", 1, 1000},
-    {" ps ", 1, INT64_C(1000000)},  {" fs ", 1, INT64_C(1000000000)},
+    {" W ", 7 * DAY_US, 1},
+    {" D ", DAY_US, 1},
+    {" h ", 3600 * SECOND_US, 1},
+    {" m ", 60 * SECOND_US, 1},
+    {" s ", SECOND_US, 1},
+    {" ms ", 1000, 1},
+    {" us \xce\xbcs ", 1, 1},
+    {" ns ", 1, 1000},
+    {" ps ", 1, INT64_C(1000000)},
+    {" fs ", 1, INT64_C(1000000000)},
     {" as ", 1, INT64_C(1000000000000)},
 };
 
@@ -75,8 +80,8 @@ static stk_status take_units(const stk_array *a, const char *units, const char *
                             a->metadata_key, calendar);
     const unit *found = find_unit(cf_units, STK_COUNT(cf_units), name, length, true);
     static const unit months = {"", 30 * DAY_US, 1};
-    if (!found && out->calendar == STK__CALENDAR_360 &&
-        (length == 5 || length == 6) && strncasecmp(name, "months", length) == 0)
+    if (!found && out->calendar == STK__CALENDAR_360 && (length == 5 || length == 6) &&
+        strncasecmp(name, "months", length) == 0)
         found = &months; /* which have one length there */
     if (!found)
         return bad_units(a, units,
@@ -132,7 +137,8 @@ static double number_or(const stk_array *a, const char *name, double otherwise)
 
 stk_status stk__coordinate_init(const stk_array *a, stk__coordinate *out, stk_error *err)
 {
-    const char *units = stk_array_text(a, "units"), *since = units ? strstr(units, " since ") : NULL;
+    const char *units = stk_array_text(a, "units"),
+               *since = units ? strstr(units, " since ") : NULL;
     double none[1];
 
     *out = (stk__coordinate){.down = 1,

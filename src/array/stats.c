@@ -113,7 +113,8 @@ static void sum_box(summing *s, uint64_t count, stk__value_sums *total)
 }
 
 static stk_status read_all(stk_array *a, bool (*stop)(void *user), void *user, summing *s,
-                           const int64_t *step, char *values, stk__value_sums *total, stk_error *err)
+                           const int64_t *step, char *values, stk__value_sums *total,
+                           stk_error *err)
 {
     int64_t start[STK_ARRAY_MAX_RANK] = {0}, shape[STK_ARRAY_MAX_RANK];
     const stk_array_box box = {start, shape, NULL};
@@ -137,12 +138,11 @@ static stk_status read_all(stk_array *a, bool (*stop)(void *user), void *user, s
     return STK_OK;
 }
 
-static stk_status compute(stk_array *a, bool (*stop)(void *user), void *user, stk__value_sums *total,
-                          stk_error *err)
+static stk_status compute(stk_array *a, bool (*stop)(void *user), void *user,
+                          stk__value_sums *total, stk_error *err)
 {
-    summing s = {.array = a,
-                 .has_missing = total->has_missing,
-                 .missing_value = total->missing_value};
+    summing s = {
+        .array = a, .has_missing = total->has_missing, .missing_value = total->missing_value};
     int64_t step[STK_ARRAY_MAX_RANK];
     uint64_t most = 0;
 

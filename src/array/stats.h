@@ -1,4 +1,5 @@
-/* values -> count, mean, squares, extremes, bins; parts -> the same of all. Inside src/array only. */
+/* values -> count, mean, squares, extremes, bins; parts -> the same of all. Inside src/array only.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STK_SRC_ARRAY_STATS_H
 #define STK_SRC_ARRAY_STATS_H
@@ -14,7 +15,7 @@
  * values.
  */
 typedef struct stk__bins {
-    int least;       /* power at least: 0 of integers */
+    int least; /* power at least: 0 of integers */
     int power;
     double low, high; /* of the values counted; low > high: there are none */
     int64_t first;    /* number of bins[0]: it begins at first * 2^power */
@@ -35,7 +36,8 @@ typedef struct stk__value_sums {
     stk__bins bins;
 } stk__value_sums;
 
-void stk__value_sums_init(stk__value_sums *sums, bool integers, bool has_missing, double missing_value);
+void stk__value_sums_init(stk__value_sums *sums, bool integers, bool has_missing,
+                          double missing_value);
 /* Add values, which are moved: those that count stand in front then. */
 void stk__value_sums_add(stk__value_sums *sums, double *x, size_t n);
 /* Add what lies behind: the order decides the last digits of mean and squares. */

@@ -9,9 +9,8 @@
 
 void stk__bins_init(stk__bins *bins, bool integers)
 {
-    *bins = (stk__bins){.least = integers ? 0 : LEAST_POWER,
-                        .low = (double)INFINITY,
-                        .high = -(double)INFINITY};
+    *bins = (stk__bins){
+        .least = integers ? 0 : LEAST_POWER, .low = (double)INFINITY, .high = -(double)INFINITY};
 }
 
 static bool is_empty(const stk__bins *bins)

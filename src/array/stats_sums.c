@@ -10,9 +10,9 @@
 void stk__value_sums_init(stk__value_sums *s, bool integers, bool has_missing, double missing_value)
 {
     *s = (stk__value_sums){.min = (double)INFINITY,
-                     .max = -(double)INFINITY,
-                     .has_missing = has_missing,
-                     .missing_value = missing_value};
+                           .max = -(double)INFINITY,
+                           .has_missing = has_missing,
+                           .missing_value = missing_value};
     stk__bins_init(&s->bins, integers);
 }
 

@@ -121,9 +121,11 @@ static void date_of_alike(stk__calendar c, int64_t days, stk__date *out)
 {
     int64_t left;
 
-    out->year =
-        EPOCH_YEAR +
-        divide(days, c == STK__CALENDAR_360 ? 360 : c == STK__CALENDAR_366 ? 366 : 365, &left);
+    out->year = EPOCH_YEAR + divide(days,
+                                    c == STK__CALENDAR_360   ? 360
+                                    : c == STK__CALENDAR_366 ? 366
+                                                             : 365,
+                                    &left);
     out->month = 1;
     while (left >= days_of_month(c, out->year, out->month))
         left -= days_of_month(c, out->year, out->month++);

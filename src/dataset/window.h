@@ -46,12 +46,12 @@ typedef struct stk__window_dim {
     int64_t size;       /* of the arrays */
     int64_t begin, end; /* elements that windows may take */
     int64_t window, stride;
-    int64_t chunk; /* of the variable that has the largest chunks along it */
-    uint64_t n;    /* windows along it */
-    uint64_t k;    /* of them in a block */
-    uint64_t tail; /* windows of all later dimensions */
-    bool dropped;  /* one element is taken, and fields do not have it */
-    bool limited;  /* by an option: not all of its elements may be taken */
+    int64_t chunk;     /* of the variable that has the largest chunks along it */
+    uint64_t n;        /* windows along it */
+    uint64_t k;        /* of them in a block */
+    uint64_t tail;     /* windows of all later dimensions */
+    bool dropped;      /* one element is taken, and fields do not have it */
+    bool limited;      /* by an option: not all of its elements may be taken */
     uint32_t variable; /* the first that has it */
 } stk__window_dim;
 
@@ -60,7 +60,7 @@ typedef struct stk__window_variable {
     stk_array *array;
     const stk_array_info *info;
     char name[32];
-    char *path; /* below the group; NULL: it was opened by itself */
+    char *path;                      /* below the group; NULL: it was opened by itself */
     uint32_t dims[STK__WINDOW_DIMS]; /* of the window, for each of the array's */
     bool plain;                      /* read in part, straight from its objects */
     bool fixed;                      /* chunks are stored as they are, but for the order of bytes */

@@ -44,7 +44,7 @@ static stk_status bad_list(const char *option, const char *text, const char *exa
 }
 
 stk_status stk__window_unknown_dim(const stk__window *w, const char *option, const char *name,
-                              size_t length, stk_error *err)
+                                   size_t length, stk_error *err)
 {
     char known[256] = "", wanted[STK_OPTION_NAME], meant[STK_OPTION_MEANT];
     stk__nearest nearest;

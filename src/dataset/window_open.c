@@ -77,7 +77,10 @@ static stk_status add_dim(stk__window *w, const stk__window_variable *v, uint32_
     if (w->num_dims == STK__WINDOW_DIMS)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_DATASET,
                          "the variables have more than %d dimensions", STK__WINDOW_DIMS);
-    *dim = (stk__window_dim){.size = v->info->shape[d], .end = v->info->shape[d], .chunk = 1, .variable = w->num_variables - 1};
+    *dim = (stk__window_dim){.size = v->info->shape[d],
+                             .end = v->info->shape[d],
+                             .chunk = 1,
+                             .variable = w->num_variables - 1};
     snprintf(dim->name, sizeof dim->name, "%s", name ? name : "");
     w->num_dims++;
     return STK_OK;
@@ -554,8 +557,8 @@ stk_status stk__window_open(stk_context *ctx, const char *url, const void *optio
     stk_status status = open_all(w, url, o, err);
     /* The texts are the caller's. */
     w->options.variables = w->options.window = w->options.stride = w->options.overlap =
-        w->options.range = w->options.select = w->options.at = w->options.time = w->options.convert = w->options.mean =
-            w->options.std = w->options.stats = NULL;
+        w->options.range = w->options.select = w->options.at = w->options.time =
+            w->options.convert = w->options.mean = w->options.std = w->options.stats = NULL;
     if (status != STK_OK) {
         w->base.ops->close(&w->base);
         return status;

@@ -20,11 +20,11 @@ typedef struct selection {
     const char *text; /* the whole option */
     const char *ends; /* "30:60" */
     size_t length;
-    char name[64];            /* of the dimension, as messages have it */
-    int64_t low, high;        /* keys, both taken */
-    bool single;              /* one number */
-    stk__coordinate meaning;  /* of the coordinate's elements */
-    const stk_array *array;   /* the coordinate */
+    char name[64];           /* of the dimension, as messages have it */
+    int64_t low, high;       /* keys, both taken */
+    bool single;             /* one number */
+    stk__coordinate meaning; /* of the coordinate's elements */
+    const stk_array *array;  /* the coordinate */
 } selection;
 
 /* What has been seen of a coordinate, from its first element on. */
@@ -37,8 +37,7 @@ typedef struct scan {
     unsigned char below[8], above[8];
 } scan;
 
-static stk_status fail(stk_error *err, stk_status status, const char *format, ...)
-    STK_PRINTF(3, 4);
+static stk_status fail(stk_error *err, stk_status status, const char *format, ...) STK_PRINTF(3, 4);
 
 static stk_status fail(stk_error *err, stk_status status, const char *format, ...)
 {
@@ -48,7 +47,8 @@ static stk_status fail(stk_error *err, stk_status status, const char *format, ..
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return stk__fail_at(err, status, STK_STAGE_OPTIONS, "select", STK_NO_OFFSET, "select: %s", text);
+    return stk__fail_at(err, status, STK_STAGE_OPTIONS, "select", STK_NO_OFFSET, "select: %s",
+                        text);
 }
 
 /* ---- What is asked --------------------------------------------------------------------------- */
@@ -189,8 +189,8 @@ static stk_status look_at_all(const selection *s, stk_array *array, scan *c, stk
                            s->name);
     for (; status == STK_OK && start[0] < n; start[0] += shape[0]) {
         shape[0] = STK_MIN(n - start[0], BLOCK);
-        status = stk_array_read(array, &box, values, (uint64_t)shape[0] * info->itemsize, NULL, -1,
-                                err);
+        status =
+            stk_array_read(array, &box, values, (uint64_t)shape[0] * info->itemsize, NULL, -1, err);
         if (status == STK_OK)
             stk__coordinate_keys(&s->meaning, array, values, (size_t)shape[0], keys);
         for (int64_t i = 0; i < shape[0] && status == STK_OK; i++)
@@ -206,12 +206,11 @@ static stk_status nothing_there(const selection *s, const scan *c, stk_error *er
     char below[SHOWN], above[SHOWN];
     const bool has_below = c->below_key != INT64_MIN, has_above = c->above_key != INT64_MAX;
 
-    return fail(err, STK_EINVAL, "nothing of '%s' lies %s %.*s; the nearest %s %s%s%s", s->name,
-                s->single ? "at" : "in", (int)STK_MIN(s->length, SHOWN), s->ends,
-                has_below && has_above ? "are" : "is",
-                has_below ? value_text(s, c->below, below) : "",
-                has_below && has_above ? " and " : "",
-                has_above ? value_text(s, c->above, above) : "");
+    return fail(
+        err, STK_EINVAL, "nothing of '%s' lies %s %.*s; the nearest %s %s%s%s", s->name,
+        s->single ? "at" : "in", (int)STK_MIN(s->length, SHOWN), s->ends,
+        has_below && has_above ? "are" : "is", has_below ? value_text(s, c->below, below) : "",
+        has_below && has_above ? " and " : "", has_above ? value_text(s, c->above, above) : "");
 }
 
 /* Elements of the dimension that the coordinate's values select. */
@@ -256,9 +255,8 @@ static stk_status open_in_group(const stk__window *w, const char *path, const ch
         while (folder > 0 && path[folder - 1] != '/')
             folder--;
         const int length = snprintf(key, sizeof key, "%.*s%s", (int)folder, path, name);
-        for (size_t i = 0; length > 0 && (size_t)length < sizeof key &&
-                           (node = stk_group_node(w->group, i));
-             i++)
+        for (size_t i = 0;
+             length > 0 && (size_t)length < sizeof key && (node = stk_group_node(w->group, i)); i++)
             if (node->is_array && strcmp(node->path, key) == 0)
                 return stk_group_array(w->group, key, NULL, out, err);
         folder -= folder > 0;

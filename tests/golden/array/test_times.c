@@ -40,8 +40,8 @@ static void check(const stk_array *array, char *const *column)
     char text[64];
 
     const bool is_real = strcmp(column[2], "float64") == 0;
-    const size_t length = stk_array_time_text(array, is_real ? (const void *)&real : &whole, text,
-                                              sizeof text);
+    const size_t length =
+        stk_array_time_text(array, is_real ? (const void *)&real : &whole, text, sizeof text);
     if (length != strlen(column[4]) || strcmp(text, column[4]) != 0)
         fail_msg("%s %s in %s: %s instead of %s", column[3], column[1], column[0],
                  length ? text : "no time", column[4]);

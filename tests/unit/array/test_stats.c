@@ -91,8 +91,12 @@ static void test_bins(void **state)
 static void test_extremes(void **state)
 {
     static const double cases[][4] = {
-        {0, 0, 0, 0},           {-0.0, 0, 5e-324, -5e-324}, {1e308, -1e308, 0, 1},
-        {-1.5, -1.5, -1.5, -1.5}, {1e17, 1e17, 1e17 + 16, 1e17}, {0x1p-1050, 0x1p-1040, 0, 1},
+        {0, 0, 0, 0},
+        {-0.0, 0, 5e-324, -5e-324},
+        {1e308, -1e308, 0, 1},
+        {-1.5, -1.5, -1.5, -1.5},
+        {1e17, 1e17, 1e17 + 16, 1e17},
+        {0x1p-1050, 0x1p-1040, 0, 1},
     };
 
     (void)state;
@@ -227,8 +231,8 @@ static void rewrite(const char *folder, const char *from, const char *to)
     fclose(file);
     const char *at = strstr(text, from);
     assert_non_null(at);
-    const int length = snprintf(out, sizeof out, "%.*s%s%s", (int)(at - text), text, to,
-                                at + strlen(from));
+    const int length =
+        snprintf(out, sizeof out, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
     test_write(folder, "a/.stoker-stats.json", out, (size_t)length);
 }
 

@@ -6,8 +6,8 @@
 #include "base/calendar.h"
 #include "support/support.h"
 
-static const char *const names[] = {"standard", "proleptic_gregorian", "julian",
-                                    "noleap",   "all_leap",            "360_day"};
+static const char *const names[] = {
+    "standard", "proleptic_gregorian", "julian", "noleap", "all_leap", "360_day"};
 
 static stk__calendar calendar_of(const char *name)
 {
@@ -85,13 +85,19 @@ static void test_reference(void **state)
         int64_t minutes; /* of the offset */
         bool good;
     } cases[] = {
-        {" 1900-01-01 00:00:0.0", 0, true},   {"1-1-1", 0, true},
+        {" 1900-01-01 00:00:0.0", 0, true},
+        {"1-1-1", 0, true},
         {"1992-10-8 15:15:42.5 -6:00", -360, true}, /* of the CF conventions */
-        {"2000-01-01T00:00:00Z", 0, true},    {"2000-01-01 00:00:00 UTC ", 0, true},
-        {"2000-01-01 12:00 +0530", 330, true}, {"2000-01-01 12:00 +1", 60, true},
-        {"2000-01-01 0:0:0 gmt", 0, true},    {"2000-01", 0, false},
-        {"2000-01-01 noon", 0, false},        {"2000-01-01 12:00 +0:5", 0, false},
-        {"2000-01-01 12:00 +", 0, false},     {"", 0, false},
+        {"2000-01-01T00:00:00Z", 0, true},
+        {"2000-01-01 00:00:00 UTC ", 0, true},
+        {"2000-01-01 12:00 +0530", 330, true},
+        {"2000-01-01 12:00 +1", 60, true},
+        {"2000-01-01 0:0:0 gmt", 0, true},
+        {"2000-01", 0, false},
+        {"2000-01-01 noon", 0, false},
+        {"2000-01-01 12:00 +0:5", 0, false},
+        {"2000-01-01 12:00 +", 0, false},
+        {"", 0, false},
         {"2000-01-01 12:00:00.1234567", 0, false},
     };
     stk__date date;
@@ -144,11 +150,20 @@ static void test_periods(void **state)
 static void test_no_such_day(void **state)
 {
     static const char *const cases[][2] = {
-        {"standard", "2015-02-29"}, {"standard", "1582-10-05"},   {"standard", "1582-10-14"},
-        {"standard", "1900-02-29"}, {"julian", "1901-02-29"},     {"noleap", "2016-02-29"},
-        {"360_day", "2015-01-31"},  {"all_leap", "2015-02-30"},   {"standard", "2015-00"},
-        {"standard", "2015-13"},    {"standard", "2015-01-00"},   {"standard", "2015-01-01T24"},
-        {"standard", "250001"},     {"standard", "2015-01-01T23:60"},
+        {"standard", "2015-02-29"},
+        {"standard", "1582-10-05"},
+        {"standard", "1582-10-14"},
+        {"standard", "1900-02-29"},
+        {"julian", "1901-02-29"},
+        {"noleap", "2016-02-29"},
+        {"360_day", "2015-01-31"},
+        {"all_leap", "2015-02-30"},
+        {"standard", "2015-00"},
+        {"standard", "2015-13"},
+        {"standard", "2015-01-00"},
+        {"standard", "2015-01-01T24"},
+        {"standard", "250001"},
+        {"standard", "2015-01-01T23:60"},
         {"proleptic_gregorian", "1500-02-29"},
     };
     int64_t begin, end;
@@ -176,8 +191,8 @@ static void test_days(void **state)
             stk__date date, next;
             int64_t back;
             /* Days of 20,000 years, and all of those around 1582. */
-            int64_t days = n < 2000 ? n - 142000
-                                    : (int64_t)(test_random(&random) % 7300000) - 3650000;
+            int64_t days =
+                n < 2000 ? n - 142000 : (int64_t)(test_random(&random) % 7300000) - 3650000;
             int64_t instant = days * day + (int64_t)(test_random(&random) % (uint64_t)day);
             assert_true(stk__date_read(stk__calendar_text(c, instant, text), &date) ==
                         strlen(text));

@@ -228,12 +228,8 @@ static void test_choice(void **state)
         double measured[4];
         size_t chosen;
     } cases[] = {
-        {{1, 2, 3, 4}, 0},
-        {{1, 1.05, 3, 4}, 1},
-        {{1, 1.05, 1.09, 1.2}, 2},
-        {{NAN, 9, NAN, NAN}, 1},
-        {{NAN, NAN, NAN, NAN}, 4},
-        {{4, 3, 2, 1}, 3},
+        {{1, 2, 3, 4}, 0},       {{1, 1.05, 3, 4}, 1},      {{1, 1.05, 1.09, 1.2}, 2},
+        {{NAN, 9, NAN, NAN}, 1}, {{NAN, NAN, NAN, NAN}, 4}, {{4, 3, 2, 1}, 3},
     };
 
     (void)state;
@@ -245,10 +241,8 @@ static void test_choice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_storage),
-        cmocka_unit_test(test_storage_refused),
-        cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_chunks_refused),
+        cmocka_unit_test(test_storage), cmocka_unit_test(test_storage_refused),
+        cmocka_unit_test(test_chunks),  cmocka_unit_test(test_chunks_refused),
         cmocka_unit_test(test_choice),
     };
 

@@ -135,8 +135,7 @@ static void test_one_answer(void **state)
         ask(ctx, url, NULL, asked);
         assert_string_equal(asked, wanted);
 
-        snprintf(spec, sizeof spec, "array:%s%cwindow=2x2x2", url,
-                 cases[i].prefix[0] ? '&' : '?');
+        snprintf(spec, sizeof spec, "array:%s%cwindow=2x2x2", url, cases[i].prefix[0] ? '&' : '?');
         stk_dataset *d = open_windows(ctx, spec);
         info[0] = 0;
         assert_ok(stk_dataset_describe(d, keep_advice, info, &err), &err);

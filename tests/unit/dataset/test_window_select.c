@@ -101,8 +101,8 @@ static void test_values(void **state)
     stk_tensor data = {.struct_size = sizeof data};
 
     make_all(ctx);
-    stk_dataset *d = open_windows(
-        ctx, "array:mem://w/t2m?select=time=2016-01-01T06:,y=40,x=0:90&window=time:1");
+    stk_dataset *d =
+        open_windows(ctx, "array:mem://w/t2m?select=time=2016-01-01T06:,y=40,x=0:90&window=time:1");
     assert_int_equal(d->size, 3);
     delivery b = first_batch(d, NULL);
     const float *values = field_of(&b, "data", &data);
@@ -161,8 +161,10 @@ static void test_refused(void **state)
 /* Coordinates that cannot be selected by. */
 static void test_bad_coordinates(void **state)
 {
-    static const double zigzag[8] = {0, 10, 20, 15, 30, 40, 50, 60}, twice[8] = {0, 1, 2, 2, 2, 3, 4, 5},
-                        holes[8] = {0, 1, (double)NAN, 3, 4, 5, 6, 7}, huge[8] = {0, 1, 2, 3, 4, 5, 6, 9e18};
+    static const double zigzag[8] = {0, 10, 20, 15, 30, 40, 50, 60},
+                        twice[8] = {0, 1, 2, 2, 2, 3, 4, 5},
+                        holes[8] = {0, 1, (double)NAN, 3, 4, 5, 6, 7},
+                        huge[8] = {0, 1, 2, 3, 4, 5, 6, 9e18};
     static const struct {
         const double *values;
         int64_t n;

@@ -65,9 +65,9 @@ static inline void make_array(stk_context *ctx, const char *url, const made *a)
 }
 
 /* A one-dimensional array of at most 16 doubles, cast to `dtype`. */
-static inline void make_coordinate(stk_context *ctx, const char *url, const char *name, stk_dtype dtype,
-                            const char *type_name, const char *attributes, const double *values,
-                            int64_t n)
+static inline void make_coordinate(stk_context *ctx, const char *url, const char *name,
+                                   stk_dtype dtype, const char *type_name, const char *attributes,
+                                   const double *values, int64_t n)
 {
     const int64_t start[1] = {0};
     const char *names[1] = {name};
