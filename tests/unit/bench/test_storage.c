@@ -233,7 +233,7 @@ static void test_choice(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < STK_COUNT(cases); i++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(stk_chunks_choose(cases[i].measured, model, 4), cases[i].chosen);
     assert_int_equal(stk_chunks_choose(model, model, 0), 0);
 }

@@ -158,6 +158,7 @@ static void test_one_answer(void **state)
 static void test_refused(void **state)
 {
     const int64_t good[] = {2, 2, 2}, large[] = {2, 2, 200};
+    stk_array_stored stored = {.struct_size = sizeof stored};
     const stk_chunks_store *preset;
     stk_context *ctx = test_context();
     made made_of = {.dtype = STK_FLOAT32, .shape = {8, 8, 8}, .chunk = {8, 8, 8}};
@@ -180,6 +181,8 @@ static void test_refused(void **state)
     assert_int_equal(q.stride[2], 1);
     assert_int_equal(q.extent[1], 8);
     assert_string_equal(q.store.name, "ssd");
+    assert_ok(stk_array_stored_count(a, &stored, &err), &err);
+    assert_true(q.ratio == (double)stored.values / (double)stored.bytes && q.ratio != 1);
     stk_array_close(&a);
     stk_context_destroy(&ctx);
 }
