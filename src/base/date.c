@@ -61,12 +61,15 @@ static bool take_fraction(const char **text, int *out)
 /* What may stand behind the day. `least`: digits of a part. */
 static bool take_time(const char **text, int least, stk__date *out)
 {
+    const char *at = *text;
     int64_t hour;
-    const char *at = *text + 1;
 
+    if (*at != 'T' && *at != 't' && *at != ' ')
+        return false;
+    at++;
     while (least == 1 && *at == ' ')
         at++;
-    if ((**text != 'T' && **text != 't' && **text != ' ') || !take_digits(&at, least, 2, &hour))
+    if (!take_digits(&at, least, 2, &hour))
         return false;
     *text = at;
     out->hour = (int)hour;

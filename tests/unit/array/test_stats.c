@@ -122,7 +122,7 @@ static void make(stk_context *ctx, const char *url, stk_dtype dtype)
     assert_non_null(data);
     for (size_t i = 0; i < N; i++) {
         const float single = (float)values[i];
-        const uint8_t byte = (uint8_t)values[i];
+        const uint8_t byte = dtype == STK_UINT8 ? (uint8_t)values[i] : 0;
         if (dtype == STK_FLOAT32)
             memcpy(data + 4 * i, &single, 4);
         else if (dtype == STK_UINT8)

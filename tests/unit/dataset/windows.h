@@ -50,7 +50,7 @@ static inline void make_array(stk_context *ctx, const char *url, const made *a)
     for (size_t i = 0; i < n; i++) {
         double value = (a->value ? a->value : own_number)((int64_t)i);
         float single = (float)value;
-        int16_t small = (int16_t)value;
+        int16_t small = a->dtype == STK_INT16 ? (int16_t)value : 0;
         if (a->dtype == STK_FLOAT32)
             memcpy(data + i * size, &single, size);
         else if (a->dtype == STK_INT16)
@@ -80,7 +80,7 @@ static inline void make_coordinate(stk_context *ctx, const char *url, const char
     for (int64_t i = 0; i < n; i++) {
         const float single = (float)values[i];
         const int64_t whole = isnan(values[i]) ? INT64_MIN : (int64_t)values[i];
-        const int16_t small = (int16_t)values[i];
+        const int16_t small = (int16_t)whole;
         if (dtype == STK_FLOAT64)
             memcpy(data + 8 * i, &values[i], 8);
         else if (dtype == STK_FLOAT32)
