@@ -214,7 +214,8 @@ static stk_status nothing_there(const selection *s, const scan *c, stk_error *er
 }
 
 /* Elements of the dimension that the coordinate's values select. */
-static stk_status find(selection *s, stk_array *array, stk__window_dim *dim, stk_error *err)
+static stk_status find(selection *s, stk_array *array, stk__window_dim *dim, uint64_t max_requests,
+                       stk_error *err)
 {
     const stk_array_info *info = stk_array_get_info(array);
     scan c;
@@ -227,6 +228,11 @@ static stk_status find(selection *s, stk_array *array, stk__window_dim *dim, stk
                     s->name, (long long)dim->size, s->name);
     if (info->shape[0] > MOST_ELEMENTS)
         return fail(err, STK_ELIMIT, "the coordinate '%s' has more than 2^28 elements", s->name);
+    if (info->num_objects > max_requests)
+        return fail(err, STK_ELIMIT,
+                    "the coordinate '%s' takes %llu requests, more than max_requests, %llu",
+                    s->name, (unsigned long long)info->num_objects,
+                    (unsigned long long)max_requests);
     STK_TRY(stk__coordinate_init(array, &s->meaning, err));
     STK_TRY(take_ends(s, err));
     STK_TRY(look_at_all(s, array, &c, err));
@@ -320,7 +326,7 @@ static stk_status select_one(stk__window *w, selection *s, uint32_t d, const cha
                     "select elements with range=%s:A:B",
                     s->name, w->variables[dim->variable].name, s->name);
     if (status == STK_OK)
-        status = find(s, array, dim, err);
+        status = find(s, array, dim, w->options.max_requests, err);
     stk_array_close(&array);
     return status;
 }
