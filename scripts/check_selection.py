@@ -58,18 +58,18 @@ def reference():
 def times(folder):
     for calendar in CALENDARS:
         for unit, per_day in UNITS.items():
-            for kind in ("i8", "f8") if per_day < 1e10 else ("i8",):
-                units = f"{unit} since {reference()}"
-                days = [rng.uniform(0, 600000) for _ in range(40)]
-                # Eighths are exact; what is not, cftime rounds in more digits than a double has.
-                data = np.array([int(d * per_day) if kind == "i8" else round(d * per_day * 8) / 8 for d in days], kind)
-                path = folder / f"{calendar}-{unit}-{kind}"
-                write(path, data, units=units, calendar=calendar)
-                dates = cftime.num2date(data, units, calendar, only_use_cftime_datetimes=True)
-                read = subprocess.run([STOKER, "cat", path, "--dump", "dates"], capture_output=True, text=True).stdout.split()
-                for number, date, line in zip(data, dates, read, strict=True):
-                    if date.year < 10000 and text(date) != line:
-                        complain(calendar, units, repr(number), line, "instead of", text(date))
+            kind = "i8" if per_day > 1e10 else rng.choice(["i8", "f8"])
+            units = f"{unit} since {reference()}"
+            days = [rng.uniform(0, 600000) for _ in range(60)]
+            # Eighths are exact; what is not, cftime rounds in more digits than a double has.
+            data = np.array([int(d * per_day) if kind == "i8" else round(d * per_day * 8) / 8 for d in days], kind)
+            path = folder / f"{calendar}-{unit}"
+            write(path, data, units=units, calendar=calendar)
+            dates = cftime.num2date(data, units, calendar, only_use_cftime_datetimes=True)
+            read = subprocess.run([STOKER, "cat", path, "--dump", "dates"], capture_output=True, text=True).stdout.split()
+            for number, date, line in zip(data, dates, read, strict=True):
+                if date.year < 10000 and text(date) != line:
+                    complain(calendar, units, repr(number), line, "instead of", text(date))
 
 
 def taken(spec, dim):
@@ -111,14 +111,14 @@ def selections(folder):
         write(path / "v", np.zeros((n, 28, 30), "i1"), _ARRAY_DIMENSIONS=["time", "lat", "lon"])
         data = xr.open_zarr(str(path), consolidated=False, decode_times=xr.coders.CFDatetimeCoder(use_cftime=True))
         spec = f"array:{path}/v"
-        for _ in range(8):
+        for _ in range(5):
             first, last = sorted(rng.choices(cftime.num2date(hours, units, calendar), k=2))
             ends = [partial(first), partial(last)]
             if ends[0][:4] != "2016" and rng.random() < 0.2:
                 ends[rng.randrange(2)] = None
             compare(spec, "time", data.time, *ends)
         for dim in ("lat", "lon"):
-            for _ in range(4):
+            for _ in range(2):
                 low, high = sorted(rng.choices([float(x) for x in data[dim].values] + [rng.uniform(-70, 300)], k=2))
                 compare(spec, dim, data[dim].astype("f8"), low, high)
 
