@@ -11,6 +11,7 @@
 #define CHUNKS_MAX_SHAPES   64 /* of --chunks */
 #define CHUNKS_SHAPE_TEXT   (STK_MAX_RANK * 22)
 #define CHUNKS_MAX_MEASURED 16
+#define CHUNKS_CONCLUSION   (3 * CHUNKS_SHAPE_TEXT + 512) /* bytes of its sentences */
 
 struct chunks_options {
     uint32_t struct_size;

@@ -12,8 +12,6 @@
 #define GAP     2
 #define TIMES   "\xc3\x97" /* U+00D7 */
 
-#define CONCLUSION (3 * CHUNKS_SHAPE_TEXT + 512) /* bytes of its sentences */
-
 /* The words and the order of the published table, then the expected values. */
 static const char *const heads[COLUMNS] = {"chunk",         "min chunks", "max chunks",
                                            "min bytes",     "max bytes",  "expected chunks",
@@ -181,7 +179,7 @@ static void print_measured(struct cli *cli, const struct chunks_task *task,
                                            {"model", "a window"},
                                            {"codec", "ratio"}};
     const stk_chunks_question *q = &task->question;
-    char shape[CHUNKS_SHAPE_TEXT], size[32], latency[32], bandwidth[32], words[CONCLUSION];
+    char shape[CHUNKS_SHAPE_TEXT], size[32], latency[32], bandwidth[32], words[CHUNKS_CONCLUSION];
     struct cli_table table = {0};
 
     chunks_shape_text(shape, result->sample.shape, q->rank, TIMES);
@@ -343,7 +341,7 @@ static void json_shape(FILE *out, const char *name, const int64_t *sides, uint32
 static void json_measured(FILE *out, const struct chunks_task *task,
                           const struct chunks_result *result)
 {
-    char words[CONCLUSION];
+    char words[CHUNKS_CONCLUSION];
 
     fputs(", \"measured\": {", out);
     json_shape(out, "sample", result->sample.shape, task->question.rank);
