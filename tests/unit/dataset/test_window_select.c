@@ -214,6 +214,40 @@ static void test_bad_coordinates(void **state)
                  STK_EINVAL, &err, "there is no coordinate 'x' beside 'a'");
 }
 
+/* Coordinates as long as metadata claims are not looked through. */
+static void test_claims(void **state)
+{
+    static const struct {
+        const char *shape, *chunk, *part;
+    } cases[] = {
+        {"268435457", "268435457", "has more than 2^28 elements"},
+        {"134217728", "1", "takes 134217728 requests, more than max_requests, 2097152"},
+    };
+    stk_context *ctx = *state;
+    stk_store *store;
+    stk_dataset *d;
+    stk_error err;
+    char text[500], key[40], url[64];
+
+    assert_ok(stk_store_open(ctx, "mem://claims", &store, NULL, 0, &err), &err);
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        const int length = snprintf(
+            text, sizeof text,
+            "{\"zarr_format\":3,\"node_type\":\"array\",\"shape\":[%s],\"data_type\":\"int8\","
+            "\"chunk_grid\":{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[%s]}},"
+            "\"chunk_key_encoding\":{\"name\":\"default\"},\"fill_value\":0,\"codecs\":[\"bytes\"],"
+            "\"dimension_names\":[\"n\"]}",
+            cases[i].shape, cases[i].chunk);
+        for (int k = 0; k < 2; k++) {
+            snprintf(key, sizeof key, "%zu/%s/zarr.json", i, k ? "v" : "n");
+            assert_ok(stk_store_put(store, key, text, (size_t)length, NULL, &err), &err);
+        }
+        snprintf(url, sizeof url, "array:mem://claims/%zu/v?select=n=3", i);
+        assert_fails(stk_dataset_open(ctx, url, &d, &err), STK_ELIMIT, &err, cases[i].part);
+    }
+    stk_store_close(&store);
+}
+
 /* datetime64 of any unit, by the first of 1970 and what lies 40 units behind. */
 static void test_datetimes(void **state)
 {
@@ -271,6 +305,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bad_coordinates, test_context_open,
                                         test_context_close),
         cmocka_unit_test_setup_teardown(test_datetimes, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_claims, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_fingerprint, test_context_open, test_context_close),
     };
 
