@@ -12,7 +12,7 @@
 #define TEXT_BYTES 256                  /* of an element of varying length, to choose a box by */
 #define VALUE_TEXT 2048                 /* of most values; longer ones get memory */
 
-enum dump { DUMP_TEXT, DUMP_RAW, DUMP_NPY, DUMP_SHA256 };
+enum dump { DUMP_TEXT, DUMP_RAW, DUMP_NPY, DUMP_SHA256, DUMP_DATES };
 
 struct cat_options {
     uint32_t struct_size;
@@ -24,9 +24,10 @@ static const stk_option option_rows[] = {
     {"array_path", STK_OPTION_STRING, offsetof(struct cat_options, array_path), NULL, 0, 0, NULL,
      "DIR", "The array, in the place of ARRAY."},
     {"dump", STK_OPTION_ENUM, offsetof(struct cat_options, dump), "text", 0, 0,
-     "text|raw|npy|sha256", NULL,
+     "text|raw|npy|sha256|dates", NULL,
      "text: a value a line; raw: the bytes of the values in C order, little endian; npy: a NumPy "
-     "file; sha256: the hash of the raw bytes."},
+     "file; sha256: the hash of the raw bytes; dates: as text, but times as dates, by units and "
+     "calendar."},
     {"slice", STK_OPTION_STRING, offsetof(struct cat_options, slice), NULL, 0, 0, NULL,
      "A:B[:S],...",
      "A part, as in NumPy: ranges and single numbers parted by commas, for the first axes or all; "
@@ -164,6 +165,11 @@ static int take_slice(const char *text, struct part *part)
 static void write_one(struct output *out, const void *value)
 {
     char text[VALUE_TEXT];
+
+    if (out->dump == DUMP_DATES && stk_array_time_text(out->array, value, text, sizeof text)) {
+        fprintf(out->cli->out, "%s\n", text);
+        return;
+    }
     size_t length = stk_array_value_text(out->array, value, text, sizeof text);
     char *longer = length < sizeof text ? NULL : malloc(length + 1);
 
@@ -187,7 +193,7 @@ static void write_text(struct output *out, const char *values, uint64_t count, u
 
 static void write_values(struct output *out, const char *values, uint64_t count, uint64_t itemsize)
 {
-    if (out->dump == DUMP_TEXT)
+    if (out->dump == DUMP_TEXT || out->dump == DUMP_DATES)
         write_text(out, values, count, itemsize);
     else if (out->dump == DUMP_SHA256)
         sha256_add(&out->hash, values, (size_t)(count * itemsize));
@@ -421,7 +427,7 @@ int cli_cat(struct cli *cli)
         return CLI_USAGE;
     }
     if (cli->format != CLI_TABLE) {
-        cli_error("format: values are written as --dump says: text, raw, npy or sha256");
+        cli_error("format: values are written as --dump says: text, raw, npy, sha256 or dates");
         return CLI_USAGE;
     }
     code = cli_context(cli, 0, &context);

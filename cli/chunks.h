@@ -11,6 +11,7 @@
 #define CHUNKS_MAX_SHAPES   64 /* of --chunks */
 #define CHUNKS_SHAPE_TEXT   (STK_MAX_RANK * 22)
 #define CHUNKS_MAX_MEASURED 16
+#define CHUNKS_CONCLUSION   (3 * CHUNKS_SHAPE_TEXT + 512) /* bytes of its sentences */
 
 struct chunks_options {
     uint32_t struct_size;
@@ -57,6 +58,7 @@ struct chunks_result {
     stk_chunks_answer answer;
     struct chunks_measured measured[CHUNKS_MAX_MEASURED];
     size_t num_measured;
+    size_t chosen;            /* of the measured ones; num_measured: none was */
     stk_chunks_sample sample; /* what was written again */
 };
 
@@ -79,6 +81,10 @@ void chunks_grouped(char text[32], double value);
  * or the exit code after the error was printed. */
 int chunks_measure(struct cli *cli, stk_array *array, const struct chunks_task *task,
                    struct chunks_result *result);
+
+/* What follows from the measured figures: the shape to take, and whether the model agrees. */
+void chunks_conclude(const struct chunks_task *task, const struct chunks_result *result, char *text,
+                     size_t size);
 
 /* Print the result in the format that was asked for. */
 void chunks_print(struct cli *cli, const struct chunks_task *task,

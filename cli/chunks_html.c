@@ -341,6 +341,7 @@ static void put_advice(const struct page *p)
 static void put_head(const struct page *p)
 {
     const stk_chunks_question *q = &p->task->question;
+    char words[CHUNKS_CONCLUSION];
     FILE *out = p->out;
     bool ends = false, strided = false;
 
@@ -368,7 +369,9 @@ static void put_head(const struct page *p)
           out);
     if (p->task->advise) {
         fputs("<p>", out);
-        cli_html_string(out, p->result->answer.text);
+        if (p->task->measure)
+            chunks_conclude(p->task, p->result, words, sizeof words);
+        cli_html_string(out, p->task->measure ? words : p->result->answer.text);
         fputs("</p>\n", out);
     }
 }

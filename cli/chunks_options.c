@@ -239,7 +239,7 @@ static int take_store(const struct chunks_options *o, stk_chunks_store *out)
 
     if (strcmp(o->store, "auto") != 0) {
         if (stk_chunks_store_find(o->store, &preset, &err) != STK_OK) {
-            cli_error("chunks.store: %s; --latency and --bandwidth are for one's own", err.text);
+            cli_error("chunks.store: %s", err.text);
             return CLI_USAGE;
         }
         *out = *preset;
@@ -302,7 +302,7 @@ static bool asks_advice(const struct cli *cli)
 }
 
 /* The question of an array that exists, as everybody asks it; its chunks are the first shape. */
-static int take_array(const struct cli *cli, const struct chunks_options *o, stk_array *array,
+static int take_array(struct cli *cli, const struct chunks_options *o, stk_array *array,
                       struct chunks_task *task)
 {
     const stk_array_info *info = stk_array_get_info(array);

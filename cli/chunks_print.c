@@ -163,7 +163,8 @@ static void print_advice(struct cli *cli, const struct chunks_task *task,
     fputc('\n', cli->out);
     cli_table_print(&table, width, cli->out);
     cli_table_free(&table);
-    if (cli->quiet)
+    /* Where shapes were measured, these figures have the last word. */
+    if (cli->quiet || task->measure)
         return;
     fputc('\n', cli->out);
     cli_paragraph(cli->out, width, 0, answer->text);
@@ -178,7 +179,7 @@ static void print_measured(struct cli *cli, const struct chunks_task *task,
                                            {"model", "a window"},
                                            {"codec", "ratio"}};
     const stk_chunks_question *q = &task->question;
-    char shape[CHUNKS_SHAPE_TEXT], size[32], latency[32], bandwidth[32];
+    char shape[CHUNKS_SHAPE_TEXT], size[32], latency[32], bandwidth[32], words[CHUNKS_CONCLUSION];
     struct cli_table table = {0};
 
     chunks_shape_text(shape, result->sample.shape, q->rank, TIMES);
@@ -208,8 +209,14 @@ static void print_measured(struct cli *cli, const struct chunks_task *task,
         snprintf(row->cells[4], CLI_TABLE_CELL, isnan(m->figures.ratio) ? "-" : "%.3g",
                  m->figures.ratio);
     }
-    cli_table_print(&table, cli_terminal_width(cli->out), cli->out);
+    const size_t width = cli_terminal_width(cli->out);
+    cli_table_print(&table, width, cli->out);
     cli_table_free(&table);
+    if (cli->quiet)
+        return;
+    chunks_conclude(task, result, words, sizeof words);
+    fputc('\n', cli->out);
+    cli_paragraph(cli->out, width, 0, words);
 }
 
 /* ---- CSV and JSON ---------------------------------------------------------------------------- */
@@ -334,6 +341,8 @@ static void json_shape(FILE *out, const char *name, const int64_t *sides, uint32
 static void json_measured(FILE *out, const struct chunks_task *task,
                           const struct chunks_result *result)
 {
+    char words[CHUNKS_CONCLUSION];
+
     fputs(", \"measured\": {", out);
     json_shape(out, "sample", result->sample.shape, task->question.rank);
     fprintf(out, ", \"codec\": \"%s\", \"chunks\": [", result->sample.codec);
@@ -355,7 +364,15 @@ static void json_measured(FILE *out, const struct chunks_task *task,
             fputs("null", out);
         fputc('}', out);
     }
-    fputs("]}", out);
+    fputs("], ", out);
+    if (result->chosen < result->num_measured)
+        json_shape(out, "best", result->measured[result->chosen].chunk, task->question.rank);
+    else
+        fputs("\"best\": null", out);
+    chunks_conclude(task, result, words, sizeof words);
+    fputs(", \"why\": ", out);
+    cli_json_string(out, words);
+    fputc('}', out);
 }
 
 /* A name of a column as a key: "min chunks" -> "min_chunks". */

@@ -10,10 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <stoker/chunks.h>
+
 #include "info.h"
 #include "table.h"
 
-#define MOST_LISTED 100000 /* objects: seconds, in a store that lists a thousand at a time */
+#define MOST_LISTED STK_CHUNKS_LISTED /* objects */
+#define TIMES       112               /* bytes of a range of dates */
 
 /* One array, and what was found out of it. */
 struct found {
@@ -248,6 +251,31 @@ static bool any_stats(const struct survey *survey)
     return false;
 }
 
+static void keep_times(void *user, const char *name, const char *value)
+{
+    if (strcmp(name, "times") == 0)
+        snprintf(user, TIMES, "%s", value);
+}
+
+/* "1979-01-01T00:00:00 to 2021-12-31T18:00:00" of a list of times; else "". */
+static const char *times_of(const struct found *f, char text[TIMES])
+{
+    text[0] = 0;
+    if (f->array && stk_array_get_info(f->array)->rank == 1 &&
+        stk_array_describe(f->array, keep_times, text, NULL) != STK_OK)
+        text[0] = 0;
+    return text;
+}
+
+static void print_times(const struct survey *survey, FILE *out)
+{
+    char text[TIMES];
+
+    for (size_t i = 0; i < survey->count; i++)
+        if (*times_of(&survey->found[i], text))
+            fprintf(out, "%s: %s\n", survey->found[i].path, text);
+}
+
 static void print_group(const struct survey *survey, FILE *out)
 {
     static const char *const heads[] = {"",       "dtype",  "dimensions", "shape",  "chunks",
@@ -278,6 +306,28 @@ static void print_group(const struct survey *survey, FILE *out)
     }
     cli_table_print(&table, cli_terminal_width(out), out);
     cli_table_free(&table);
+    print_times(survey, out);
+}
+
+/* "from 236 in 42 bins of 2: " and a column for each bin, as high as its share of the fullest. */
+static void histogram_line(const stk_array_stats *s, struct lines *lines)
+{
+    static const char *const columns[] = {" ",      "\u2581", "\u2582", "\u2583", "\u2584",
+                                          "\u2585", "\u2586", "\u2587", "\u2588"};
+    char text[64 + 3 * STK_ARRAY_BINS];
+    uint64_t most = 0;
+
+    if (s->num_bins == 0)
+        return;
+    for (uint32_t i = 0; i < s->num_bins; i++)
+        most = s->bins[i] > most ? s->bins[i] : most;
+    int at = snprintf(text, sizeof text, "from %.6g in %" PRIu32 " bin%s of %.6g: ", s->bin_low,
+                      s->num_bins, s->num_bins == 1 ? "" : "s", s->bin_width);
+    for (uint32_t i = 0; i < s->num_bins; i++) {
+        const double share = most ? (double)s->bins[i] / (double)most : 0;
+        at += snprintf(text + at, sizeof text - (size_t)at, "%s", columns[(int)ceil(8 * share)]);
+    }
+    lines_add(lines, "histogram", text);
 }
 
 static void stats_lines(const struct found *f, struct lines *lines)
@@ -295,6 +345,7 @@ static void stats_lines(const struct found *f, struct lines *lines)
     snprintf(text, sizeof text, "%" PRIu64 " NaN, %" PRIu64 " missing (%.3g %%)", f->stats.nan,
              f->stats.missing, isnan(nan_share(&f->stats)) ? 0.0 : 100 * nan_share(&f->stats));
     lines_add(lines, "left out", text);
+    histogram_line(&f->stats, lines);
 }
 
 static stk_status array_lines(const struct found *f, struct lines *lines, stk_error *err)
@@ -350,6 +401,28 @@ static void json_attributes(const char *text, FILE *out)
     }
 }
 
+static void json_stats(const stk_array_stats *s, FILE *out)
+{
+    fprintf(out,
+            ", \"stats\": {\"values\": %" PRIu64 ", \"nan\": %" PRIu64 ", \"missing\": %" PRIu64,
+            s->values, s->nan, s->missing);
+    cli_json_member_number(out, "mean", s->mean);
+    cli_json_member_number(out, "std", s->std);
+    cli_json_member_number(out, "min", s->min);
+    cli_json_member_number(out, "max", s->max);
+    cli_json_member_number(out, "nan_share", s->nan_share);
+    if (s->num_bins) {
+        fputs(", \"histogram\": {\"low\": ", out);
+        cli_json_number(out, s->bin_low);
+        cli_json_member_number(out, "width", s->bin_width);
+        fputs(", \"counts\": [", out);
+        for (uint32_t i = 0; i < s->num_bins; i++)
+            fprintf(out, "%s%" PRIu64, i ? ", " : "", s->bins[i]);
+        fputs("]}", out);
+    }
+    fputc('}', out);
+}
+
 static void json_array(const struct found *f, FILE *out)
 {
     const stk_array_info *info = stk_array_get_info(f->array);
@@ -378,18 +451,12 @@ static void json_array(const struct found *f, FILE *out)
                 f->stored.objects, f->stored.bytes);
         cli_json_member_number(out, "ratio", ratio_of(f));
     }
+    if (*times_of(f, text))
+        cli_json_member_text(out, "times", text);
     fputs(", \"attributes\": ", out);
     json_attributes(info->attributes, out);
-    if (!f->has_stats)
-        return;
-    fprintf(out,
-            ", \"stats\": {\"values\": %" PRIu64 ", \"nan\": %" PRIu64 ", \"missing\": %" PRIu64,
-            f->stats.values, f->stats.nan, f->stats.missing);
-    cli_json_member_number(out, "mean", f->stats.mean);
-    cli_json_member_number(out, "std", f->stats.std);
-    cli_json_member_number(out, "min", f->stats.min);
-    cli_json_member_number(out, "max", f->stats.max);
-    fputc('}', out);
+    if (f->has_stats)
+        json_stats(&f->stats, out);
 }
 
 static void print_json_survey(const struct survey *survey, FILE *out)

@@ -32,6 +32,13 @@ static void check(const stk_array_stats *s)
     FUZZ_CHECK(s->values + s->nan + s->missing == ELEMENTS);
     FUZZ_CHECK(is_number(s->mean) && is_number(s->min) && is_number(s->max));
     FUZZ_CHECK(isnan(s->std) || s->std >= 0);
+    uint64_t binned = 0;
+    FUZZ_CHECK(s->num_bins <= STK_ARRAY_BINS);
+    for (uint32_t i = 0; i < s->num_bins; i++) {
+        FUZZ_CHECK(s->bins[i] <= s->values);
+        binned += s->bins[i];
+    }
+    FUZZ_CHECK(binned <= s->values && isfinite(s->bin_low) && s->bin_width >= 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -156,6 +156,14 @@ STK_API void stk_array_cancel(stk_array *array);
 STK_API size_t stk_array_value_text(const stk_array *array, const void *value, char *text,
                                     size_t size);
 
+/** The date of an element of an array of times, which are datetime64, or numbers with the
+ * attributes `units` ("hours since 1900-01-01") and `calendar` of the CF conventions:
+ * "2015-03-01T06:00:00". Returns the length without the end, as snprintf(); 0: it holds no times,
+ * or this is none (NaT).
+ */
+STK_API size_t stk_array_time_text(const stk_array *array, const void *value, char *text,
+                                   size_t size);
+
 /** What is in the store for an array. */
 typedef struct stk_array_stored {
     uint32_t struct_size;
@@ -169,6 +177,8 @@ typedef struct stk_array_stored {
 STK_API STK_NODISCARD stk_status stk_array_stored_count(stk_array *array, stk_array_stored *out,
                                                         stk_error *err);
 
+#define STK_ARRAY_BINS 64 /**< of a histogram at most */
+
 /** What the values of an array are like. NaN and the value that stands for a missing one are
  * counted and left out of the rest. Values are those stored: `scale_factor` and `add_offset` are
  * not applied (mean and std of the scaled ones: mean * scale + offset, std * |scale|). */
@@ -177,7 +187,17 @@ typedef struct stk_array_stats {
     uint64_t values; /**< elements that mean, std, min and max are over */
     uint64_t nan, missing;
     double mean, std, min,
-        max; /**< NaN where there are no values; std over all: divided by `values` */
+        max;          /**< NaN where there are no values; std over all: divided by `values` */
+    double nan_share; /**< NaN among all elements; NaN where there are none */
+    /** The histogram: bins[i] is the number of values from bin_low + i * bin_width up to, but
+     * without, the next edge. Exact. The width is the least power of two (1 or more of integers)
+     * for which STK_ARRAY_BINS bins that begin at its multiples hold all finite values: so it is
+     * made in one pass over the data, whatever its order, and 33 to 64 bins are used where values
+     * differ. Infinite values lie in no bin. 0 bins: there is none, as in statistics that were kept
+     * before there were histograms. */
+    uint32_t num_bins;
+    double bin_low, bin_width;
+    uint64_t bins[STK_ARRAY_BINS];
 } stk_array_stats;
 
 /**

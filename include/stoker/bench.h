@@ -431,6 +431,16 @@ STK_API STK_NODISCARD stk_status stk_chunks_measure(stk_context *context, stk_ar
                                                     const stk_chunks_trial *trial,
                                                     stk_chunks_sample *out, stk_error *err);
 
+/** Measured times that differ by less than this share are not told apart. */
+#define STK_CHUNKS_APART 0.1
+
+/**
+ * The shape to take of those that were measured: the one of the least seconds, or of those that are
+ * less than STK_CHUNKS_APART slower the one that the model says is fastest. Both arrays have
+ * `count` values, seconds of a window; NaN: not measured. `count` where none was. Pure.
+ */
+STK_API size_t stk_chunks_choose(const double *measured, const double *model, size_t count);
+
 #ifdef __cplusplus
 }
 #endif

@@ -86,10 +86,10 @@ static inline void stk_chunks_question_init(stk_chunks_question *question)
  *
  * Everything that names a chunk shape for an array (`stoker info`, `stoker chunks`, `stoker
  * convert`, the verdict) asks by this function, so that one question has one answer. `window` has a
- * side for each dimension; `stride` NULL: 1 on each. `store` NULL: the preset that is like the store
- * the array lies in, s3 where requests are worth saving, else ssd. Blocks: lists what is stored.
- * Errors: STK_EINVAL, STK_EKIND: a rank of 0 or above STK_MAX_RANK, no elements, a window that does
- * not fit.
+ * side for each dimension; `stride` NULL: 1 on each. `store` NULL: the preset that is like the
+ * store the array lies in, s3 where requests are worth saving, else ssd. Blocks: lists what is
+ * stored. Errors: STK_EINVAL, STK_EKIND: a rank of 0 or above STK_MAX_RANK, no elements, a window
+ * that does not fit.
  */
 STK_API STK_NODISCARD stk_status stk_chunks_question_of(stk_array *array, const int64_t *window,
                                                         const int64_t *stride,

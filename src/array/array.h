@@ -7,6 +7,7 @@
 #include <stoker/chunks.h>
 
 #include "base/base.h"
+#include "base/calendar.h"
 #include "codec/codec.h"
 #include "store/store.h"
 
@@ -193,5 +194,33 @@ struct json_t *stk__fill_attribute_json(stk_context *ctx, stk_dtype dtype, const
  * `_FillValue` (a number, or base64 as xarray writes it) or `missing_value`. False: there is none,
  * or it is NaN, which is no value anyway. */
 bool stk__array_missing(const stk_array *array, double *out);
+
+/* ---- Coordinates (coordinate.c) ---- */
+
+#define STK__COORDINATE_NONE INT64_MIN /* a key: no value, NaN, NaT, or a time beyond all dates */
+
+/* What the elements of an array mean: numbers with scale and offset, or times, by `units` and
+ * `calendar` as CF has them or by datetime64. */
+typedef struct stk__coordinate {
+    bool is_time;
+    /* Of times: an element is origin + element * up / down, in microseconds. */
+    stk__calendar calendar;
+    int64_t origin, up, down;
+    int64_t months; /* of datetime64 in years and months: in `up` of them; else 0 */
+    double scale, offset, missing;
+    bool has_missing;
+} stk__coordinate;
+
+/* Errors: STK_EKIND: the elements are neither, or units and calendar cannot be read. */
+stk_status stk__coordinate_init(const stk_array *array, stk__coordinate *out, stk_error *err);
+/* Elements as keys that compare as the values do: instants of times, else the bits of doubles, in
+ * order. */
+void stk__coordinate_keys(const stk__coordinate *coordinate, const stk_array *array,
+                          const void *values, size_t count, int64_t *keys);
+/* The key of a number that is looked for among the elements, rounded as they are. */
+int64_t stk__coordinate_asked(const stk__coordinate *coordinate, const stk_array *array, double x);
+/* "1979-01-01T00:00:00 to 2021-12-31T18:00:00", the first and the last of a list of times, which
+ * are read. False: it is none, or they cannot be. */
+bool stk__coordinate_ends(stk_array *array, char *text, size_t size);
 
 #endif

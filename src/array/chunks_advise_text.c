@@ -72,10 +72,9 @@ stk_status stk_chunks_store_find(const char *name, const stk_chunks_store **out,
     }
     *out = NULL;
     const char *nearest = stk_nearest_name(name, names, STK_COUNT(stores));
-    return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
-                     "there is no store '%.60s'; there are %s%s%s%s", name, known,
-                     nearest ? "; did you mean '" : "", nearest ? nearest : "",
-                     nearest ? "'?" : "");
+    return stk__fail(
+        err, STK_EINVAL, STK_STAGE_OPTIONS, "there is no store '%.60s'; there are %s%s%s%s", name,
+        known, nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 
 /* ---- Words ----------------------------------------------------------------------------------- */

@@ -37,6 +37,7 @@ stk_status stk_chunks_question_of(stk_array *array, const int64_t *window, const
     if (!array || !window || !out)
         return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
                          "stk_chunks_question_of: an argument is NULL");
+    STK_TRY(stk__context_check(array->context, err));
     STK_TRY(stk__sized_check(out, "stk_chunks_question", STK_STAGE_ARRAY, err));
     const stk_array_info *info = stk_array_get_info(array);
     if (info->rank < 1 || info->rank > STK_MAX_RANK || info->bytes == 0)

@@ -410,5 +410,7 @@ stk_status stk_array_describe(stk_array *a,
         stk__free(a->context, shown);
     }
     line(user, "attributes", a->attributes_text);
+    if (stk__coordinate_ends(a, text, sizeof text))
+        line(user, "times", text);
     return STK_OK;
 }

@@ -290,3 +290,18 @@ stk_status stk_chunks_measure(stk_context *context, stk_array *array,
     stk__sized_write(out, &t.sample);
     return status;
 }
+
+size_t stk_chunks_choose(const double *measured, const double *model, size_t count)
+{
+    double least = (double)INFINITY;
+    size_t chosen = count;
+
+    for (size_t i = 0; i < count; i++)
+        if (measured[i] < least) /* no NaN is */
+            least = measured[i];
+    for (size_t i = 0; i < count; i++)
+        if (measured[i] <= least * (1 + STK_CHUNKS_APART) &&
+            (chosen == count || model[i] < model[chosen]))
+            chosen = i;
+    return chosen;
+}

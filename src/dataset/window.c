@@ -353,6 +353,7 @@ static void window_close(stk_dataset *dataset)
         stk__free(ctx, w->names[i]);
     for (uint32_t i = 0; i < w->num_variables; i++) {
         stk_array_close(&w->variables[i].array);
+        stk__free(ctx, w->variables[i].path);
         stk__free(ctx, w->variables[i].lengths);
         stk__free(ctx, w->variables[i].offsets);
         stk__free(ctx, w->variables[i].objects);

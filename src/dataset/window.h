@@ -28,7 +28,7 @@ typedef enum stk__window_nan {
 typedef struct stk__window_options {
     uint32_t struct_size;
     const char *variables, *window, *stride, *overlap, *range, *at, *time, *convert, *mean, *std,
-        *stats;
+        *stats, *select;
     uint64_t input, target, lead, max_requests;
     bool stack, scale, normalize;
     int32_t nan;
@@ -46,11 +46,13 @@ typedef struct stk__window_dim {
     int64_t size;       /* of the arrays */
     int64_t begin, end; /* elements that windows may take */
     int64_t window, stride;
-    int64_t chunk; /* of the variable that has the largest chunks along it */
-    uint64_t n;    /* windows along it */
-    uint64_t k;    /* of them in a block */
-    uint64_t tail; /* windows of all later dimensions */
-    bool dropped;  /* one element is taken, and fields do not have it */
+    int64_t chunk;     /* of the variable that has the largest chunks along it */
+    uint64_t n;        /* windows along it */
+    uint64_t k;        /* of them in a block */
+    uint64_t tail;     /* windows of all later dimensions */
+    bool dropped;      /* one element is taken, and fields do not have it */
+    bool limited;      /* by an option: not all of its elements may be taken */
+    uint32_t variable; /* the first that has it */
 } stk__window_dim;
 
 /* A chunk that was written without some of the array's codecs. */
@@ -64,6 +66,7 @@ typedef struct stk__window_variable {
     stk_array *array;
     const stk_array_info *info;
     char name[32];
+    char *path;                      /* below the group; NULL: it was opened by itself */
     uint32_t dims[STK__WINDOW_DIMS]; /* of the window, for each of the array's */
     bool plain;                      /* read in part, straight from its objects */
     bool fixed;                      /* chunks are stored as they are, but for the order of bytes */
@@ -119,10 +122,20 @@ typedef struct stk__window {
 
 /* ---- Dimensions (window_grid.c) ---- */
 
-/* Set ranges, windows and strides from the options, and number the windows. */
-stk_status stk__window_grid(stk__window *w, const stk__window_options *o, stk_error *err);
+/* Set ranges, windows and strides from the options, and number the windows. `url`: as
+ * stk__window_select(). */
+stk_status stk__window_grid(stk__window *w, const stk__window_options *o, const char *url,
+                            stk_error *err);
+/* The dimension of a name, or of a number; `num_dims`: there is none. */
+uint32_t stk__window_find_dim(const stk__window *w, const char *name, size_t length);
+stk_status stk__window_unknown_dim(const stk__window *w, const char *option, const char *name,
+                                   size_t length, stk_error *err);
 /* First element, in every dimension, of window `index`. */
 void stk__window_start(const stk__window *w, uint64_t index, int64_t *start);
+
+/* Limit dimensions by the values of their coordinates, as the option `select` says. `url`: of an
+ * array that was opened by itself. Blocks. (window_select.c) */
+stk_status stk__window_select(stk__window *w, const char *text, const char *url, stk_error *err);
 
 /* ---- Manifest (window_manifest.c) ---- */
 

@@ -13,8 +13,7 @@
 
 #define WIDE_BLOCK 8 /* chunks along a dimension that a block may span to be like the others */
 
-/* The dimension of a name, or of a number; `num_dims`: there is none. */
-static uint32_t window_find_dim(const stk__window *w, const char *name, size_t length)
+uint32_t stk__window_find_dim(const stk__window *w, const char *name, size_t length)
 {
     char *end;
 
@@ -44,8 +43,8 @@ static stk_status bad_list(const char *option, const char *text, const char *exa
                         "%s=%.200s: write it as %s", option, text, example);
 }
 
-static stk_status unknown_dim(const stk__window *w, const char *option, const char *name,
-                              size_t length, stk_error *err)
+stk_status stk__window_unknown_dim(const stk__window *w, const char *option, const char *name,
+                                   size_t length, stk_error *err)
 {
     char known[256] = "", wanted[STK_OPTION_NAME], meant[STK_OPTION_MEANT];
     stk__nearest nearest;
@@ -87,6 +86,7 @@ static void set_range(stk__window_dim *dim, const int64_t *values)
 {
     dim->begin = values[0];
     dim->end = STK_MIN(values[1], dim->size);
+    dim->limited = true;
 }
 
 static void set_at(stk__window_dim *dim, const int64_t *values)
@@ -94,6 +94,7 @@ static void set_at(stk__window_dim *dim, const int64_t *values)
     dim->dropped = true;
     dim->begin = STK_MIN(values[0], dim->size);
     dim->end = STK_MIN(dim->begin + 1, dim->size);
+    dim->limited = true;
 }
 
 /* "NAME:4,NAME:64", of a range "NAME:0:100", or "4x64x64" for all dimensions. */
@@ -109,9 +110,9 @@ static stk_status read_list(stk__window *w, const char *option, const char *text
         char *end = (char *)at;
         if (!whole) {
             size_t length = strcspn(at, ":");
-            d = window_find_dim(w, at, length);
+            d = stk__window_find_dim(w, at, length);
             if (d == w->num_dims)
-                return unknown_dim(w, option, at, length, err);
+                return stk__window_unknown_dim(w, option, at, length, err);
             at += length;
             if (!*at)
                 return bad_list(option, text, example, err);
@@ -201,12 +202,14 @@ static stk_status count_windows(stk__window *w, stk_error *err)
     return STK_OK;
 }
 
-stk_status stk__window_grid(stk__window *w, const stk__window_options *o, stk_error *err)
+stk_status stk__window_grid(stk__window *w, const stk__window_options *o, const char *url,
+                            stk_error *err)
 {
     const int64_t steps = (int64_t)(o->input + o->lead + o->target);
 
     STK_TRY(read_list(w, "range", o->range, 2, 0, "time:0:1000,y:10:90", set_range, err));
     STK_TRY(read_list(w, "at", o->at, 1, 0, "level:3", set_at, err));
+    STK_TRY(stk__window_select(w, o->select, url, err));
     STK_TRY(read_list(w, "window", o->window, 1, 1, "time:4,y:64 or 4x64x64", set_window, err));
     if (o->stride && *o->stride && o->overlap && *o->overlap)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "overlap", STK_NO_OFFSET,
@@ -214,9 +217,9 @@ stk_status stk__window_grid(stk__window *w, const stk__window_options *o, stk_er
     STK_TRY(read_list(w, "stride", o->stride, 1, 1, "time:1,y:32 or 1x32x32", set_stride, err));
     STK_TRY(read_list(w, "overlap", o->overlap, 1, 0, "time:2,y:16 or 2x16x16", set_overlap, err));
     if (o->time && *o->time) {
-        w->time = window_find_dim(w, o->time, strlen(o->time));
+        w->time = stk__window_find_dim(w, o->time, strlen(o->time));
         if (w->time == w->num_dims)
-            return unknown_dim(w, "time", o->time, strlen(o->time), err);
+            return stk__window_unknown_dim(w, "time", o->time, strlen(o->time), err);
     }
     if (steps > 0 && w->num_dims == 0)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "input", STK_NO_OFFSET,

@@ -23,6 +23,10 @@ static const stk_option option_list[] = {
      "Elements that neighbouring windows share, instead of stride."},
     {"range", STK_OPTION_STRING, AT(range), NULL, 0, 0, NULL, "DIM:A:B,...",
      "Only elements A to B - 1 of a dimension."},
+    {"select", STK_OPTION_STRING, AT(select), NULL, 0, 0, NULL, "DIM=A:B,...",
+     "Only elements whose coordinate is from A to B, both taken; dates of times, as "
+     "time=2015-01:2016-06. A number alone is one element, whose dimension the fields do not have "
+     "then; a date alone is the period it names."},
     {"at", STK_OPTION_STRING, AT(at), NULL, 0, 0, NULL, "DIM:I,...",
      "Only element I of a dimension, which the fields do not have then."},
     {"input", STK_OPTION_UINT, AT(input), "0", 0, 1u << 30, NULL, "N",
@@ -73,7 +77,10 @@ static stk_status add_dim(stk__window *w, const stk__window_variable *v, uint32_
     if (w->num_dims == STK__WINDOW_DIMS)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_DATASET,
                          "the variables have more than %d dimensions", STK__WINDOW_DIMS);
-    *dim = (stk__window_dim){.size = v->info->shape[d], .end = v->info->shape[d], .chunk = 1};
+    *dim = (stk__window_dim){.size = v->info->shape[d],
+                             .end = v->info->shape[d],
+                             .chunk = 1,
+                             .variable = w->num_variables - 1};
     snprintf(dim->name, sizeof dim->name, "%s", name ? name : "");
     w->num_dims++;
     return STK_OK;
@@ -165,7 +172,11 @@ static stk_status add_from_group(stk__window *w, const char *path, bool asked,
                             "variables: there are more than %d; name those that are wanted",
                             STK__WINDOW_VARIABLES);
     }
-    return add_variable(w, path, array, err);
+    STK_TRY(add_variable(w, path, array, err));
+    char **own = &w->variables[w->num_variables - 1].path;
+    *own = stk__strdup(w->base.context, path);
+    return *own ? STK_OK
+                : stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory for a variable's path");
 }
 
 static stk_status open_group(stk__window *w, const char *url, const char *variables,
@@ -528,7 +539,7 @@ static stk_status open_all(stk__window *w, const char *url, const stk__window_op
 
     STK_TRY(open_variables(w, url, o->variables, &array_options, err));
     STK_TRY(choose_dtype(w, o, err));
-    STK_TRY(stk__window_grid(w, o, err));
+    STK_TRY(stk__window_grid(w, o, url, err));
     STK_TRY(make_fields(w, err));
     for (uint32_t i = 0; i < w->num_variables; i++) {
         stk__window_variable *v = &w->variables[i];
@@ -562,8 +573,8 @@ stk_status stk__window_open(stk_context *ctx, const char *url, const void *optio
     stk_status status = open_all(w, url, o, err);
     /* The texts are the caller's. */
     w->options.variables = w->options.window = w->options.stride = w->options.overlap =
-        w->options.range = w->options.at = w->options.time = w->options.convert = w->options.mean =
-            w->options.std = w->options.stats = NULL;
+        w->options.range = w->options.select = w->options.at = w->options.time =
+            w->options.convert = w->options.mean = w->options.std = w->options.stats = NULL;
     if (status != STK_OK) {
         w->base.ops->close(&w->base);
         return status;

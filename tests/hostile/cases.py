@@ -103,6 +103,18 @@ def claims_of_objects(folder):
 
 
 @case
+def coordinates_of_claims(folder):
+    """As long as their dimensions, and nothing of them is there."""
+    for shape, chunk in ((1 << 40, 1 << 20), (1 << 27, 1)):
+        name = f"g{chunk}.zarr"
+        grid = {"name": "regular", "configuration": {"chunk_shape": [chunk]}}
+        for array in ("v", "time"):
+            zarr(folder, f"{name}/{array}", shape=[shape], chunk_grid=grid, dimension_names=["time"],
+                 attributes={"units": "days since 2000-01-01"})
+    return [f"info array:g{chunk}.zarr/v?window=1&select=time=2000" for chunk in (1 << 20, 1)] + ["info g1.zarr/time"]
+
+
+@case
 def dictionaries_of_lzma(folder):
     (folder / "a.zarr").mkdir()
     (folder / "a.zarr/.zarray").write_text(json.dumps({

@@ -263,6 +263,8 @@ class ChunkShapes(InFolder):
         found = stoker.chunks("a.npy", window=(1, 16, 16), measure=True, sample="64KiB", top=1)
         self.assertEqual(found.extent, (64, 32, 32))
         self.assertIn(found.best, found.measured.columns["chunk"])
+        self.assertEqual(found.best, tuple(found.measured.best))
+        self.assertIn(found.measured.why, repr(found))
         self.assertTrue(all(found.measured.columns["seconds"]))
         self.assertIn("measured", repr(found))
 

@@ -28,7 +28,8 @@ CHUNKS = """\
   --shuffle-buffer N         access block: blocks mixed at a time. (default: 16; 1..1048576)
   --memory-budget SIZE       Decoded chunks that may be kept in memory. (default: 1GiB; at least 1)
   --store NAME               Recommend chunks for a store: ssd, disk, nfs or s3, with the figures
-                             that follow in place of its own. (default: ssd)
+                             that follow in place of its own; auto: the one that is like the store
+                             of ARRAY, ssd without one. (default: auto)
   --latency TIME[..TIME]     Time until the first byte of a request, or the range it is in:
                              20ms..200ms.
   --bandwidth RATE[..RATE]   Bytes a second of all requests together: 100MB/s..1GB/s.

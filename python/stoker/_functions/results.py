@@ -223,6 +223,10 @@ class Measured(Table):
     codec: str
     chunks: list[dict[str, Any]]
     """A row for each chunk shape."""
+    best: list[int] | None
+    """The shape to take."""
+    why: str
+    """The same in words, next to the present shape and the model's."""
 
     def _rows(self) -> Sequence[Mapping[str, Any]]:
         return [{**row, "chunk": tuple(row["chunk"])} for row in self.chunks]
@@ -239,7 +243,7 @@ class Measured(Table):
             )
             for row in self._rows()
         ]
-        return [f"Windows of a sample of {shape(self.sample)}", Grid(heads, rows)]
+        return [f"Windows of a sample of {shape(self.sample)}", Grid(heads, rows), self.why]
 
 
 class Chunks(Table):
@@ -274,7 +278,9 @@ class Chunks(Table):
 
     @property
     def best(self) -> tuple[int, ...] | None:
-        """The chunk shape to store the array with."""
+        """The chunk shape to store the array with: by what was measured, else by the model."""
+        if self.measured and self.measured.best:
+            return tuple(self.measured.best)
         return self.recommended[0].chunk if self.recommended else None
 
     def _rows(self) -> Sequence[Mapping[str, Any]]:
@@ -300,7 +306,7 @@ class Chunks(Table):
             for row in self._rows()
         ]
         grid = Grid(heads + (["time", "rank"] if timed else []), rows)
-        said = [self.why] if self.why else []
+        said = [self.why] if self.why and not self.measured else []
         return [f"Windows of {shape(self.window)}", grid, *said, *(self.measured._parts() if self.measured else [])]
 
 

@@ -129,6 +129,7 @@ static stk_status survey_array(stk_context *ctx, const char *url, stk_error *err
     if (status == STK_OK) {
         assert_int_equal(stored.values, sizeof values);
         assert_true(kept.values == N * N && kept.mean == stats.mean);
+        assert_true(kept.num_bins == stats.num_bins && kept.num_bins > 0);
     }
     stk_array_close(&a);
     return status;

@@ -220,13 +220,30 @@ static void test_chunks_refused(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* The fastest; the model decides among those that are not told apart. */
+static void test_choice(void **state)
+{
+    static const double model[] = {5, 4, 3, 2};
+    static const struct {
+        double measured[4];
+        size_t chosen;
+    } cases[] = {
+        {{1, 2, 3, 4}, 0},       {{1, 1.05, 3, 4}, 1},      {{1, 1.05, 1.09, 1.2}, 2},
+        {{NAN, 9, NAN, NAN}, 1}, {{NAN, NAN, NAN, NAN}, 4}, {{4, 3, 2, 1}, 3},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(stk_chunks_choose(cases[i].measured, model, 4), cases[i].chosen);
+    assert_int_equal(stk_chunks_choose(model, model, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_storage),
-        cmocka_unit_test(test_storage_refused),
-        cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_chunks_refused),
+        cmocka_unit_test(test_storage), cmocka_unit_test(test_storage_refused),
+        cmocka_unit_test(test_chunks),  cmocka_unit_test(test_chunks_refused),
+        cmocka_unit_test(test_choice),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -446,40 +446,6 @@ static void test_claims(void **state)
     stk_context_destroy(&ctx);
 }
 
-/* What a window's dataset advises is the advisor's for the same question, stored bytes for stored
- * bytes. */
-static void check_same_advice(stk_context *ctx, const char *url, const char *advice)
-{
-    stk_chunks_counts now;
-    stk_array_stored stored = {.struct_size = sizeof stored};
-    stk_chunks_question q;
-    stk_chunks_answer answer = {.struct_size = sizeof answer};
-    stk_array *a = NULL;
-    stk_error err;
-    char expected[200];
-
-    assert_ok(stk_array_open(ctx, url, NULL, &a, &err), &err);
-    assert_ok(stk_array_stored_count(a, &stored, &err), &err);
-    stk_chunks_question_init(&q);
-    q.rank = 3;
-    q.itemsize = 4;
-    q.ratio = (double)stored.values / (double)stored.bytes;
-    for (int i = 0; i < 3; i++) {
-        q.extent[i] = stk_array_get_info(a)->shape[i];
-        q.window[i] = q.stride[i] = 2;
-    }
-    assert_ok(stk_chunks_advise(&q, &answer, &err), &err);
-    const int64_t *best = answer.ranked[0].chunk;
-    assert_ok(stk_chunks_count(&q, stk_array_get_info(a)->chunk_shape, &now, &err), &err);
-    snprintf(
-        expected, sizeof expected,
-        "%lldx%lldx%lld for data: %.0f bytes of chunks a window in random order instead of %.0f",
-        (long long)best[0], (long long)best[1], (long long)best[2],
-        answer.ranked[0].counts.expected_bytes, now.expected_bytes);
-    assert_string_equal(advice, expected);
-    stk_array_close(&a);
-}
-
 /* A size that the store refuses to tell is neither a missing chunk nor an empty one. */
 static void test_refused_size(void **state)
 {
@@ -504,69 +470,6 @@ static void test_refused_size(void **state)
     stk_context_destroy(&ctx);
 }
 
-static double all_alike(int64_t place)
-{
-    return (double)(place / 4096);
-}
-
-static void keep_advice(void *user, const char *name, const char *value)
-{
-    if (strcmp(name, "advised chunks") == 0)
-        snprintf(user, 200, "%s", value);
-}
-
-/* Chunks that hold far more than a window are worth another shape; those that suit it are not, nor
- * are arrays that are read in part. */
-static void test_advised_chunks(void **state)
-{
-    static const struct {
-        const char *url, *says;
-        int64_t chunk[3];
-        bool encoded;
-    } cases[] = {
-        /* 32 windows of 64 bytes begin in a chunk of 2048; one that is the window holds it alone.
-         * The bytes are stored ones. */
-        {"mem://coarse", "1x4x4 for data: ", {32, 4, 4}, true},
-        {"mem://fine", "", {1, 4, 4}, true},
-        {"mem://plain", "", {32, 4, 4}, false},
-    };
-    stk_context *ctx = test_context();
-    char spec[100], text[200];
-    stk_error err;
-
-    (void)state;
-    for (size_t i = 0; i < STK_COUNT(cases); i++) {
-        made a = {
-            .dtype = STK_FLOAT32, .shape = {64, 4, 4}, .codec = cases[i].encoded ? NULL : "none"};
-        memcpy(a.chunk, cases[i].chunk, sizeof a.chunk);
-        make_array(ctx, cases[i].url, &a);
-        snprintf(spec, sizeof spec, "array:%s?window=1x4x4", cases[i].url);
-        stk_dataset *d = open_windows(ctx, spec);
-        text[0] = 0;
-        assert_ok(stk_dataset_describe(d, keep_advice, text, &err), &err);
-        assert_memory_equal(text, cases[i].says, strlen(cases[i].says) + !cases[i].says[0]);
-        stk_dataset_close(&d);
-    }
-    stk_context_destroy(&ctx);
-}
-
-static void test_one_advice(void **state)
-{
-    made a = {.dtype = STK_FLOAT32, .shape = {32, 64, 64}, .chunk = {32, 64, 64}};
-    stk_context *ctx = test_context();
-    char advice[200] = "";
-    stk_error err;
-
-    (void)state;
-    a.value = all_alike; /* compresses well: the ratio counts */
-    make_array(ctx, "mem://one", &a);
-    stk_dataset *d = open_windows(ctx, "array:mem://one?window=2x2x2");
-    assert_ok(stk_dataset_describe(d, keep_advice, advice, &err), &err);
-    check_same_advice(ctx, "mem://one", advice);
-    stk_dataset_close(&d);
-    stk_context_destroy(&ctx);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -574,9 +477,8 @@ int main(void)
         cmocka_unit_test(test_time_steps),      cmocka_unit_test(test_variables),
         cmocka_unit_test(test_packed_values),   cmocka_unit_test(test_dropped_windows),
         cmocka_unit_test(test_vanished_chunks), cmocka_unit_test(test_claims),
-        cmocka_unit_test(test_one_advice),      cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_normalized),      cmocka_unit_test(test_advised_chunks),
         cmocka_unit_test(test_refused_size),    cmocka_unit_test(test_group_by_content),
+        cmocka_unit_test(test_normalized),      cmocka_unit_test(test_halves),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

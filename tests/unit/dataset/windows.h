@@ -3,6 +3,7 @@
 #ifndef STK_TESTS_UNIT_DATASET_WINDOWS_H
 #define STK_TESTS_UNIT_DATASET_WINDOWS_H
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,7 @@ static inline void make_array(stk_context *ctx, const char *url, const made *a)
     for (size_t i = 0; i < n; i++) {
         double value = (a->value ? a->value : own_number)((int64_t)i);
         float single = (float)value;
-        int16_t small = (int16_t)value;
+        int16_t small = a->dtype == STK_INT16 ? (int16_t)value : 0;
         if (a->dtype == STK_FLOAT32)
             memcpy(data + i * size, &single, size);
         else if (a->dtype == STK_INT16)
@@ -61,6 +62,44 @@ static inline void make_array(stk_context *ctx, const char *url, const made *a)
     assert_ok(stk_array_writer_write(writer, start, a->shape, data, &err), &err);
     assert_ok(stk_array_writer_finish(&writer, &err), &err);
     free(data);
+}
+
+/* A one-dimensional array of at most 16 doubles, cast to `dtype`. */
+static inline void make_coordinate(stk_context *ctx, const char *url, const char *name,
+                                   stk_dtype dtype, const char *type_name, const char *attributes,
+                                   const double *values, int64_t n)
+{
+    const int64_t start[1] = {0};
+    const char *names[1] = {name};
+    stk_array_writer_options o;
+    stk_array_writer *writer;
+    char data[16 * 8];
+    stk_error err;
+
+    assert_true(n <= 16);
+    for (int64_t i = 0; i < n; i++) {
+        const float single = (float)values[i];
+        const int64_t whole = isnan(values[i]) ? INT64_MIN : (int64_t)values[i];
+        const int16_t small = (int16_t)whole;
+        if (dtype == STK_FLOAT64)
+            memcpy(data + 8 * i, &values[i], 8);
+        else if (dtype == STK_FLOAT32)
+            memcpy(data + 4 * i, &single, 4);
+        else if (dtype == STK_INT16)
+            memcpy(data + 2 * i, &small, 2);
+        else
+            memcpy(data + 8 * i, &whole, 8);
+    }
+    stk_array_writer_options_init(&o);
+    o.dtype = dtype;
+    o.type_name = type_name;
+    o.rank = 1;
+    o.shape = o.chunk_shape = &n;
+    o.dimension_names = names;
+    o.attributes = attributes;
+    assert_ok(stk_array_writer_create(ctx, url, &o, &writer, &err), &err);
+    assert_ok(stk_array_writer_write(writer, start, &n, data, &err), &err);
+    assert_ok(stk_array_writer_finish(&writer, &err), &err);
 }
 
 static inline stk_dataset *open_windows(stk_context *ctx, const char *spec)

@@ -208,6 +208,7 @@ static void call_arrays(world *w)
     stk_chunks_question_init(&question);
     const stk_chunks_trial trial = {.struct_size = sizeof trial};
     stk_chunks_sample sample = {.struct_size = sizeof sample};
+    REFUSED(stk_chunks_question_of, w->array, shape, NULL, NULL, &question, NULL);
     REFUSED(stk_chunks_measure, w->ctx, w->array, &question, &trial, &sample, NULL);
     REFUSED(stk_array_read, w->array, &box, values, sizeof values, NULL, -1, NULL);
     REFUSED(stk_array_read_texts, w->array, &box, -1, &texts, NULL);
