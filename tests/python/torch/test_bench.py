@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import io
+import itertools
 import json
 import os
 import signal
@@ -179,15 +180,17 @@ class Bench(unittest.TestCase):
         self.assertGreater(rows[1]["samples_per_s"], 2 * rows[0]["samples_per_s"])
 
     def test_a_ceiling_has_no_workers(self):
-        for loader in "torch", "stoker":
-            for persistent in "false", "true":
-                self.rows("python:mine:Squares", "--loader", loader, "--num-workers", 2, "--multiprocessing-context", "fork", "--ceiling",
-                          "--persistent-workers", persistent, "--batch-size", 8, "--min-seconds", 0, "--min-batches", 4, "--warmup", 2,
-                          "--step", "python:mine:workers")
-                counts = (self.folder / "steps").read_text().split()
-                (self.folder / "steps").unlink()
-                # The setting's own steps, and those before the ceiling has its batch, are beside two workers.
-                self.assertEqual(counts, [*(len(counts) - 5) * ["2"], *5 * ["0"]], (loader, persistent))
+        """Of Python: a step beside them counts the children of this process."""
+        steps = self.folder / "steps"
+        with mock.patch.dict(os.environ, self.environment):
+            for loader, persistent, free in itertools.product(("torch", "stoker"), (False, True), (False, True)):
+                _, shown = self.measured("python:mine:Squares", loader=loader, num_workers=2, multiprocessing_context="fork",
+                                         prefetch_factor=2, timeout=0, persistent_workers=persistent, step="python:mine:workers",
+                                         free_data=free, min_seconds=0, min_batches=4, warmup=2)
+                counts = steps.read_text().split()
+                steps.unlink()
+                # Steps before the ceiling has its batch are beside two workers.
+                self.assertEqual(counts, [*(len(counts) - 5 * free) * ["2"], *5 * free * ["0"]], (loader, persistent, shown))
                 self.assertIn("2", counts)
 
     def test_what_a_dataset_raises(self):
@@ -198,7 +201,7 @@ class Bench(unittest.TestCase):
             self.assertIn("ValueError: sample 13 is bad", done.stderr.splitlines()[-1])
             self.assertIn('mine.py", line', done.stderr)
 
-    def measured(self, dataset, **more):
+    def measured(self, dataset, free_data=False, **more):
         """What a run in this process comes to, and what it shows beside."""
         options = {"dataset": dataset, "dataset_args": None, "step": None, "num_workers": 0, "seed": 0, "batch_size": 8,
                    "shuffle": False, "drop_last": False, "pin_memory": False, "persistent_workers": True, "loader": "stoker",
@@ -207,7 +210,7 @@ class Bench(unittest.TestCase):
         shown = io.StringIO()
         with contextlib.redirect_stderr(shown), contextlib.chdir(self.folder), mock.patch.object(sys, "path", ["", *sys.path]):
             result = _bench.measure({"options": options, "log": "", "log_summary": True, "label": "", "about": "", "number": 1, "repeat": 1,
-                                     "free_data": False})
+                                     "free_data": free_data})
         for name in "mine", "broken":
             sys.modules.pop(name, None)
         return result, shown.getvalue()
