@@ -217,6 +217,8 @@ class Batches(_BaseDataLoaderIter):
             order = self._begin()
         try:
             values = self._next_values()
+        except _native.TimedOutError as error:
+            raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds: {error}") from error
         except _native.Error as error:
             if error.sample is not None:
                 error.add_note("native=False has it read in Python")
