@@ -120,6 +120,7 @@ class Batches(_BaseDataLoaderIter):
     """An epoch of a loader, or with persistent workers one after another."""
 
     over = False  # the consumer has been told that the epoch has ended
+    _workers = ()  # for who looks for the processes of PyTorch's
     place: ref[Place] | None = None
 
     def __init__(self, loader: Any, opened: _Opened, resumed: dict[str, Any] | None) -> None:

@@ -340,6 +340,7 @@ class Refused(Folder):
         iterator._loaders = [mock.Mock(next=mock.Mock(side_effect=stoker.TimedOutError("no batch")))]
         with self.assertRaisesRegex(RuntimeError, "DataLoader timed out after 5 seconds: no batch"):
             next(iterator)
+        self.assertEqual(len(iterator._workers), 0)
         iterator._loaders.clear()
 
     def test_folders(self):
