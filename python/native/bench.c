@@ -141,7 +141,6 @@ static PyObject *bench_run(PyObject *module, PyObject *arguments, PyObject *keyw
 {
     static char *names[] = {"feed",   "bench",  "loader",    "label",       "about",        "log",
                             "number", "repeat", "free_data", "log_summary", "step_threads", NULL};
-    static outcome out; /* half a megabyte is no thing for a stack */
     PyObject *feed, *bench_texts, *loader_texts;
     unsigned long long number, repeat;
     unsigned step_threads;
@@ -182,16 +181,22 @@ static PyObject *bench_run(PyObject *module, PyObject *arguments, PyObject *keyw
     setting.log_summary = log_summary;
     stk_context_options_init(&about);
     about.on_message = say;
-    if (stk_context_create(&about, &context, &err) != STK_OK)
+    outcome *out = PyMem_Calloc(1, sizeof *out); /* half a megabyte is no thing for a stack */
+    if (!out)
+        return PyErr_NoMemory();
+    if (stk_context_create(&about, &context, &err) != STK_OK) {
+        PyMem_Free(out);
         return stk_py_raise(&err);
-    memset(&out, 0, sizeof out);
-    out.result.struct_size = sizeof out.result;
-    out.figures.struct_size = sizeof out.figures;
+    }
+    out->result.struct_size = sizeof out->result;
+    out->figures.struct_size = sizeof out->figures;
     Py_BEGIN_ALLOW_THREADS
-    run(context, &setting, &out);
+    run(context, &setting, out);
     stk_context_destroy(&context);
     Py_END_ALLOW_THREADS
-    return PyBytes_FromStringAndSize((const char *)&out, sizeof out);
+    PyObject *bytes = PyBytes_FromStringAndSize((const char *)out, sizeof *out);
+    PyMem_Free(out);
+    return bytes;
 }
 
 static PyObject *bench_sizes(PyObject *module, PyObject *nothing)

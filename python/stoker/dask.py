@@ -14,9 +14,10 @@ import multiprocessing.util
 import os
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from stoker import _native
 from stoker._keywords import whole
@@ -27,11 +28,30 @@ __all__ = ["Dask"]
 _MODES = "off, single-threaded, threads:N, cluster:ADDRESS, local-cluster"
 
 
-class _Taken(NamedTuple):
-    """What a process computes with, as Dask's configuration has it, and what has to be ended for it."""
+class _Taken:
+    """What a process computes with, as Dask's configuration has it, and what has to be ended for it. The configuration is of
+    all threads: it is set by the first that comes, and put back by the last that goes."""
 
-    config: dict[str, Any]
-    held: contextlib.ExitStack
+    def __init__(self, config: dict[str, Any], held: contextlib.ExitStack) -> None:
+        self.config, self.held = config, held
+        self.lasting = False
+        self.users = 0
+        self._before: Any = None
+
+    def enter(self) -> None:
+        import dask
+
+        if self.users == 0:
+            self._before = dask.config.set(**self.config)
+        self.users += 1
+
+    def leave(self) -> None:
+        self.users -= 1
+        if self.users == 0:
+            self._before.__exit__(None, None, None)
+
+
+_SETTING = threading.RLock()  # of what is taken, and of its users
 
 
 class Dask:
@@ -95,11 +115,13 @@ class Dask:
 
     def __call__(self, worker_id: int = 0) -> None:
         """A `worker_init_fn`: what this process computes with Dask from now on, until close()."""
-        import dask
-
-        taken = self._take()
-        taken.held.enter_context(dask.config.set(**taken.config))
-        _LASTING.add(self)
+        with _SETTING:
+            taken = self._take()
+            if not taken.lasting:  # one of several threads
+                taken.lasting = True
+                taken.enter()
+                taken.held.callback(taken.leave)
+                _LASTING.add(self)
 
     @contextlib.contextmanager
     def here(self) -> Iterator[None]:
@@ -107,10 +129,14 @@ class Dask:
         if self._kind == "off" and "dask" not in sys.modules:
             yield
             return
-        import dask
-
-        with dask.config.set(**self._take().config):
+        with _SETTING:
+            taken = self._take()
+            taken.enter()
+        try:
             yield
+        finally:
+            with _SETTING:
+                taken.leave()
 
     def _take(self) -> _Taken:
         process = os.getpid()
@@ -203,7 +229,10 @@ _LASTING: set[Dask] = set()  # worker_init_fns that this process computes with, 
 
 
 def _after_fork() -> None:
-    """A client of a child would wait for a thread of distributed's that stayed in the parent: it gets another."""
+    """A client of a child would wait for a thread of distributed's that stayed in the parent: it gets another. So does who
+    waits for a lock of a thread that stayed there."""
+    global _SETTING
+    _SETTING = threading.RLock()
     utils: Any = sys.modules.get("distributed.utils")
     if getattr(utils, "_offload_executor", None):
         from concurrent.futures import ThreadPoolExecutor

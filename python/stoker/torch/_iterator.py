@@ -391,10 +391,10 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
 
     def _look(self) -> None:
         """What has come while the consumer was away. Workers that had nothing to do for long are told more ahead."""
-        ready = {fd for fd, _ in self._poll.poll(0)}
-        for process in self._processes:
-            while process.socket.fileno() in ready and self._received(process):
-                pass
+        received = True
+        while received:
+            ready = {fd for fd, _ in self._poll.poll(0)}
+            received = any([self._received(process) for process in self._processes if process.socket.fileno() in ready])
         if self._queue and not all(process.tasks for process in self._processes):
             self._sparing = self._sparing and time.monotonic() - self._left < _LONG
             self._send_queued()

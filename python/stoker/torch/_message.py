@@ -282,7 +282,7 @@ class Skeleton(pickle.Pickler):
         if id(obj) not in self._copies:
             strides = () if obj.is_contiguous() else (torch.empty_like(obj, device="meta").stride(),)
             at = self._writer.reserve(obj.numel() * obj.element_size())
-            kind = (at, *DTYPES[obj.dtype]) if obj.dtype in DTYPES else (obj.dtype, at, 1, 8)
+            kind = (at, *DTYPES[obj.dtype]) if obj.dtype in DTYPES else (obj.dtype, at, 1, 8 * obj.dtype.itemsize)
             self._copies[id(obj)] = obj, (*kind, tuple(obj.shape), *strides)
         return self._copies[id(obj)][1]
 
@@ -304,4 +304,5 @@ class Placed(NamedTuple):
 def plain(t: torch.Tensor) -> bool:
     """Whether it is its bytes and strides, and nothing more."""
     return (t.layout == torch.strided and t.device.type == "cpu" and not t.is_nested and not t.requires_grad and not t.is_conj()
-            and not t.is_neg() and (t.dtype in DTYPES or (t.dtype.itemsize == 1 and t.dtype.is_floating_point)))
+            and not t.is_neg() and (t.dtype in DTYPES or t.dtype == torch.complex32
+                                    or (t.dtype.itemsize == 1 and t.dtype.is_floating_point)))

@@ -120,6 +120,7 @@ class Batches(_BaseDataLoaderIter):
     """An epoch of a loader, or with persistent workers one after another."""
 
     over = False  # the consumer has been told that the epoch has ended
+    _workers = ()  # for who looks for the processes of PyTorch's
     place: ref[Place] | None = None
 
     def __init__(self, loader: Any, opened: _Opened, resumed: dict[str, Any] | None) -> None:
@@ -217,6 +218,8 @@ class Batches(_BaseDataLoaderIter):
             order = self._begin()
         try:
             values = self._next_values()
+        except _native.TimedOutError as error:
+            raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds: {error}") from error
         except _native.Error as error:
             if error.sample is not None:
                 error.add_note("native=False has it read in Python")

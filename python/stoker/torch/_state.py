@@ -18,7 +18,7 @@ def to_tensor(state: bytes | None) -> torch.Tensor | None:
 
 
 def to_bytes(state: torch.Tensor | None) -> bytes | None:
-    return None if state is None else state.numpy().tobytes()
+    return None if state is None else state.cpu().numpy().tobytes()
 
 
 def length_of(sized: Any) -> int | None:

@@ -61,7 +61,8 @@ class Plan:
 
 
 class Fetcher:
-    """Samples of a dataset, as an index asks for them. `at` is the index of the sample that is being made."""
+    """Samples of a dataset, as an index asks for them. `at` is the index of the sample that is being made, behind the last
+    one that of the batch."""
 
     def __init__(self, plan: Plan, dataset: Any, state: bytes = b"") -> None:
         self.plan, self.dataset = plan, dataset
@@ -76,6 +77,7 @@ class Fetcher:
         self.number = 0
         self.at: Any = None
         self.taken = 0
+        self.asked: list[Any] = []
         self.indices: Iterator[Any] = iter(())
         self.ready: Iterator[Any] | None = None
 
@@ -88,9 +90,9 @@ class Fetcher:
             samples = list(self.dataset.__getitems__(index))
             self.ready = iter(samples)
             return len(samples)
-        index = list(index)  # whose length is true, and stays so
-        self.indices, self.ready = iter(index), None
-        return len(index)
+        self.asked = list(index)  # whose length is true, and stays so
+        self.indices, self.ready = iter(self.asked), None
+        return len(self.asked)
 
     def take(self, count: int) -> list[Any]:
         """The next samples of the batch; fewer: there are no more."""
@@ -108,6 +110,7 @@ class Fetcher:
                     if seed is not None:
                         _random.seed_position(seed, self.number, self.taken + len(samples))
                     append(dataset[self.at])
+                self.at = self.asked  # what fails now is the batch
             except StopIteration as e:
                 raise RuntimeError(f"the dataset raised StopIteration at index {self.at!r}") from e
         self.taken += len(samples)

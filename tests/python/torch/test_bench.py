@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import io
+import itertools
 import json
 import os
 import signal
@@ -161,17 +162,23 @@ class Bench(unittest.TestCase):
         self.assertEqual(row["samples"], 60000 - 512)
 
     def test_where_dask_computes(self):
-        arguments = ("--loader", "torch", "--num-workers", "0,1", "--batch-size", 4, "--num-epochs", 1, "--train-step-time", 0)
         (self.folder / "settings.yaml").write_text('python: {dask: [single-threaded, "threads:2"]}')
-        rows = self.rows("python:mine:Lazy", *arguments, "settings.yaml")
-        self.assertEqual([row["label"] for row in rows], [f"dask={dask} num_workers={n}" for dask in ("single-threaded", "threads:2")
-                                                          for n in (0, 1)])
-        # Each sample tells by how many threads its two parts were computed: with one, by the same.
+        rows = self.rows("python:mine:Lazy", "--loader", "torch", "--num-workers", 1, "--batch-size", 4, "--num-epochs", 1,
+                         "--train-step-time", 0, "settings.yaml")
+        self.assertEqual([row["label"] for row in rows], [f"dask={dask}" for dask in ("single-threaded", "threads:2")])
+        self.assertThreads("1", "2")
+        for dask in "single-threaded", "threads:2":  # without workers
+            self.measured("python:mine:Lazy", loader="torch", dask=dask, batch_size=4, num_epochs=1, train_step_time=0)
+        self.assertThreads("1", "2")
+        result, _ = self.measured("python:mine:Lazy", dask_workers=2)
+        self.assertIn(b"dask_workers is for dask: local-cluster alone", result)
+
+    def assertThreads(self, *wanted):
+        """Each sample tells by how many threads its two parts were computed: with one, by the same."""
         threads = (self.folder / "threads").read_text().split()
+        (self.folder / "threads").unlink()
         self.assertEqual(threads, sorted(threads))
-        self.assertEqual(set(threads), {"1", "2"})
-        done = self.bench("python:mine:Lazy", "--dask-workers", 2)
-        self.assertIn("dask_workers is for dask: local-cluster alone", done.stderr.splitlines()[-1])
+        self.assertEqual(sorted(set(threads)), sorted(wanted))
 
     def test_a_ceiling(self):
         rows = self.rows("python:mine:Squares", "--loader", "torch", "--num-workers", 0, "--ceiling", "--min-seconds", 0.1,
@@ -179,26 +186,29 @@ class Bench(unittest.TestCase):
         self.assertGreater(rows[1]["samples_per_s"], 2 * rows[0]["samples_per_s"])
 
     def test_a_ceiling_has_no_workers(self):
-        for loader in "torch", "stoker":
-            for persistent in "false", "true":
-                self.rows("python:mine:Squares", "--loader", loader, "--num-workers", 2, "--multiprocessing-context", "fork", "--ceiling",
-                          "--persistent-workers", persistent, "--batch-size", 8, "--min-seconds", 0, "--min-batches", 4, "--warmup", 2,
-                          "--step", "python:mine:workers")
-                counts = (self.folder / "steps").read_text().split()
-                (self.folder / "steps").unlink()
-                # The setting's own steps, and those before the ceiling has its batch, are beside two workers.
-                self.assertEqual(counts, [*(len(counts) - 5) * ["2"], *5 * ["0"]], (loader, persistent))
+        """Of Python: a step beside them counts the children of this process."""
+        steps = self.folder / "steps"
+        with mock.patch.dict(os.environ, self.environment):
+            for loader, persistent, free in itertools.product(("torch", "stoker"), (False, True), (False, True)):
+                _, shown = self.measured("python:mine:Squares", loader=loader, num_workers=2, multiprocessing_context="fork",
+                                         prefetch_factor=2, timeout=0, persistent_workers=persistent, step="python:mine:workers",
+                                         free_data=free, min_seconds=0, min_batches=4, warmup=2)
+                counts = steps.read_text().split()
+                steps.unlink()
+                # Steps before the ceiling has its batch are beside two workers.
+                self.assertEqual(counts, [*(len(counts) - 5 * free) * ["2"], *5 * free * ["0"]], (loader, persistent, shown))
                 self.assertIn("2", counts)
 
     def test_what_a_dataset_raises(self):
-        for workers in 0, 1:
-            done = self.bench("python:mine:Squares", "--dataset-args", '{"bad": 13}', "--loader", "torch", "--num-workers", workers,
-                              "--batch-size", 4)
-            self.assertEqual(done.returncode, 1)
-            self.assertIn("ValueError: sample 13 is bad", done.stderr.splitlines()[-1])
-            self.assertIn('mine.py", line', done.stderr)
+        done = self.bench("python:mine:Squares", "--dataset-args", '{"bad": 13}', "--loader", "torch", "--num-workers", 1, "--batch-size", 4)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ValueError: sample 13 is bad", done.stderr.splitlines()[-1])
+        self.assertIn('mine.py", line', done.stderr)
+        result, shown = self.measured("python:mine:Squares", dataset_args='{"bad": 13}', loader="torch", batch_size=4)
+        self.assertIn(b"ValueError: sample 13 is bad", result)
+        self.assertIn('mine.py", line', shown)
 
-    def measured(self, dataset, **more):
+    def measured(self, dataset, free_data=False, **more):
         """What a run in this process comes to, and what it shows beside."""
         options = {"dataset": dataset, "dataset_args": None, "step": None, "num_workers": 0, "seed": 0, "batch_size": 8,
                    "shuffle": False, "drop_last": False, "pin_memory": False, "persistent_workers": True, "loader": "stoker",
@@ -207,7 +217,7 @@ class Bench(unittest.TestCase):
         shown = io.StringIO()
         with contextlib.redirect_stderr(shown), contextlib.chdir(self.folder), mock.patch.object(sys, "path", ["", *sys.path]):
             result = _bench.measure({"options": options, "log": "", "log_summary": True, "label": "", "about": "", "number": 1, "repeat": 1,
-                                     "free_data": False})
+                                     "free_data": free_data})
         for name in "mine", "broken":
             sys.modules.pop(name, None)
         return result, shown.getvalue()
@@ -243,10 +253,10 @@ class Bench(unittest.TestCase):
     def test_as_a_function(self):
         environment = self.environment | {"PATH": "/no/python/here"}
         with contextlib.chdir(self.folder), mock.patch.dict(os.environ, environment):
-            found = stoker.bench("python:mine:Squares", dataset_args=[{"n": 40}, {"n": 24}], loader=["stoker", "torch"],
+            found = stoker.bench("python:mine:Squares", dataset_args=[{"n": 40}, {"n": 24}], loader=["stoker"],
                                  num_workers=0, batch_size=8, num_epochs=1, train_step_time=0, native="false")
             self.assertEqual([(one.options["loader"], one.options["dataset_args"], one.steps) for one in found.settings],
-                             [(loader, f'{{"n": {n}}}', steps) for n, steps in ((40, 4), (24, 2)) for loader in ("stoker", "torch")])
+                             [("stoker", f'{{"n": {n}}}', steps) for n, steps in ((40, 4), (24, 2))])
             self.assertEqual(found.best.options["python"], sys.executable)
             found = stoker.bench("python:mine:Squares", dataset_args={"n": 40}, num_epochs=1, train_step_time=0, batch_size=8)
             self.assertEqual(found.best.steps, 4)

@@ -323,6 +323,7 @@ class Hangs(Case):
         self.assertEqual([batch.item() for batch in loader], list(range(8)))
 
     def test_the_end_of_a_loader_whose_worker_hangs(self):
+        self.no_patience()
         for how in ("sleep", "hold", "stop"):
             iterator = iter(self.loader(how))
             next(iterator)
@@ -410,7 +411,8 @@ class Consumers(Case):
             with self.subTest(options), self.assertRaises(KeyboardInterrupt), mock.patch.object(module, "leave", leave):
                 next(iter(loader))
                 gc.collect()
-                time.sleep(5)
+                for _ in range(2000):  # it wakes no sleep
+                    time.sleep(0.01)
             self.eventually(lambda: not children(), "workers are left")
 
     def test_interrupted_with_its_workers(self):

@@ -20,6 +20,7 @@ import xarray
 
 import stoker
 import stoker.dask
+import stoker.torch
 import stoker.xarray
 from stoker import _native
 from stoker.dask import Dask
@@ -46,10 +47,10 @@ class Rows(torch.utils.data.Dataset):
         return os.getpid(), torch.from_numpy(places)
 
 
-def places(scheduler, **options):
+def places(scheduler, loader=torch.utils.data.DataLoader, **options):
     """Of each worker of a loader: the processes, and the threads in them, that computed for it."""
     found = {}
-    for worker, seen in torch.utils.data.DataLoader(Rows(), batch_size=None, num_workers=2, worker_init_fn=scheduler, **options):
+    for worker, seen in loader(Rows(), batch_size=None, num_workers=2, worker_init_fn=scheduler, **options):
         found.setdefault(worker, set()).update(map(tuple, seen.tolist()))
     return {worker: ({int(pid) for pid, _ in all}, all) for worker, all in found.items()}
 
@@ -126,6 +127,28 @@ class Modes(unittest.TestCase):
     def test_only_inside(self):
         with Dask("single-threaded").here():
             self.assertEqual(dask.config.get("scheduler"), "single-threaded")
+        self.assertIsNone(dask.config.get("scheduler", None))
+
+    def test_inside_of_several_threads(self):
+        """The first leaves while the second computes."""
+        scheduler = Dask("single-threaded")
+        first, second = scheduler.here(), scheduler.here()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        self.assertEqual(dask.config.get("scheduler"), "single-threaded")
+        second.__exit__(None, None, None)
+        self.assertIsNone(dask.config.get("scheduler", None))
+
+    def test_threads_of_a_loader(self):
+        """They share what their process has taken, until it is closed."""
+        with Dask("threads:2") as scheduler:
+            found = places(scheduler, stoker.torch.DataLoader, workers="thread")
+            pool = dask.config.get("pool")
+        (worker, (processes, threads)), = found.items()
+        self.assertEqual((worker, processes), (os.getpid(), {worker}))
+        self.assertLessEqual(len(threads), 2)
+        self.assertRaises(RuntimeError, pool.submit, int)
         self.assertIsNone(dask.config.get("scheduler", None))
 
     def test_windows_of_what_dask_computes(self):

@@ -2,6 +2,7 @@
 """Workers of torch's DataLoader and of ours: how they start, run ahead, fail and end."""
 import gc
 import itertools
+import json
 import multiprocessing
 import os
 import pickle
@@ -152,6 +153,7 @@ class Workers:
 
     def test_end_when_they_are_blocked(self):
         """A worker in the middle of a long sample does not hold up the end for as long as the sample takes."""
+        self.no_patience()
         folder = self.folder()
         loader = self.DataLoader(Made(4, lambda i: i == 0 or time.sleep(60)), 1, num_workers=2)
         iterator = iter(loader)
@@ -210,6 +212,7 @@ class Workers:
 
     def test_an_interrupted_wait(self):
         """What a signal's handler raises comes out of next(), and the workers end."""
+        self.no_patience()
         def handler(number, frame):
             raise KeyboardInterrupt
         flag = self.folder() + "/never"
@@ -364,6 +367,7 @@ class Errors:
             next(iterator)
 
     def test_timeout(self):
+        self.no_patience()
         for persistent in (False, True):
             flag = self.folder() + "/never"
             loader = self.DataLoader(Made(4, lambda i: i == 0 or wait_for(flag)), 1, num_workers=1, timeout=0.5,
@@ -395,33 +399,49 @@ class Errors:
 
 @both
 class Interpreter:
-    """New interpreters, all started before the first is waited for."""
+    """Interpreters that end: forks of one that has imported all, each of which goes to its own end."""
     ENDS = {
         "a live iterator": ("iterator = iter(make()); next(iterator)", 0, ""),
         "a live iterator of persistent workers": ("loader = make(persistent_workers=True); iterator = iter(loader); next(iterator)", 0, ""),
         "an error of the consumer": ("for batch in make():\n    raise ValueError('the consumer')", 1, "ValueError: the consumer"),
         "Ctrl-C": ("for k, batch in enumerate(make()):\n    if k == 3: os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT, "KeyboardInterrupt"),
     }
+    HEAD = textwrap.dedent("""
+        import json, os, signal, sys
+        from data import LOADERS, Made
+        def sample(i):
+            os.write(1, b"%d\\n" % os.getpid())  # at once: workers write beside each other
+            return i
+        def make(**options):
+            return LOADERS[loader](Made(1000, sample), 2, num_workers=2, **options)
+        def begins(name):
+            pid = os.fork()
+            if pid:
+                pids.append(pid)
+                return False
+            for fd, what in (1, "out"), (2, "err"):
+                os.dup2(os.open(f"{name}.{what}", os.O_WRONLY | os.O_CREAT, 0o600), fd)
+            return True
+        loader, ends, pids = sys.argv[1], json.loads(sys.argv[2]), []
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for name, code in ends.items():
+            if begins(name):
+                exec(code)
+                break
+        else:
+            print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]))
+        """)
 
     def test_ends(self):
-        head = """
-            import os, signal, sys, time
-            from data import LOADERS, Made
-            def sample(i):
-                os.write(1, b"%d\\n" % os.getpid())  # at once: workers write beside each other
-                return i
-            def make(**options):
-                return LOADERS[sys.argv[1]](Made(1000, sample), 2, num_workers=2, **options)
-            """
-        running = {}
-        for name, (code, status, words) in self.ENDS.items():
-            running[name] = subprocess.Popen([sys.executable, "-c", textwrap.dedent(head) + code, "Stoker" if self.ours else "Torch"],
-                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parent)
-        for name, child in running.items():
+        folder = Path(self.folder())
+        codes = {str(folder / name): code for name, (code, _, _) in self.ENDS.items()}
+        done = subprocess.run([sys.executable, "-c", self.HEAD, "Stoker" if self.ours else "Torch", json.dumps(codes)],
+                              capture_output=True, text=True, cwd=Path(__file__).parent, timeout=120)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for got, (name, (_, status, words)) in zip(json.loads(done.stdout), self.ENDS.items(), strict=True):
             with self.subTest(name=name):
-                code, status, words = self.ENDS[name]
-                out, err = child.communicate(timeout=120)
-                self.assertEqual(child.returncode, status, err)
+                out, err = ((folder / f"{name}.{what}").read_text() for what in ("out", "err"))
+                self.assertEqual(got, status, err)
                 if words:
                     self.assertEqual(err.strip().split("\n")[-1], words)
                     self.assertNotIn("Exception ignored", err)
@@ -462,7 +482,7 @@ class Differences(Case):
                 self.assertEqual("(index 3)" in str(caught.exception), ours)
             with self.assertRaises(RuntimeError) as caught:
                 list(loader(Made(60, lambda i: torch.ones(1 + (i == 52))), 2, sampler=[50, 51, 53, 52], num_workers=2))
-            self.assertEqual("(index 52)" in str(caught.exception), ours)
+            self.assertEqual("(indices [53, 52])" in str(caught.exception), ours)  # it is the batch that fails
         self.both(check)
 
     def test_a_batch_that_does_not_pickle(self):
@@ -480,6 +500,7 @@ class Differences(Case):
         self.both(check)
 
     def test_a_timeout_names_the_worker(self):
+        self.no_patience()
         flag = self.folder() + "/never"
 
         def stuck_here(index):

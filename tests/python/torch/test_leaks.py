@@ -12,7 +12,7 @@ PRIVATE = __name__ == "__main__" and private_dev_shm("64k")  # before the module
 import numpy
 
 from data import Made, numbers, stoker_loader
-from leaks import EPOCHS, ROOM, WARM, Leaks, rss, sample, slabs
+from leaks import EPOCHS, ROOM, WARM, Leaks, rss, sample, slabs, workers
 
 
 def sample_and_size(index):
@@ -32,7 +32,7 @@ class Left(Leaks):
 
     def test_epochs(self):
         def epoch(i):
-            self.assertEqual(sum(labels.sum().item() for _, labels in stoker_loader(Made(64, sample), 8, num_workers=2)), 2016)
+            self.assertEqual(sum(labels.sum().item() for _, labels in stoker_loader(Made(64, sample), 8, num_workers=workers(i))), 2016)
         self.check(epoch, EPOCHS)
 
     def test_epochs_of_persistent_workers(self):
@@ -64,7 +64,7 @@ class Left(Leaks):
     def test_errors_and_timeouts(self):
         def epoch(i):
             with self.assertRaises(ZeroDivisionError):
-                numbers(stoker_loader(Made(9, lambda i: 1 // (i - 5)), 1, num_workers=2, persistent_workers=i % 2 == 0))
+                numbers(stoker_loader(Made(9, lambda i: 1 // (i - 5)), 1, num_workers=workers(i), persistent_workers=i % 2 == 0))
             if i % 5 == 0:
                 with self.assertRaises(RuntimeError):
                     numbers(stoker_loader(Made(9, lambda i: i == 3 and time.sleep(60)), 1, num_workers=2, timeout=0.1))

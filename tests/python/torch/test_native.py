@@ -7,6 +7,7 @@ import tempfile
 import unittest
 import warnings
 import weakref
+from unittest import mock
 
 import numpy
 import torch
@@ -332,6 +333,15 @@ class Refused(Folder):
                 iter(loader(data, timeout=1))
         with self.assertRaisesRegex(TypeError, "no numbers: native=False"):
             next(native(DataLoader(data, sampler=[1.0])))
+
+    def test_a_timeout(self):
+        """It is the class that PyTorch's has."""
+        iterator = native(DataLoader(TensorDataset(torch.zeros(4, 2)), num_workers=1, timeout=5))
+        iterator._loaders = [mock.Mock(next=mock.Mock(side_effect=stoker.TimedOutError("no batch")))]
+        with self.assertRaisesRegex(RuntimeError, "DataLoader timed out after 5 seconds: no batch"):
+            next(iterator)
+        self.assertEqual(len(iterator._workers), 0)
+        iterator._loaders.clear()
 
     def test_folders(self):
         folder = torchvision.datasets.ImageFolder

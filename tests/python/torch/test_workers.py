@@ -266,7 +266,7 @@ class Collates(Same):
         for code in ("?", "u1", "i1", "u2", "i2", "u4", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"):
             with self.subTest(code):
                 self.check([numpy.ones((2, 2), code) * i for i in range(3)] if code != "?" else [numpy.ones(2, "?")] * 3)
-        for dtype in (*_message.DTYPES, torch.float8_e4m3fn):
+        for dtype in (*_message.DTYPES, torch.float8_e4m3fn, torch.complex32):
             with self.subTest(dtype):
                 values = [torch.arange(4).to(dtype) for i in range(3)]
                 [batch] = DataLoader(Samples(values), batch_size=3, num_workers=1)
