@@ -326,7 +326,7 @@ static stk_status use_chunk(stk__reader *reader, stk__slot_read *s, const stk__n
     stk__reading *r = s->reading;
     const stk_array *a = r->array;
     const unsigned char *bytes = s->data + (need->offset - s->offset);
-    bool plain = a->manifest == STK__MANIFEST_ONE ? !a->type.big_endian : stk__array_is_copy(a);
+    const bool plain = stk__array_is_copy(a) && !(a->type.big_endian && a->type.swap_size > 1);
 
     if (s->direct && plain)
         return STK_OK;

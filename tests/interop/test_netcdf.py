@@ -120,7 +120,7 @@ class Files(unittest.TestCase):
             group.createVariable("lat_bounds", "f4", ("lat", "member"))[:] = 1
         self.check(path)
         listing = run("info", path)
-        for word in ("model/run1/t", "lat"):
+        for word in ("model", "run1", "member,lat"):
             self.assertIn(word, listing)
         self.assertNotIn("This is a netCDF dimension", listing)
 
