@@ -205,8 +205,8 @@ static stk_status open_v2(stk_group *g, bool consolidated, bool *found, stk_erro
     if (status == STK_OK && has_all) {
         const json_t *all = json_object_get(g->document.value, "metadata");
         g->consolidated = true;
-        status =
-            stk__group_attributes(g, json_object_get(all, STK__ZARR_V2_ATTRS), STK__ZARR_V2_ALL, err);
+        status = stk__group_attributes(g, json_object_get(all, STK__ZARR_V2_ATTRS),
+                                       STK__ZARR_V2_ALL, err);
         if (status == STK_OK)
             status = take_v2_nodes(g, all, STK__ZARR_V2_ALL, err);
     } else if (status == STK_OK) {

@@ -107,10 +107,10 @@ const char *stk__array_foreign(const char *url)
     static const struct {
         const char *end, *format;
     } formats[] = {
-        {".parquet", "Parquet"}, {".arrow", "Arrow"},
-        {".tfrecord", "TFRecord"}, {".tar", "tar"},         {".zip", "zip"},
-        {".pt", "PyTorch pickle"}, {".pkl", "pickle"},      {".npz", "npz"},
-        {".grib", "GRIB"},         {".grib2", "GRIB"},      {".csv", "CSV"},
+        {".parquet", "Parquet"}, {".arrow", "Arrow"}, {".tfrecord", "TFRecord"},
+        {".tar", "tar"},         {".zip", "zip"},     {".pt", "PyTorch pickle"},
+        {".pkl", "pickle"},      {".npz", "npz"},     {".grib", "GRIB"},
+        {".grib2", "GRIB"},      {".csv", "CSV"},
     };
     const size_t length = strcspn(url, "?");
 

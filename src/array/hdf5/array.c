@@ -13,7 +13,8 @@ typedef struct hdf5_options {
 static const stk_option option_list[] = {
     {"chunk_index", STK_OPTION_ENUM, offsetof(hdf5_options, chunk_index), "auto", 0, 0, "auto|none",
      NULL,
-     "Keep where the chunks of large datasets lie in a file beside the data, .NAME.stoker-index, so "
+     "Keep where the chunks of large datasets lie in a file beside the data, .NAME.stoker-index, "
+     "so "
      "that they open at once the next time; none: neither read nor write it."},
 };
 
@@ -152,8 +153,8 @@ static stk_status tell(stk__hdf5 *f, const stk__hdf5_node *node, void *user)
         STK_TRY(stk__netcdf_marks_read(f, node->object, &marks));
     if (marks.bare)
         return STK_OK;
-    char *path = stk__format(f->ctx, "%.*s%s", (int)(name - node->path), node->path,
-                             stk__netcdf_name(name));
+    char *path =
+        stk__format(f->ctx, "%.*s%s", (int)(name - node->path), node->path, stk__netcdf_name(name));
     if (!path)
         return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
                             "no memory to list %.200s", f->key);

@@ -62,8 +62,7 @@ stk_status stk__hdf5_chunks_btree1(stk__hdf5_chunks *c)
     tree1 t = {.c = c, .key_bytes = 8 + 8 * ((uint64_t)c->space->rank + 1)};
 
     const uint64_t pairs = 2 * (uint64_t)f->chunk_k;
-    t.node_bytes =
-        8 + 2u * f->of_address + (pairs + 1) * t.key_bytes + pairs * f->of_address;
+    t.node_bytes = 8 + 2u * f->of_address + (pairs + 1) * t.key_bytes + pairs * f->of_address;
     t.most_nodes = f->end / t.node_bytes + 1;
     return visit(&t, c->layout->address, -1);
 }
