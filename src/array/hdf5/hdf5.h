@@ -60,6 +60,10 @@ stk_status stk__hdf5_take(stk__hdf5 *f, uint64_t bytes, void **out);
 void stk__hdf5_give(stk__hdf5 *f, void *memory, uint64_t bytes);
 /* Take memory and read a range into it. */
 stk_status stk__hdf5_load(stk__hdf5 *f, uint64_t address, uint64_t length, uint8_t **out);
+/* Read `count` ranges of `length` bytes, cut at the end of the file, to places of `out` that are
+ * `length` apart and zeros; several at a time where the store is far. (load_all.c) */
+stk_status stk__hdf5_load_all(stk__hdf5 *f, const uint64_t *addresses, uint64_t count,
+                              uint64_t length, uint8_t *out);
 /* Count one step of work. STK_ELIMIT: a file that asks for more than any whole one does. */
 stk_status stk__hdf5_step(stk__hdf5 *f);
 
