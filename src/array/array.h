@@ -24,7 +24,7 @@
 
 /* Formats, found by content or by name. */
 extern const stk_array_format_ops stk__array_zarr, stk__array_npy, stk__array_raw, stk__array_hdf5,
-    stk__array_netcdf3;
+    stk__array_netcdf3, stk__array_kerchunk;
 /* Whether an outsider's table of a format is whole. (format.c) */
 stk_status stk__array_kind_check(const void *table, stk_error *err);
 

@@ -218,7 +218,7 @@ stk_status stk__array_open_key(stk__shared_store *shared, const stk_array_openin
     stk_array_opening o = *opening;
 
     *out = NULL;
-    if (!format && best_format(o.store, o.key, &format) == 0)
+    if (!format && stk__array_best_format(o.store, o.key, &format) == 0)
         return unknown(o.url, o.key, err);
     if (*o.rest && !format->takes_rest)
         return stk__store_no_rest(o.url, o.key, o.rest, err);

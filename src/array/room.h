@@ -44,6 +44,7 @@ typedef struct stk__shared_store {
     atomic_uint refs;
 } stk__shared_store;
 
+stk__shared_store *stk__shared_ref(stk__shared_store *shared);
 void stk__shared_unref(stk__shared_store *shared);
 
 typedef struct stk__index_cache stk__index_cache;
