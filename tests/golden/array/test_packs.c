@@ -154,7 +154,8 @@ static void test_others(void **state)
 
 static void test_hdf5(void **state)
 {
-    check_pack("hdf5", 117);
+    check_pack("hdf5_chunks", 51);
+    check_pack("hdf5", 56);
 }
 
 static void test_netcdf3(void **state)
