@@ -129,7 +129,8 @@ stk_status stk__kerchunk_find(const stk_array *a, const stk__kerchunk *k, const 
     out->numbers = json_object();
     if (!out->numbers)
         return no_memory(k->key, err);
-    STK_TRY(add_object(out, "", k->key, &number, err)); /* what the document holds itself */
+    STK_TRY(add_object(out, "", k->key, &number, err)); /* what the document holds itself, */
+    json_object_clear(out->numbers);                    /* which no URL names */
     STK_TRY(stk__kerchunk_each(a->context, k, prefix, take, &f, err));
     if (out->count)
         qsort(out->list, out->count, sizeof *out->list, by_chunk);
