@@ -64,10 +64,10 @@ typedef struct stk_array_info {
 
 /**
  * Open the array of a URL in any store: a Zarr array (the folder that holds its zarr.json or
- * .zarray), a dataset of an HDF5 or NetCDF-4 file, an npy file, or with format=raw any file. The longest prefix of the path that is an
- * object is opened, and what follows is found in it by a format that takes it ("a.h5/group/t2m").
- * Options in the URL's query ("data.zarr/t2m?missing=error") go before those of `options`, which
- * may be NULL. Blocks.
+ * .zarray), a dataset of an HDF5 or NetCDF-4 file, an npy file, or with format=raw any file. The
+ * longest prefix of the path that is an object is opened, and what follows is found in it by a
+ * format that takes it ("a.h5/group/t2m"). Options in the URL's query
+ * ("data.zarr/t2m?missing=error") go before those of `options`, which may be NULL. Blocks.
  *
  * Ownership: *out is the caller's, ended with stk_array_close(). Errors name object, value, remedy:
  * STK_ENOENT, STK_EFORMAT, STK_EKIND (a type, codec or extension by name), STK_ELIMIT, ...
@@ -177,7 +177,8 @@ typedef struct stk_node {
     bool is_array;    /**< else a group */
 } stk_node;
 
-/** Open the group of a URL: a folder of Zarr, or a file that holds several arrays, or a group in one
+/** Open the group of a URL: a folder of Zarr, or a file that holds several arrays, or a group in
+ * one
  * ("a.nc/forecast"). Its nodes, of all levels, come from consolidated metadata or the file where
  * there is such, else from listing the store. Blocks. */
 STK_API STK_NODISCARD stk_status stk_group_open(stk_context *context, const char *url,

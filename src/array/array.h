@@ -130,9 +130,9 @@ void stk__array_copy(const stk_array *array, const stk__box *box, const stk__nee
 /* The chain of the chunks: what a decode costs, its scratch memory. */
 const stk__chain *stk__array_chain(const stk_array *array);
 /*
- * The shape of pieces of a run of elements in C order: trailing dimensions whole while they fit, the
- * one before them in part, 1 of the others. So a dimension is cut only where those before it are 1,
- * and pieces follow each other, the last ones short. (build.c)
+ * The shape of pieces of a run of elements in C order: trailing dimensions whole while they fit,
+ * the one before them in part, 1 of the others. So a dimension is cut only where those before it
+ * are 1, and pieces follow each other, the last ones short. (build.c)
  */
 void stk__array_pieces(uint32_t rank, const int64_t *shape, uint64_t itemsize, int64_t *piece);
 /* The chunks along a dimension: how many, which one holds an element, where one begins. All are of

@@ -58,8 +58,7 @@ static numbers number_chunk(const stk__window_variable *v, const cut *c)
     for (uint32_t d = 0; d < v->info->rank; d++) {
         int64_t size = v->info->shape[d], shard = v->info->shard_shape[d],
                 chunk = v->info->chunk_shape[d];
-        n.chunk =
-            n.chunk * (uint64_t)stk__array_chunk_count(v->array, d) + (uint64_t)c->at[d];
+        n.chunk = n.chunk * (uint64_t)stk__array_chunk_count(v->array, d) + (uint64_t)c->at[d];
         n.place = n.place * (uint64_t)v->count[d] + (uint64_t)(c->at[d] - v->low[d]);
         n.object =
             n.object * (uint64_t)((size - 1) / shard + 1) + (uint64_t)(c->at[d] * chunk / shard);
@@ -248,9 +247,9 @@ static stk_status window_decode(stk_dataset *dataset, const stk_need *need, cons
     stk__window *w = (stk__window *)dataset;
     const stk__window_variable *v = variable_of(w, need->object);
     stk__need whole = {.kind = STK__NEED_BYTES,
-                             .object = need->object - v->first_object,
-                             .offset = need->offset,
-                             .decode_size = need->decoded};
+                       .object = need->object - v->first_object,
+                       .offset = need->offset,
+                       .decode_size = need->decoded};
     uint64_t wanted = need->wanted ? need->wanted : need->decoded;
 
     whole.skipped = stk__window_skipped(v, whole.object, whole.offset);
@@ -259,8 +258,8 @@ static stk_status window_decode(stk_dataset *dataset, const stk_need *need, cons
     const stk_status status =
         v->fixed || whole.skipped
             ? stk__array_decode(v->array, state->codec, &whole, data, need->length, out, NULL)
-                 : stk__chain_decode_prefix(stk__array_chain(v->array), state->codec, data,
-                                            need->length, out, need->decoded, wanted, reason);
+            : stk__chain_decode_prefix(stk__array_chain(v->array), state->codec, data, need->length,
+                                       out, need->decoded, wanted, reason);
     end_work(w, worker, state);
     return status;
 }

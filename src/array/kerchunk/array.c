@@ -112,9 +112,8 @@ static stk_status take_metadata(stk_array *a, const stk__kerchunk *k, const char
     else if (status == STK_OK)
         status = load(ctx, k, rest, STK__ZARR_V2_GROUP, &group, err);
     if (status == STK_OK)
-        status = metadata.value
-                     ? stk__zarr_v2(a, metadata.value, attributes.value, k->key, err)
-                     : no_array(k, rest, group.value != NULL, err);
+        status = metadata.value ? stk__zarr_v2(a, metadata.value, attributes.value, k->key, err)
+                                : no_array(k, rest, group.value != NULL, err);
     stk__json_drop(ctx, &metadata);
     stk__json_drop(ctx, &attributes);
     stk__json_drop(ctx, &group);
@@ -153,8 +152,8 @@ static stk_status take_store(stk_array *a, stk_store *foreign, stk__kerchunk_pla
         atomic_init(&files->refs, 1);
     }
     if (p->inlined.length) {
-        status = stk__inline_store(files ? files : a->shared, a->metadata_key, &p->inlined, &with,
-                                   err);
+        status =
+            stk__inline_store(files ? files : a->shared, a->metadata_key, &p->inlined, &with, err);
         stk__shared_unref(files);
         files = with;
     }
@@ -203,8 +202,8 @@ static stk_status open_array(stk_array *a, const stk__kerchunk *k, const stk_arr
     STK_TRY(take_metadata(a, k, o->rest, err));
     if (a->num_levels > 1)
         return stk__fail_at(err, STK_EKIND, STK_STAGE_ARRAY, k->key, STK_NO_OFFSET,
-                            "%s: '%.200s' has shards, and references to shards are not read", k->key,
-                            o->rest);
+                            "%s: '%.200s' has shards, and references to shards are not read",
+                            k->key, o->rest);
     snprintf(prefix, sizeof prefix, "%s%s", o->rest, *o->rest ? "/" : "");
     stk_status status = stk__kerchunk_find(a, k, prefix, &places, err);
     if (status == STK_OK)
@@ -327,8 +326,7 @@ static stk_status tell_attributes(telling *t, const char *rest, stk_error *err)
     if (status == STK_OK && (array.value || is_node(v3.value, "array")))
         status = stk__fail_at(err, STK_EMISMATCH, STK_STAGE_ARRAY, t->k->key, STK_NO_OFFSET,
                               "'%.200s' of %.200s is an array and no group", rest, t->k->key);
-    const json_t *found =
-        v3.value ? json_object_get(v3.value, "attributes") : attributes.value;
+    const json_t *found = v3.value ? json_object_get(v3.value, "attributes") : attributes.value;
     char *text = status == STK_OK && json_is_object(found)
                      ? stk__json_text(t->context, found, false)
                      : stk__strdup(t->context, "{}");
@@ -351,8 +349,7 @@ static stk_status kerchunk_list(const stk_array_opening *o, stk_array_listing *l
     stk__json document;
     stk__kerchunk k;
 
-    t.prefix =
-        (size_t)snprintf(prefix, sizeof prefix, "%s%s", o->rest, *o->rest ? "/" : "");
+    t.prefix = (size_t)snprintf(prefix, sizeof prefix, "%s%s", o->rest, *o->rest ? "/" : "");
     stk_status status = read_document(o, &document, &k, err);
     t.k = &k;
     if (status == STK_OK)

@@ -61,8 +61,7 @@ static stk_status inline_read_now(stk_store *store, const char *key, uint64_t of
 {
     const inline_store *s = (inline_store *)store;
 
-    return !is_inline(s, key) &&
-                   stk__store_read_now(s->files->store, key, offset, length, data)
+    return !is_inline(s, key) && stk__store_read_now(s->files->store, key, offset, length, data)
                ? STK_OK
                : STK_EAGAIN;
 }

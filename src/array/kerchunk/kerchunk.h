@@ -29,7 +29,8 @@ typedef struct stk__kerchunk_names {
 
 /*
  * Put a text with its {{...}} replaced into `out`: a name, or whole numbers and names with + - * //
- * % and brackets. Errors: STK_EKIND for any other expression, which it names; STK_ELIMIT, STK_ENOMEM.
+ * % and brackets. Errors: STK_EKIND for any other expression, which it names; STK_ELIMIT,
+ * STK_ENOMEM.
  */
 stk_status stk__kerchunk_expand(const char *text, const stk__kerchunk_names *names, const char *key,
                                 stk__text *out, stk_error *err);

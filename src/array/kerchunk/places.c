@@ -57,8 +57,8 @@ static stk_status add_object(stk__kerchunk_places *p, const char *url, const cha
         *number = (uint32_t)json_integer_value(known);
         return STK_OK;
     }
-    char **grown = stk__grow(p->context, p->objects, &p->room_objects, p->num_objects + 1,
-                             sizeof *grown);
+    char **grown =
+        stk__grow(p->context, p->objects, &p->room_objects, p->num_objects + 1, sizeof *grown);
     if (!grown)
         return no_memory(key, err);
     p->objects = grown;

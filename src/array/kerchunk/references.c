@@ -20,7 +20,8 @@ stk_status stk__kerchunk_begin(const json_t *document, const char *key, stk__ker
     *out = (stk__kerchunk){.key = key, .refs = refs ? refs : document};
     if (refs ? json_integer_value(version) != 1 : version != NULL)
         return stk__fail_at(err, STK_EKIND, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
-                            "%s: references of this version are not read; versions 0 and 1 are", key);
+                            "%s: references of this version are not read; versions 0 and 1 are",
+                            key);
     if (refs) {
         out->templates = json_object_get(document, "templates");
         out->gen = json_object_get(document, "gen");
@@ -113,8 +114,7 @@ static bool take_values(const json_t *from, values *out)
         return false;
     out->start = json_integer_value(start);
     out->step = step ? json_integer_value(step) : 1;
-    if (out->step < 1 ||
-        __builtin_sub_overflow(json_integer_value(stop), out->start, &room))
+    if (out->step < 1 || __builtin_sub_overflow(json_integer_value(stop), out->start, &room))
         return false;
     out->count = room <= 0 ? 0 : (uint64_t)((room - 1) / out->step + 1);
     return true;
@@ -187,7 +187,8 @@ static stk_status generate(generator *g, const json_t *gen, stk_error *err)
     const char *name;
     json_t *value;
 
-    if (!json_is_string(json_object_get(gen, "key")) || !json_is_string(json_object_get(gen, "url")))
+    if (!json_is_string(json_object_get(gen, "key")) ||
+        !json_is_string(json_object_get(gen, "url")))
         return wrong(g->k->key, "gen", "has no key or no url", err);
     json_object_foreach((json_t *)dimensions, name, value)
     {
@@ -247,8 +248,8 @@ static bool put_base64(const char *text, stk__text *out)
         digits--;
     const size_t bytes = digits / 4 * 3 + digits % 4 * 3 / 4;
     unsigned char *decoded = stk__calloc(out->ctx, STK_MAX(bytes, 1), 1);
-    const bool good = decoded && bytes <= UINT32_MAX &&
-                      stk__base64_parse(text, (uint32_t)bytes, decoded);
+    const bool good =
+        decoded && bytes <= UINT32_MAX && stk__base64_parse(text, (uint32_t)bytes, decoded);
     if (good)
         stk__text_put(out, (const char *)decoded, bytes);
     out->failed = out->failed || !decoded;

@@ -30,8 +30,8 @@ static size_t name_length(const char *at, const char *end)
 {
     size_t n = 0;
 
-    while (at + n < end && (isalpha((unsigned char)at[n]) || at[n] == '_' ||
-                            (n && isdigit((unsigned char)at[n]))))
+    while (at + n < end &&
+           (isalpha((unsigned char)at[n]) || at[n] == '_' || (n && isdigit((unsigned char)at[n]))))
         n++;
     return n;
 }

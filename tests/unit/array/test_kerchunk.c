@@ -41,7 +41,8 @@ static stk_status open_text(const char *text, const char *query, stk_array **out
 }
 
 /* The array of a document with one reference. */
-static stk_status open_one(const char *reference, const char *query, stk_array **out, stk_error *err)
+static stk_status open_one(const char *reference, const char *query, stk_array **out,
+                           stk_error *err)
 {
     char text[1024];
 
@@ -84,15 +85,16 @@ static void test_nodes(void **state)
     stk_group_close(&g);
     assert_fails(stk_array_open(context, "mem://pack/files/refs.json/sub", NULL, &a, &err),
                  STK_EMISMATCH, &err, "is a group");
-    assert_fails(stk_array_open(context, "mem://pack/files/refs.json/no", NULL, &a, &err), STK_ENOENT,
-                 &err, "no array 'no'");
+    assert_fails(stk_array_open(context, "mem://pack/files/refs.json/no", NULL, &a, &err),
+                 STK_ENOENT, &err, "no array 'no'");
 }
 
 /* Nothing outside of the document's folder is read unless it is allowed. */
 static void test_foreign(void **state)
 {
-    static const char *const urls[] = {"/etc/passwd",      "file:///etc/passwd", "http://host/x",
-                                       "mem://pack/x.bin", "s3://bucket/x",      "slow+mem://pack/x"};
+    static const char *const urls[] = {"/etc/passwd",   "file:///etc/passwd",
+                                       "http://host/x", "mem://pack/x.bin",
+                                       "s3://bucket/x", "slow+mem://pack/x"};
     static const char *const outside[] = {"../secret", "b/../../secret", ""};
     const int32_t values[2] = {4, 5};
     char one[128];
@@ -179,11 +181,12 @@ static void test_templates(void **state)
 
     assert_ok(stk_store_put(store, "sub/y.bin", values, sizeof values, NULL, &err), &err);
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
-        snprintf(text, sizeof text,
-                 "{\"version\": 1, \"templates\": {\"u\": \"y\"}, \"refs\": {" ZARRAY "}, \"gen\": "
-                 "[{\"key\": \"a/{{i}}\", \"url\": \"{{ u }}.bin\", \"offset\": \"%s\", \"length\": "
-                 "8, \"dimensions\": {\"i\": {\"stop\": 2}}}]}",
-                 cases[i].offset);
+        snprintf(
+            text, sizeof text,
+            "{\"version\": 1, \"templates\": {\"u\": \"y\"}, \"refs\": {" ZARRAY "}, \"gen\": "
+            "[{\"key\": \"a/{{i}}\", \"url\": \"{{ u }}.bin\", \"offset\": \"%s\", \"length\": "
+            "8, \"dimensions\": {\"i\": {\"stop\": 2}}}]}",
+            cases[i].offset);
         const stk_status status = open_text(text, "", &a, &err);
         if (cases[i].status != STK_OK) {
             assert_fails(status, cases[i].status, &err, cases[i].says);
@@ -216,10 +219,12 @@ static void test_refused(void **state)
         {"{\"version\": 1, \"refs\": {" ZARRAY ", \"a/0\": \"base64:!\"}}", STK_EFORMAT, "base64"},
         {"{\"version\": 1, \"refs\": {" ZARRAY ", \"a/0\": \"ab\", \"a/00\": \"cd\"}}", STK_EFORMAT,
          "two references"},
-        {"{\"version\": 1, \"refs\": {" ZARRAY "}, \"gen\": [{\"key\": \"a/{{i}}\", \"url\": \"u\", "
+        {"{\"version\": 1, \"refs\": {" ZARRAY
+         "}, \"gen\": [{\"key\": \"a/{{i}}\", \"url\": \"u\", "
          "\"dimensions\": {\"i\": {\"stop\": 1000000000}, \"j\": {\"stop\": 1000000000}}}]}",
          STK_ELIMIT, "STK__KERCHUNK_MAX_GENERATED"},
-        {"{\"version\": 1, \"refs\": {" ZARRAY "}, \"gen\": [{\"key\": \"a/{{i}}\", \"url\": \"u\", "
+        {"{\"version\": 1, \"refs\": {" ZARRAY
+         "}, \"gen\": [{\"key\": \"a/{{i}}\", \"url\": \"u\", "
          "\"dimensions\": {\"i\": {\"stop\": 3, \"step\": 0}}}]}",
          STK_EFORMAT, "no values"},
     };
@@ -233,8 +238,8 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nodes),     cmocka_unit_test(test_foreign),
-        cmocka_unit_test(test_missing),   cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_nodes),   cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_missing), cmocka_unit_test(test_templates),
         cmocka_unit_test(test_refused),
     };
 

@@ -84,8 +84,8 @@ static void test_specification(void **state)
     assert_ok(stk_group_open(context, "mem://pack/empty.nc", &g, &err), &err);
     assert_null(stk_group_node(g, 0));
     stk_group_close(&g);
-    assert_fails(stk_array_open(context, "mem://pack/empty.nc", NULL, &a, &err), STK_EMISMATCH, &err,
-                 "0 variables");
+    assert_fails(stk_array_open(context, "mem://pack/empty.nc", NULL, &a, &err), STK_EMISMATCH,
+                 &err, "0 variables");
     assert_fails(stk_array_open(context, "mem://pack/tiny.nc/v", NULL, &a, &err), STK_ENOENT, &err,
                  "it has: vx");
     assert_fails(stk_group_open(context, "mem://pack/tiny.nc/vx", &g, &err), STK_EMISMATCH, &err,
@@ -205,13 +205,14 @@ static void test_pieces(void **state)
             shape[d] = 1 + (int64_t)(test_random(&seed) % (uint64_t)(info->shape[d] - start[d]));
         }
         const uint64_t n = (uint64_t)(shape[0] * shape[1] * shape[2]);
-        assert_ok(stk_array_read(a, &(stk_array_box){start, shape, NULL}, out, n * 8, NULL, -1, &err),
-                  &err);
+        assert_ok(
+            stk_array_read(a, &(stk_array_box){start, shape, NULL}, out, n * 8, NULL, -1, &err),
+            &err);
         for (uint64_t i = 0; i < n; i++) {
             const int64_t x = (int64_t)i % shape[2], y = (int64_t)i / shape[2] % shape[1],
                           t = (int64_t)i / shape[2] / shape[1];
-            assert_true(out[i] == (double)(((start[0] + t) * ROWS + start[1] + y) * COLUMNS +
-                                           start[2] + x));
+            assert_true(out[i] ==
+                        (double)(((start[0] + t) * ROWS + start[1] + y) * COLUMNS + start[2] + x));
         }
     }
     stk_array_close(&a);
@@ -275,8 +276,8 @@ static void test_damaged(void **state)
                  &err, "goes on behind");
     uint8_t *data = load("files/scipy1.nc", &size);
     put("cut.nc", data, size - 8);
-    assert_fails(stk_array_open(context, "mem://pack/cut.nc/a", NULL, &a, &err), STK_ETRUNCATED, &err,
-                 "3 records");
+    assert_fails(stk_array_open(context, "mem://pack/cut.nc/a", NULL, &a, &err), STK_ETRUNCATED,
+                 &err, "3 records");
     free(data);
 }
 

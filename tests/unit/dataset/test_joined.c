@@ -15,8 +15,9 @@ static float *expected(stk_store *store)
     stk_error err;
 
     assert_non_null(values);
-    assert_ok(stk_store_read(store, "join.t/expected", 0, STEPS * PLACE * sizeof *values, values, &err),
-              &err);
+    assert_ok(
+        stk_store_read(store, "join.t/expected", 0, STEPS * PLACE * sizeof *values, values, &err),
+        &err);
     return values;
 }
 
@@ -32,7 +33,8 @@ static void test_windows(void **state)
     pack_load(ctx, "netcdf3", &store);
     float *values = expected(store);
     for (size_t q = 0; q < STK_COUNT(queries); q++) {
-        snprintf(spec, sizeof spec, "array:mem://pack/files/join_*.nc/t?concat=time&%s", queries[q]);
+        snprintf(spec, sizeof spec, "array:mem://pack/files/join_*.nc/t?concat=time&%s",
+                 queries[q]);
         stk_dataset *d = open_windows(ctx, spec);
         stk_loader_options o = window_options();
         stk_tensor data = {.struct_size = sizeof data};
@@ -45,8 +47,8 @@ static void test_windows(void **state)
             for (int64_t t = 0; t < data.shape[1]; t++)
                 for (int64_t y = 0; y < data.shape[2]; y++)
                     for (int64_t x = 0; x < data.shape[3]; x++)
-                        assert_true(*at++ == values[((start[0] + t) * 4 + start[1] + y) * 6 +
-                                                    start[2] + x]);
+                        assert_true(*at++ ==
+                                    values[((start[0] + t) * 4 + start[1] + y) * 6 + start[2] + x]);
         }
         close_batch(&b);
         stk_dataset_close(&d);
