@@ -7,7 +7,8 @@
 
 #include "golden/array/pack.h"
 
-#include "base/base.h"
+#include "array/array.h"
+#include "base/text.h"
 
 #define ZARRAY                                                                                     \
     "\"a/.zarray\": {\"zarr_format\": 2, \"shape\": [4], \"chunks\": [2], \"dtype\": \"<i4\", "    \
@@ -235,12 +236,52 @@ static void test_refused(void **state)
         assert_fails(open_text(cases[i].text, "", &a, &err), cases[i].status, &err, cases[i].says);
 }
 
+/* References that were written to a file, followed by the reader of references. */
+static void test_written(void **state)
+{
+    static const char *const names[] = {"classic", "cdf5", "alone_i1", "scipy2", "join_3"};
+    static char wanted[4096], out[4096];
+    char url[128], key[128];
+    const stk_node *node;
+    stk_error err;
+
+    for (size_t k = 0; k < STK_COUNT(names); k++) {
+        stk_group *g = NULL;
+        stk__text text = {0};
+        snprintf(url, sizeof url, "mem://pack/files/%s.nc", names[k]);
+        assert_ok(stk_group_open(context, url, &g, &err), &err);
+        snprintf(key, sizeof key, "%s.nc", names[k]);
+        assert_ok(stk__kerchunk_write(context, g, key, &text, &err), &err);
+        assert_ok(stk_store_put(store, "files/w.json", text.bytes, text.length, NULL, &err), &err);
+        stk__text_release(&text);
+        stk_group_close(&g);
+        size_t compared = 0;
+        assert_ok(stk_group_open(context, "mem://pack/files/w.json", &g, &err), &err);
+        for (size_t i = 0; (node = stk_group_node(g, i)); i++) {
+            stk_object_info info = {.struct_size = sizeof info};
+            stk_array *a = NULL;
+            snprintf(key, sizeof key, "%s.nc.%s/expected", names[k], node->path);
+            if (stk_store_stat(store, key, NULL, &info, NULL) != STK_OK)
+                continue;
+            assert_true(info.size <= sizeof wanted);
+            assert_ok(stk_store_read(store, key, 0, info.size, wanted, &err), &err);
+            assert_ok(stk_group_array(g, node->path, NULL, &a, &err), &err);
+            assert_ok(stk_array_read(a, NULL, out, info.size, NULL, -1, &err), &err);
+            assert_memory_equal(out, wanted, info.size);
+            stk_array_close(&a);
+            compared++;
+        }
+        assert_true(compared > 0 || k == 4);
+        stk_group_close(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nodes),   cmocka_unit_test(test_foreign),
         cmocka_unit_test(test_missing), cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_written),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
