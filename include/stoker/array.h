@@ -18,8 +18,8 @@ typedef struct stk_array stk_array;
 /** How an array is opened. The texts are read during the call only. */
 typedef struct stk_array_options {
     uint32_t struct_size;
-    const char *format;  /**< name of a driver: "zarr", "npy", "raw", or one of a plug-in; NULL or
-                            "auto": by content */
+    const char *format;  /**< name of a driver: "zarr", "hdf5", "npy", "raw", or one of a plug-in;
+                            NULL or "auto": by content */
     int32_t missing;     /**< 0 fill, 1 error: what a chunk is that is not there */
     bool checksums;      /**< compare checksums of chunks and of shard indexes */
     int64_t num_threads; /**< that decode one read; STK_AUTO: the cores of preparation */
@@ -32,6 +32,8 @@ typedef struct stk_array_options {
     uint64_t offset;      /**< of raw: bytes in front of the data */
     int32_t order;        /**< of raw: 0 C, 1 F */
     bool allow_trailing;  /**< of npy and raw: ignore bytes behind the data */
+    const char *concat;   /**< the path names several files ("era5_*.nc/t2m"), which are joined
+                             along this dimension; NULL: one */
 } stk_array_options;
 
 static inline void stk_array_options_init(stk_array_options *options)
@@ -42,7 +44,7 @@ static inline void stk_array_options_init(stk_array_options *options)
 /** What an array is. Lives as long as the array. */
 typedef struct stk_array_info {
     uint32_t struct_size;
-    const char *format;    /**< "zarr v3", "zarr v2", "npy", "raw" */
+    const char *format;    /**< "zarr v3", "zarr v2", "netcdf 4", "hdf5", "npy", "raw" */
     stk_dtype dtype;       /**< of elements in memory; times are int64; STK_DTYPE_NONE: bytes */
     const char *type_name; /**< also where there is no dtype: "datetime64[ns]", "S8", "U4", "V3" */
     uint64_t itemsize;     /**< bytes of one element */
@@ -62,7 +64,7 @@ typedef struct stk_array_info {
 
 /**
  * Open the array of a URL in any store: a Zarr array (the folder that holds its zarr.json or
- * .zarray), an npy file, or with format=raw any file. The longest prefix of the path that is an
+ * .zarray), a dataset of an HDF5 or NetCDF-4 file, an npy file, or with format=raw any file. The longest prefix of the path that is an
  * object is opened, and what follows is found in it by a format that takes it ("a.h5/group/t2m").
  * Options in the URL's query ("data.zarr/t2m?missing=error") go before those of `options`, which
  * may be NULL. Blocks.
