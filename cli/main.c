@@ -65,6 +65,11 @@ static void print_version(FILE *out)
 #else
     fputs("oneDNN: not built in; models compute in 64-true alone, on plain C\n", out);
 #endif
+#ifdef STK_WITH_HDF5
+    fputs("libhdf5: built in, in a program of its own (stoker-hdf5)\n", out);
+#else
+    fputs("libhdf5: not built in; NetCDF-4 is not written\n", out);
+#endif
     fputs("instruction sets: plain", out);
 #ifdef STK_WITH_AVX2
     fputs(__builtin_cpu_supports("avx2") ? ", avx2"

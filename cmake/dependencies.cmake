@@ -22,6 +22,17 @@ if(NOT CHART_JS)
     message(FATAL_ERROR "Chart.js (chart.min.js) was not found: install the package libjs-chart.js")
 endif()
 
+# In a program of its own: neither the library nor the command is linked with it.
+set(HDF5_FOUND FALSE)
+if(STOKER_WITH_HDF5)
+    pkg_search_module(HDF5 IMPORTED_TARGET hdf5-serial hdf5)
+    find_library(HDF5_HL NAMES hdf5_hl hdf5_serial_hl HINTS ${HDF5_LIBRARY_DIRS})
+    if(NOT HDF5_FOUND OR NOT HDF5_HL)
+        set(HDF5_FOUND FALSE)
+        message(WARNING "libhdf5 (libhdf5-dev) was not found: no NetCDF-4 is written, and of HDF5 is read what the library reads by itself")
+    endif()
+endif()
+
 # oneDNN computes on the threads of GNU OpenMP, so ours are those, too.
 set(ONEDNN_FOUND FALSE)
 if(STOKER_WITH_ONEDNN)

@@ -70,6 +70,10 @@ if(STOKER_SANITIZE)
     target_link_options(stoker_objects PUBLIC -fsanitize=${STOKER_SANITIZE})
 endif()
 
+if(HDF5_FOUND)
+    target_compile_definitions(stoker_objects PRIVATE STK_WITH_HDF5=1)
+endif()
+
 add_library(stoker_static STATIC $<TARGET_OBJECTS:stoker_objects>)
 set_target_properties(stoker_static PROPERTIES OUTPUT_NAME stoker)
 target_link_libraries(stoker_static PUBLIC ${STOKER_LIBS})

@@ -7,7 +7,7 @@ cd "$1"
 
 for tool in clang-format-14 clang-format; do
     if command -v $tool >/dev/null && $tool --version | grep -q 'version 14\.'; then
-        find src include cli tests bench fuzz examples -name '*.[ch]' -not -path '*/corpus/*' -print0 |
+        find src hdf5 include cli tests bench fuzz examples -name '*.[ch]' -not -path '*/corpus/*' -print0 |
             xargs -0 $tool --dry-run -Werror --ferror-limit=1 || {
             echo "lint: clang-format -i on the files above" >&2
             exit 1

@@ -18,6 +18,7 @@ FUNCTION = re.compile(r"^(?!typedef|#)[a-z_][\w \*]*?[\s\*](stk__\w+)\([^;{}]*\)
 FOR_TESTS = {
     "stk__checkpoint_writer_create_on": "a disk of the test's own, which fails",
     "stk__chunks_floor_sum": "its closed form is held against the sum",
+    "stk__libhdf5_attach": "the other end is a test's, or a fuzz target's",
     "stk__log_queue_due": "when loggers are flushed is a function of three times",
     "stk__log_queue_waited_ns": "a test opens its logger's gate when a call waits",
     "stk__loops_read": "a reader of outside bytes with a fuzz target",

@@ -263,7 +263,7 @@ stk_status stk__array_create(stk_context *ctx, stk__shared_store *shared, const 
         return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open an array");
     pthread_mutex_init(&a->mutex, NULL);
     a->context = stk__context_ref(ctx);
-    a->shared = stk__shared_ref(shared);
+    a->shared = shared ? stk__shared_ref(shared) : NULL;
     a->options = *options;
     a->order = 'C';
     a->prefix = stk__strdup(ctx, prefix);

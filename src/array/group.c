@@ -9,6 +9,8 @@
 
 #include "array/zarr.h"
 
+#include "base/spec.h"
+
 static stk_status no_memory(stk_error *err)
 {
     return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory for the nodes of a group");
@@ -205,8 +207,8 @@ static stk_status open_v2(stk_group *g, bool consolidated, bool *found, stk_erro
     if (status == STK_OK && has_all) {
         const json_t *all = json_object_get(g->document.value, "metadata");
         g->consolidated = true;
-        status =
-            stk__group_attributes(g, json_object_get(all, STK__ZARR_V2_ATTRS), STK__ZARR_V2_ALL, err);
+        status = stk__group_attributes(g, json_object_get(all, STK__ZARR_V2_ATTRS),
+                                       STK__ZARR_V2_ALL, err);
         if (status == STK_OK)
             status = take_v2_nodes(g, all, STK__ZARR_V2_ALL, err);
     } else if (status == STK_OK) {
@@ -260,10 +262,40 @@ static stk_status create(stk_context *ctx, stk_store *store, stk_group **out, st
     return STK_OK;
 }
 
+/* Of the options of arrays a group has one: the format of the file that it is in. */
+static stk_status take_format(stk_context *ctx, char *url, const stk_array_format_ops **out,
+                              stk_error *err)
+{
+    static const stk_option row = {"format",
+                                   STK_OPTION_STRING,
+                                   offsetof(stk_array_options, format),
+                                   "auto",
+                                   0,
+                                   0,
+                                   NULL,
+                                   "NAME",
+                                   "How the arrays are stored."};
+    static const stk_option_table table = {.name = "array",
+                                           .doc = "How a group is opened.",
+                                           .struct_size = sizeof(stk_array_options),
+                                           .options = &row,
+                                           .count = 1};
+    stk_array_options options;
+    char *texts = NULL;
+
+    stk_array_options_init(&options);
+    stk_status status = stk__spec_take(ctx, url, &table, &options, &texts, err);
+    if (status == STK_OK)
+        status = stk__array_named(ctx, &options, out, err);
+    stk__free(ctx, texts);
+    return status;
+}
+
 stk_status stk__group_open(stk_context *ctx, const char *url, bool consolidated, stk_group **out,
                            stk_error *err)
 {
     char key[STK_MAX_OBJECT_KEY] = "", rest[STK_MAX_OBJECT_KEY] = "";
+    const stk_array_format_ops *named = NULL;
     stk__own_options *own = NULL;
     stk_store *store = NULL;
     stk_group *g = NULL;
@@ -272,7 +304,9 @@ stk_status stk__group_open(stk_context *ctx, const char *url, bool consolidated,
     char *place = stk__strdup(ctx, url);
     if (!place)
         return no_memory(err);
-    stk_status status = stk__own_options_take(ctx, place, NULL, &own, err);
+    stk_status status = take_format(ctx, place, &named, err);
+    if (status == STK_OK)
+        status = stk__own_options_take(ctx, place, named, &own, err);
     if (status == STK_OK)
         status = stk__store_split(ctx, place, &store, key, sizeof key, rest, sizeof rest, err);
     if (status == STK_OK)
@@ -280,7 +314,7 @@ stk_status stk__group_open(stk_context *ctx, const char *url, bool consolidated,
     if (status == STK_OK) {
         g->own = own;
         own = NULL;
-        status = *key ? stk__group_open_file(g, place, key, rest, err)
+        status = *key ? stk__group_open_file(g, place, key, rest, named, err)
                       : open_folder(g, url, consolidated, err);
     }
     stk__own_options_free(ctx, &own);

@@ -47,7 +47,7 @@ stk_status stk__group_check_path(const char *path, const char *key, stk_error *e
 stk_status stk__group_attributes(stk_group *g, json_t *attributes, const char *key, stk_error *err);
 /* Read the nodes of a group in the object `key` of the group's store. (group_file.c) */
 stk_status stk__group_open_file(stk_group *g, const char *url, const char *key, const char *rest,
-                                stk_error *err);
+                                const stk_array_format_ops *named, stk_error *err);
 /* Open an array of such a group; `a` has context, store and options. */
 stk_status stk__group_open_in_file(const stk_group *g, const char *path, stk_array *a,
                                    stk_error *err);

@@ -26,12 +26,13 @@ stk_status stk_array_listing_attributes(stk_array_listing *listing, const char *
                                         stk_error *err)
 {
     if (!listing || !json_object || listing->has_attributes)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
-                         "stk_array_listing_attributes: an argument is NULL, or it is called twice");
+        return stk__fail(
+            err, STK_EINVAL, STK_STAGE_ARRAY,
+            "stk_array_listing_attributes: an argument is NULL, or it is called twice");
     stk_group *g = listing->group;
     listing->has_attributes = true;
-    STK_TRY(stk__json_parse(g->context, json_object, strlen(json_object), g->key, &g->document,
-                            err));
+    STK_TRY(
+        stk__json_parse(g->context, json_object, strlen(json_object), g->key, &g->document, err));
     return stk__group_attributes(g, g->document.value, g->key, err);
 }
 
@@ -42,9 +43,8 @@ static bool can_list(const stk_array_format_ops *ops)
 }
 
 /* The opening of what is at `rest` of the file. */
-static stk_status opening_of(const stk_group *g, const char *rest,
-                             const stk_array_options *options, stk_array_opening *out,
-                             stk_error *err)
+static stk_status opening_of(const stk_group *g, const char *rest, const stk_array_options *options,
+                             stk_array_opening *out, stk_error *err)
 {
     *out = (stk_array_opening){.struct_size = sizeof *out,
                                .store = g->shared->store,
@@ -56,13 +56,16 @@ static stk_status opening_of(const stk_group *g, const char *rest,
 }
 
 stk_status stk__group_open_file(stk_group *g, const char *url, const char *key, const char *rest,
-                                stk_error *err)
+                                const stk_array_format_ops *named, stk_error *err)
 {
     stk_array_listing listing = {.group = g};
     stk_array_opening opening;
     stk_array_options options;
 
-    stk__array_best_format(g->shared->store, key, &g->ops);
+    if (named)
+        g->ops = named;
+    else
+        stk__array_best_format(g->shared->store, key, &g->ops);
     if (!g->ops || !can_list(g->ops))
         return *rest ? stk__store_no_rest(url, key, rest, err)
                      : stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, key, STK_NO_OFFSET,

@@ -63,9 +63,8 @@ bool stk__array_by_content(const stk_array_options *o)
     return !o->format || !*o->format || stk__option_same(o->format, strlen(o->format), "auto", 4);
 }
 
-/* The format that the options name; NULL: it is found by content. */
-static stk_status named(const stk_context *ctx, const stk_array_options *o,
-                        const stk_array_format_ops **out, stk_error *err)
+stk_status stk__array_named(const stk_context *ctx, const stk_array_options *o,
+                            const stk_array_format_ops **out, stk_error *err)
 {
     const stk_driver_head *driver = NULL;
 
@@ -84,7 +83,7 @@ static stk_status settle(stk_context *ctx, stk_array_options *o, const stk_array
 {
     stk_cores cores = {.struct_size = sizeof cores};
 
-    STK_TRY(named(ctx, o, out, err));
+    STK_TRY(stk__array_named(ctx, o, out, err));
     const stk_array_format_ops *format = *out;
     if (o->memory == 0)
         o->memory = STK_MIN(stk__context_memory_limit(ctx) / MEMORY_PART, MAX_MEMORY);

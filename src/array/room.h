@@ -10,6 +10,8 @@
 #define STK__ARRAY_CODECS     256
 #define STK__ARRAY_IDLE       16 /* codec states kept from read to read */
 #define STK__ARRAY_FORMAT     64 /* bytes of what a format is called */
+/* A store is far whose requests are worth so many bytes that are read in vain. */
+#define STK__ARRAY_FAR_GAP (UINT64_C(1) << 16)
 
 /* ---- The grid ---- */
 
@@ -185,6 +187,10 @@ stk_status stk__own_options_take(stk_context *ctx, char *url, const stk_array_fo
 stk_status stk__own_options_get(const stk__own_options *own, const stk_array_format_ops *ops,
                                 const void **out, stk_error *err);
 void stk__own_options_free(stk_context *ctx, stk__own_options **own);
+
+/* The format that the options name; NULL: it is found by content. (open.c) */
+stk_status stk__array_named(const stk_context *ctx, const stk_array_options *options,
+                            const stk_array_format_ops **out, stk_error *err);
 
 /* An array without its metadata; closed by stk_array_close(). `prefix` is taken over by copy. */
 stk_status stk__array_create(stk_context *ctx, stk__shared_store *shared, const char *prefix,

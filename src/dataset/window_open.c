@@ -215,6 +215,20 @@ static stk_status open_either(stk__window *w, const char *url, const stk_array_o
     return status;
 }
 
+/* One format is for looking and converting alone: reads by libhdf5 wait for each other. */
+static stk_status refuse_slow(const char *url, const stk_array_options *o, stk_error *err)
+{
+    const char *slow = stk__array_libhdf5.name;
+
+    if (!o->format || !stk__option_same(o->format, strlen(o->format), slow, strlen(slow)))
+        return STK_OK;
+    return stk__fail(err, STK_ENOTSUP, STK_STAGE_DATASET,
+                     "'%.300s': format=%s reads one chunk at a time, in a process of its own, and is "
+                     "not for training: convert it first, as 'stoker convert FILE?format=%s "
+                     "OUT.zarr' does",
+                     url, slow, slow);
+}
+
 /* The array of a URL, or those of its group. `url` is the spec's; the arrays' options are taken
  * out of it. */
 static stk_status open_variables(stk__window *w, const char *url, const char *variables,
@@ -227,6 +241,8 @@ static stk_status open_variables(stk__window *w, const char *url, const char *va
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory to open '%.200s'", url);
     stk_array_options_init(o);
     stk_status status = stk__spec_take(ctx, rest, &stk__array_option_table, o, &texts, err);
+    if (status == STK_OK)
+        status = refuse_slow(url, o, err);
     if (status == STK_OK && variables)
         status = open_group(w, rest, variables, o, err);
     else if (status == STK_OK)

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# stoker-hdf5, the one program that is linked with libhdf5. It has nothing of the library but the header of their frames.
+if(NOT HDF5_FOUND)
+    return()
+endif()
+file(GLOB HDF5_PROGRAM_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/hdf5/*.c)
+add_executable(stoker-hdf5 ${HDF5_PROGRAM_SOURCES})
+target_include_directories(stoker-hdf5 PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_compile_definitions(stoker-hdf5 PRIVATE _GNU_SOURCE)
+target_compile_options(stoker-hdf5 PRIVATE -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter)
+if(STOKER_WERROR)
+    target_compile_options(stoker-hdf5 PRIVATE -Werror)
+endif()
+stoker_harden(stoker-hdf5)
+if(STOKER_SANITIZE)
+    target_compile_options(stoker-hdf5 PRIVATE -fsanitize=${STOKER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    target_link_options(stoker-hdf5 PRIVATE -fsanitize=${STOKER_SANITIZE})
+endif()
+target_link_libraries(stoker-hdf5 PRIVATE ${HDF5_HL} PkgConfig::HDF5)
+# What starts it finds it when it runs; whoever builds the command or a test wants both.
+if(TARGET stoker)
+    add_dependencies(stoker stoker-hdf5)
+endif()

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arrays and groups as one NetCDF-4 file. libhdf5 writes it in a process of its own, to a file
+ * without a name, which gets its name when it is whole: a conversion that was interrupted begins
+ * again.
+ */
+#include "convert/netcdf4.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/durable.h"
+#include "base/url.h"
+#include "convert/target.h"
+#include "store/store.h"
+
+#define NONE       SIZE_MAX
+#define BASE_BYTES (UINT64_C(512) << 20) /* of the process, besides chunks in work */
+#define CHUNKS     6                     /* that it holds at a time, in all their forms */
+#define SECONDS    600                   /* of one call: a chunk is encoded, a file finished */
+#define LEVEL      4                     /* of deflate, as netCDF4-python has it */
+
+enum { CODEC_NONE = 0, CODEC_ZLIB = 3, SHUFFLE_NONE = 1, SHUFFLE_BITS = 3 };
+
+typedef struct netcdf4_target {
+    stk__array_target base;
+    stk__netcdf4_plan plan;
+    char alone[256];            /* the name of the source */
+    size_t *variables;          /* by node; NONE: a group */
+    stk__libhdf5_variable *put; /* as they were put, by variable */
+    stk__libhdf5 *child;
+    stk__put_place place;
+    stk__durable file;
+    bool begun;     /* `file` is */
+    uint32_t level; /* of deflate; 0: none */
+    bool shuffle, fletcher32;
+    bool verify;
+    stk__netcdf4_coders *coders;
+    pthread_mutex_t lock; /* guards the process, and the next two */
+    unsigned char *box;   /* elements of a box that are not one run */
+    size_t box_room;
+    uint64_t bytes; /* of the file, once it is finished */
+    stk_store_call call;
+} netcdf4_target;
+
+static netcdf4_target *of(stk__array_target *target)
+{
+    return (netcdf4_target *)target;
+}
+
+static stk_status no_memory(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory to write NetCDF-4");
+}
+
+/* ---- The file ---- */
+
+static stk_status fail_file(const netcdf4_target *t, const char *step, int error, stk_error *err)
+{
+    const char *target = t->base.job->target;
+
+    if (error == EEXIST)
+        return stk__fail_at(err, STK_EEXIST, STK_STAGE_CONVERT, target, STK_NO_OFFSET,
+                            "'%.300s' is there already, or being written: --overwrite replaces it",
+                            target);
+    return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_CONVERT, target, STK_NO_OFFSET,
+                        "cannot %s '%.300s': %s%s", step, target, strerror(error),
+                        stk__remedy_of_errno(error));
+}
+
+static stk_status begin_file(netcdf4_target *t, stk_error *err)
+{
+    const stk_conversion_job *job = t->base.job;
+
+    t->place.context = job->context;
+    STK_TRY(stk__put_place_open(&t->place, job->target, err));
+    const int folder = stk__file_root(t->place.store);
+    if (folder < 0)
+        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_CONVERT, job->target, STK_NO_OFFSET,
+                            "'%.300s': NetCDF-4 is written to local files: convert it to one, and "
+                            "copy that",
+                            job->target);
+    stk__durable_sweep(folder);
+    const int error =
+        stk__durable_begin(&t->file, NULL, folder, t->place.key, 0, !job->options->overwrite);
+    if (error)
+        return fail_file(t, t->file.step, error, err);
+    t->begun = true;
+    return STK_OK;
+}
+
+/* A descriptor by which the file is read, too: libhdf5 looks again at what it has written. */
+static stk_status start_child(netcdf4_target *t, stk_error *err)
+{
+    stk__libhdf5_limits limits = {BASE_BYTES, SECONDS};
+    uint64_t most = 0, bytes = 0;
+
+    for (size_t i = 0; i < t->plan.num_variables; i++) {
+        const stk__netcdf4_variable *v = &t->plan.variables[i];
+        if (stk__shape_bytes(v->chunk_shape, v->rank, v->itemsize, &bytes))
+            most = STK_MAX(most, bytes);
+    }
+    if (!stk__mul_size(most, CHUNKS, &most) || !stk__add_size(limits.memory, most, &limits.memory))
+        limits.memory = UINT64_MAX;
+    const int fd = openat(t->file.folder, t->file.temporary, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return fail_file(t, "write", errno, err);
+    const stk_status status = stk__libhdf5_start(t->base.job->context, &limits, fd, &t->child, err);
+    close(fd);
+    return status;
+}
+
+/* ---- What is in it ---- */
+
+static stk_status put_dimensions(netcdf4_target *t, stk_error *err)
+{
+    for (size_t i = 0; i < t->plan.num_dimensions; i++) {
+        const stk__netcdf4_dimension *d = &t->plan.dimensions[i];
+        if (d->variable == NONE)
+            STK_TRY(stk__libhdf5_put_dimension(t->child, d->number, d->path, (uint64_t)d->size,
+                                               d->unlimited, &t->call, err));
+    }
+    return STK_OK;
+}
+
+/* The root is there in any case, also of one array alone. */
+static stk_status put_groups(netcdf4_target *t, const stk__target_node *nodes, size_t n,
+                             stk_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (nodes[i].is_array)
+            continue;
+        STK_TRY(stk__libhdf5_put_group(t->child, nodes[i].path, &t->call, err));
+        STK_TRY(stk__netcdf4_attributes(t->child, t->base.job->context, &nodes[i], STK_DTYPE_NONE,
+                                        &t->call, err));
+    }
+    return STK_OK;
+}
+
+static void describe(const netcdf4_target *t, size_t index, stk__libhdf5_variable *out)
+{
+    const stk__netcdf4_variable *v = &t->plan.variables[index];
+    const stk__netcdf4_dimension *dimensions = t->plan.dimensions;
+    bool unlimited = false, whole = true;
+
+    *out = (stk__libhdf5_variable){.number = (uint32_t)index,
+                                   .path = v->path,
+                                   .type = v->type,
+                                   .itemsize = v->itemsize,
+                                   .rank = v->rank,
+                                   .level = t->level,
+                                   .shuffle = t->shuffle,
+                                   .fletcher32 = t->fletcher32,
+                                   .scale = v->scale == NONE ? STK__WIRE_NONE
+                                                             : dimensions[v->scale].number};
+    for (uint32_t d = 0; d < v->rank; d++) {
+        out->shape[d] = (uint64_t)v->shape[d];
+        out->chunk_shape[d] = (uint64_t)v->chunk_shape[d];
+        out->dimensions[d] = dimensions[v->dimensions[d]].number;
+        out->unlimited[d] = dimensions[v->dimensions[d]].unlimited;
+        unlimited = unlimited || out->unlimited[d];
+        whole = whole && v->chunk_shape[d] >= v->shape[d];
+    }
+    /* Filters are of chunks; texts of any length lie elsewhere, where none reaches them. */
+    if (v->type == STK__WIRE_UNICODE || v->rank == 0) {
+        out->level = 0;
+        out->fletcher32 = false;
+    }
+    out->shuffle = out->shuffle && out->level && v->itemsize > 1;
+    out->is_chunked = v->rank && (unlimited || !whole || out->level || out->fletcher32);
+}
+
+/* How it will be written, also where nothing is. */
+static stk_status describe_all(netcdf4_target *t, stk_error *err)
+{
+    for (size_t i = 0; i < t->plan.num_variables; i++) {
+        const stk__netcdf4_variable *v = &t->plan.variables[i];
+        describe(t, i, &t->put[i]);
+        t->variables[v->node] = i;
+        STK_TRY(stk__netcdf4_coders_add(t->coders, &t->plan.nodes[v->node], &t->put[i],
+                                        v->chunk_shape, err));
+    }
+    return STK_OK;
+}
+
+static stk_status put_variables(netcdf4_target *t, stk_error *err)
+{
+    stk_context *ctx = t->base.job->context;
+
+    for (size_t i = 0; i < t->plan.num_variables; i++) {
+        const stk__netcdf4_variable *v = &t->plan.variables[i];
+        const stk__target_node *n = &t->plan.nodes[v->node];
+        if (n->dtype != STK_DTYPE_NONE)
+            t->put[i].fill_value = n->missing_value ? n->missing_value : n->fill_value;
+        STK_TRY(stk__libhdf5_put_variable(t->child, &t->put[i], &t->call, err));
+        t->put[i].fill_value = NULL;
+        STK_TRY(stk__netcdf4_attributes(t->child, ctx, n, v->type, &t->call, err));
+    }
+    return STK_OK;
+}
+
+static stk_status define(netcdf4_target *t, const stk__target_node *nodes, size_t n, stk_error *err)
+{
+    STK_TRY(stk__libhdf5_begin(t->child, &t->call, err));
+    STK_TRY(put_groups(t, nodes, n, err));
+    STK_TRY(put_dimensions(t, err));
+    STK_TRY(put_variables(t, err));
+    return stk__libhdf5_put_defined(t->child, &t->call, err);
+}
+
+/* ---- The target ---- */
+
+static void netcdf4_close(stk__array_target *target)
+{
+    netcdf4_target *t = of(target);
+    stk_context *ctx = target->job->context;
+
+    stk__libhdf5_stop(&t->child);
+    stk__netcdf4_coders_destroy(&t->coders);
+    pthread_mutex_destroy(&t->lock);
+    if (t->begun)
+        stk__durable_abandon(&t->file);
+    stk__put_place_close(&t->place);
+    stk__netcdf4_plan_release(&t->plan);
+    stk__free(ctx, t->variables);
+    stk__free(ctx, t->put);
+    stk__free(ctx, t->box);
+    stk__free(ctx, t);
+}
+
+/* "x/t2m.npy" -> "t2m". */
+static void name_alone(netcdf4_target *t)
+{
+    size_t length = 0;
+    const char *name =
+        stk__url_name(t->base.job->context, stk__convert_source(t->base.job), &length);
+    const char *end = memrchr(name, '.', length);
+
+    if (end && end > name)
+        length = (size_t)(end - name);
+    snprintf(t->alone, sizeof t->alone, "%.*s", (int)STK_MIN(length, sizeof t->alone - 1), name);
+    if (!*t->alone || strchr(t->alone, '/'))
+        snprintf(t->alone, sizeof t->alone, "data");
+}
+
+/* What the options say of chunks. */
+static stk_status settle(netcdf4_target *t, stk_error *err)
+{
+    const stk_convert_arrays_options *own = t->base.job->own;
+    const bool deflate = own->codec == STK__ARRAYS_CODEC_AUTO || own->codec == CODEC_ZLIB;
+
+    if (!deflate && own->codec != CODEC_NONE)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "arrays.codec: NetCDF-4 has none or zlib, which every reader of it has");
+    if (own->level != STK_AUTO && (own->level < 1 || own->level > 9))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "arrays.level: zlib has levels from 1 to 9");
+    if (own->shuffle == SHUFFLE_BITS)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "arrays.shuffle: NetCDF-4 has none or byte");
+    if (own->zarr_format)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "arrays.zarr_format does nothing for NetCDF-4; leave it out");
+    if (deflate)
+        t->level = own->level == STK_AUTO ? LEVEL : (uint32_t)own->level;
+    t->shuffle = own->shuffle != SHUFFLE_NONE;
+    t->fletcher32 = own->checksum;
+    t->verify = t->base.job->options->verify == STK_VERIFY_FULL;
+    return STK_OK;
+}
+
+static stk_status open_target(netcdf4_target *t, const stk__target_node *nodes, size_t n,
+                              uint32_t members, stk_error *err)
+{
+    const stk_convert_arrays_options *own = t->base.job->own;
+    stk_context *ctx = t->base.job->context;
+
+    STK_TRY(settle(t, err));
+    name_alone(t);
+    STK_TRY(stk__netcdf4_plan_make(ctx, nodes, n, t->alone, &t->plan, err));
+    t->variables = stk__calloc(ctx, STK_MAX(n, 1), sizeof *t->variables);
+    t->put = stk__calloc(ctx, STK_MAX(t->plan.num_variables, 1), sizeof *t->put);
+    if (!t->variables || !t->put)
+        return no_memory(err);
+    for (size_t i = 0; i < n; i++)
+        t->variables[i] = NONE;
+    STK_TRY(stk__netcdf4_coders_create(ctx, t->plan.num_variables, members, &t->coders, err));
+    STK_TRY(describe_all(t, err));
+    if (own->dry_run)
+        return STK_OK;
+    STK_TRY(begin_file(t, err));
+    STK_TRY(start_child(t, err));
+    return define(t, nodes, n, err);
+}
+
+static stk_status netcdf4_open(const stk_conversion_job *job, const stk__target_node *nodes,
+                               size_t num_nodes, const stk__target_part *part, uint32_t members,
+                               stk__array_target **out, stk_error *err)
+{
+    netcdf4_target *t = stk__calloc(job->context, 1, sizeof *t);
+
+    (void)part;
+    *out = NULL;
+    if (!t)
+        return no_memory(err);
+    t->base = (stk__array_target){.ops = &stk__array_target_netcdf4, .job = job};
+    t->call = (stk_store_call){
+        .struct_size = sizeof t->call, .canceled = stk__convert_canceled, .user = (void *)job};
+    t->plan.ctx = t->place.context = job->context;
+    pthread_mutex_init(&t->lock, NULL);
+    const stk_status status = open_target(t, nodes, num_nodes, members, err);
+    if (status == STK_OK)
+        *out = &t->base;
+    else
+        netcdf4_close(&t->base);
+    return status;
+}
+
+/* What a chunk is encoded to, or the copy of a box that is not one run. What the process of libhdf5
+ * holds is not counted: it has a limit of its own. */
+static uint64_t netcdf4_memory(const stk__array_target *target, size_t node)
+{
+    const netcdf4_target *t = (const netcdf4_target *)target;
+    const stk__target_node *n = &t->plan.nodes[node];
+    uint64_t bytes = 0;
+
+    if (stk__netcdf4_coders_has(t->coders, t->variables[node]))
+        return stk__netcdf4_coders_memory(t->coders, t->variables[node]);
+    return stk__shape_bytes(n->object_shape, n->rank, n->itemsize, &bytes) ? bytes : UINT64_MAX;
+}
+
+/* The elements of a box in C order: its own, or a copy. */
+static stk_status gather(netcdf4_target *t, const stk__target_node *n, const stk__target_box *box,
+                         const void **out, stk_error *err)
+{
+    int64_t strides[STK_ARRAY_MAX_RANK];
+    uint64_t bytes = 0;
+
+    stk__array_strides(n->rank, box->shape, n->itemsize, strides);
+    *out = box->data;
+    bool same = true;
+    for (uint32_t d = 0; d < n->rank; d++)
+        same = same && (box->shape[d] == 1 || box->strides[d] == strides[d]);
+    if (same)
+        return STK_OK;
+    if (!stk__shape_bytes(box->shape, n->rank, n->itemsize, &bytes))
+        return no_memory(err);
+    unsigned char *grown = stk__grow(t->base.job->context, t->box, &t->box_room, bytes, 1);
+    if (!grown)
+        return no_memory(err);
+    t->box = grown;
+    stk__copy_strided(n->rank, n->itemsize, box->shape, box->data, box->strides, t->box, strides);
+    *out = t->box;
+    return STK_OK;
+}
+
+/* Elements that libhdf5 encodes. */
+static stk_status write_box_locked(netcdf4_target *t, const stk__target_node *n, size_t index,
+                                   const stk__target_box *box, stk_error *err)
+{
+    const stk__netcdf4_variable *v = &t->plan.variables[index];
+    int64_t start[STK__NETCDF4_RANK] = {0}, shape[STK__NETCDF4_RANK];
+    const void *values = NULL;
+
+    STK_TRY(gather(t, n, box, &values, err));
+    for (uint32_t d = 0; d < v->rank; d++) {
+        start[d] = d < n->rank ? box->start[d] : 0;
+        shape[d] = d < n->rank ? box->shape[d] : v->shape[d];
+        if (shape[d] == 0)
+            return STK_OK;
+    }
+    return stk__libhdf5_put_box(t->child, &t->put[index], start, shape, values, t->verify, &t->call,
+                                err);
+}
+
+static stk_status netcdf4_write(stk__array_target *target, uint32_t member, size_t node,
+                                const stk__target_box *box, stk_error *err)
+{
+    netcdf4_target *t = of(target);
+    const size_t index = t->variables[node];
+    const bool encoded = stk__netcdf4_coders_has(t->coders, index);
+    const void *bytes = NULL;
+    uint64_t length = 0;
+
+    if (encoded) {
+        STK_TRY(
+            stk__netcdf4_encode(t->coders, member, index, box, t->verify, &bytes, &length, err));
+        if (!length)
+            return STK_OK;
+    }
+    pthread_mutex_lock(&t->lock);
+    const stk_status status = encoded
+                                  ? stk__libhdf5_put_chunk(t->child, &t->put[index], box->start,
+                                                           bytes, length, t->verify, &t->call, err)
+                                  : write_box_locked(t, &t->plan.nodes[node], index, box, err);
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+static stk_status netcdf4_finish(stk__array_target *target, stk_error *err)
+{
+    netcdf4_target *t = of(target);
+    struct stat st;
+
+    STK_TRY(stk__libhdf5_finish(t->child, &t->call, err));
+    stk__libhdf5_stop(&t->child);
+    if (fstat(t->file.fd, &st) == 0)
+        t->bytes = (uint64_t)st.st_size;
+    t->begun = false;
+    const int error = stk__durable_commit(&t->file, t->place.key);
+    return error ? fail_file(t, t->file.step, error, err) : STK_OK;
+}
+
+static uint64_t netcdf4_bytes(const stk__array_target *target)
+{
+    return ((const netcdf4_target *)target)->bytes;
+}
+
+const stk__array_target_ops stk__array_target_netcdf4 = {
+    .name = "NetCDF-4",
+    .open = netcdf4_open,
+    .memory = netcdf4_memory,
+    .write = netcdf4_write,
+    .finish = netcdf4_finish,
+    .bytes = netcdf4_bytes,
+    .close = netcdf4_close,
+};
+
+/* ---- The converter --------------------------------------------------------------------------- */
+
+static stk_status netcdf4_run(const stk_conversion_job *job, stk_conversion_report *report,
+                              stk_error *err)
+{
+    return stk__convert_arrays(job, &stk__array_target_netcdf4, report, err);
+}
+
+const stk_converter_ops stk__convert_netcdf4 = {
+    .struct_size = sizeof(stk_converter_ops),
+    .name = "netcdf4",
+    .from = "arrays (Zarr, npy, ...)",
+    .doc = "NetCDF-4",
+    .options = &stk__convert_arrays_option_table,
+    .endings = "|.nc|.nc4|",
+    .ignores = stk__convert_arrays_ignores,
+    .run = netcdf4_run,
+    .takes = stk__convert_takes_arrays,
+};
