@@ -25,7 +25,15 @@
 
 /* Formats, found by content or by name. */
 extern const stk_array_format_ops stk__array_zarr, stk__array_npy, stk__array_raw, stk__array_hdf5,
-    stk__array_netcdf3, stk__array_libhdf5;
+    stk__array_libhdf5, stk__array_netcdf3, stk__array_kerchunk;
+struct stk__text; /* base/text.h */
+/*
+ * References of kerchunk, version 1, to all arrays of a group of a file: a document for the folder
+ * in which `file` names that file. Errors: STK_ENOTSUP: what Zarr cannot say of an array, by name.
+ * (kerchunk/write.c)
+ */
+stk_status stk__kerchunk_write(stk_context *ctx, stk_group *group, const char *file,
+                               struct stk__text *out, stk_error *err);
 /* Whether an outsider's table of a format is whole. (format.c) */
 stk_status stk__array_kind_check(const void *table, stk_error *err);
 
@@ -134,9 +142,9 @@ void stk__copy_strided(uint32_t rank, uint64_t itemsize, const int64_t *count, c
 /* The chain of the chunks: what a decode costs, its scratch memory. */
 const stk__chain *stk__array_chain(const stk_array *array);
 /*
- * The shape of pieces of a run of elements in C order: trailing dimensions whole while they fit, the
- * one before them in part, 1 of the others. So a dimension is cut only where those before it are 1,
- * and pieces follow each other, the last ones short. (build.c)
+ * The shape of pieces of a run of elements in C order: trailing dimensions whole while they fit,
+ * the one before them in part, 1 of the others. So a dimension is cut only where those before it
+ * are 1, and pieces follow each other, the last ones short. (build.c)
  */
 void stk__array_pieces(uint32_t rank, const int64_t *shape, uint64_t itemsize, int64_t *piece);
 /* The chunks along a dimension: how many, which one holds an element, where one begins. All are of

@@ -18,7 +18,7 @@ stk_status stk__array_no_memory(const stk_array *a, stk_error *err)
 
 /* ---- The store ---- */
 
-static stk__shared_store *shared_ref(stk__shared_store *shared)
+stk__shared_store *stk__shared_ref(stk__shared_store *shared)
 {
     atomic_fetch_add(&shared->refs, 1);
     return shared;
@@ -267,7 +267,7 @@ stk_status stk__array_create(stk_context *ctx, stk__shared_store *shared, const 
         return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open an array");
     pthread_mutex_init(&a->mutex, NULL);
     a->context = stk__context_ref(ctx);
-    a->shared = shared ? shared_ref(shared) : NULL;
+    a->shared = shared ? stk__shared_ref(shared) : NULL;
     a->options = *options;
     a->order = 'C';
     a->prefix = stk__strdup(ctx, prefix);

@@ -74,8 +74,7 @@ static stk_status locate(void *state, uint64_t chunk, stk_array_place *out, stk_
     uint64_t number = 0;
 
     for (uint32_t d = j->rank; d-- > 0;) {
-        const uint64_t count =
-            (uint64_t)(d == j->dimension ? j->first[j->count] : j->chunks[d]);
+        const uint64_t count = (uint64_t)(d == j->dimension ? j->first[j->count] : j->chunks[d]);
         at[d] = (int64_t)(chunk % count);
         chunk /= count;
     }
@@ -118,7 +117,8 @@ static stk_status check_kind(const stk_array *a, stk_error *err)
                             "%.300s: the array has no dimension along which it could be joined to "
                             "others",
                             a->metadata_key);
-    if ((a->manifest == STK__MANIFEST_PLACES || (a->manifest == STK__MANIFEST_ONE && !a->fortran)) &&
+    if ((a->manifest == STK__MANIFEST_PLACES ||
+         (a->manifest == STK__MANIFEST_ONE && !a->fortran)) &&
         a->num_objects <= 1)
         return STK_OK;
     return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
@@ -283,7 +283,8 @@ static stk_status take_objects(stk_array *a, const stk__concat_files *files, stk
     return a->objects && a->object_key ? STK_OK : no_memory(err);
 }
 
-/* What all files have in common comes from the first; a chain goes over, as the files' are not used. */
+/* What all files have in common comes from the first; a chain goes over, as the files' are not
+ * used. */
 static stk_status take_values(stk_array *a, const joined *j, stk_error *err)
 {
     stk_array *m = j->files[0];

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Arrays of several files as one, along one dimension. Chunks stay those of the files: where the
- * length of a file is no multiple of them, its last chunk is cut and the next file begins a new one.
- * So each is read and decoded once, by the file's own chain, whatever windows cross.
+ * length of a file is no multiple of them, its last chunk is cut and the next file begins a new
+ * one. So each is read and decoded once, by the file's own chain, whatever windows cross.
  */
 #ifndef STK_SRC_ARRAY_CONCAT_H
 #define STK_SRC_ARRAY_CONCAT_H

@@ -40,8 +40,8 @@ stk_status stk__concat_dimension(const stk_array *a, const char *name, uint32_t 
         stk__text_add(&known, "%s%s", d ? ", " : "",
                       a->names && a->names[d] ? a->names[d] : "(no name)");
     return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "concat", STK_NO_OFFSET,
-                        "array.concat: %.200s has no dimension '%.64s', but: %s",
-                        a->metadata_key, name, bytes);
+                        "array.concat: %.200s has no dimension '%.64s', but: %s", a->metadata_key,
+                        name, bytes);
 }
 
 static bool same_attributes(const stk_array *a, const stk_array *b, const char **which)

@@ -120,9 +120,9 @@ stk_status stk__concat_files_find(stk_context *ctx, const char *text, stk__conca
     while (end > rest && end[-1] == '/')
         end--;
     STK_TRY(take_part(&url, rest, (size_t)(end - rest), f->rest, err));
-    char *folder = stk__format(ctx, "%.*s%s%s%s", (int)(part - text), text,
-                               part == url.path ? "." : "", url.query ? "?" : "",
-                               url.query ? url.query : "");
+    char *folder =
+        stk__format(ctx, "%.*s%s%s%s", (int)(part - text), text, part == url.path ? "." : "",
+                    url.query ? "?" : "", url.query ? url.query : "");
     if (!folder)
         return no_memory(err);
     const stk_status status = stk_store_open(ctx, folder, &f->store, none, sizeof none, err);

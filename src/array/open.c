@@ -222,8 +222,7 @@ stk_status stk__array_open_key(stk__shared_store *shared, const stk_array_openin
     if (*o.rest && !format->takes_rest)
         return stk__store_no_rest(o.url, o.key, o.rest, err);
     STK_TRY(stk__own_options_get(own, format, &o.options, err));
-    stk_status status =
-        stk__array_create(o.store->context, shared, "", o.array_options, out, err);
+    stk_status status = stk__array_create(o.store->context, shared, "", o.array_options, out, err);
     if (status == STK_OK)
         status = stk__array_open_with(*out, format, &o, err);
     if (status != STK_OK)
@@ -236,11 +235,11 @@ stk_status stk__array_open_key(stk__shared_store *shared, const stk_array_openin
 static stk_status open_source(stk_context *ctx, source *s, stk_array **out, stk_error *err)
 {
     const stk_array_opening opening = {.struct_size = sizeof opening,
-                                 .store = s->store,
-                                 .key = s->key,
-                                 .url = s->url,
-                                 .rest = s->rest,
-                                 .array_options = &s->options};
+                                       .store = s->store,
+                                       .key = s->key,
+                                       .url = s->url,
+                                       .rest = s->rest,
+                                       .array_options = &s->options};
 
     stk__shared_store *shared = stk__calloc(ctx, 1, sizeof *shared);
     if (!shared)
@@ -248,8 +247,7 @@ static stk_status open_source(stk_context *ctx, source *s, stk_array **out, stk_
     shared->store = s->store;
     s->store = NULL;
     atomic_init(&shared->refs, 1);
-    const stk_status status =
-        stk__array_open_key(shared, &opening, s->format, s->own, out, err);
+    const stk_status status = stk__array_open_key(shared, &opening, s->format, s->own, out, err);
     stk__shared_unref(shared);
     return status;
 }

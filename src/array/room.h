@@ -20,8 +20,8 @@ typedef struct stk__level {
     int64_t shape[STK_ARRAY_MAX_RANK]; /* of one, in the array's dimensions */
     int64_t count[STK_ARRAY_MAX_RANK]; /* that hold elements of the array */
     uint64_t total;                    /* product of `count` */
-    int64_t *edges;  /* where chunks begin along dimension `uneven`, and the end; NULL: every
-                        `shape` elements. A chunk that is longer than what belongs to it is cut. */
+    int64_t *edges; /* where chunks begin along dimension `uneven`, and the end; NULL: every
+                       `shape` elements. A chunk that is longer than what belongs to it is cut. */
     uint32_t uneven;
     /* Of shards: */
     int64_t inner[STK_ARRAY_MAX_RANK]; /* chunks of the next level in one */
@@ -46,6 +46,7 @@ typedef struct stk__shared_store {
     atomic_uint refs;
 } stk__shared_store;
 
+stk__shared_store *stk__shared_ref(stk__shared_store *shared);
 void stk__shared_unref(stk__shared_store *shared);
 
 typedef struct stk__index_cache stk__index_cache;
@@ -94,15 +95,15 @@ struct stk_array {
     stk__skipping *skipping; /* of located chunks with codecs; has a lock of its own */
 
     stk__manifest manifest;
-    char separator;          /* of KEYS */
-    bool key_c;              /* of KEYS: "c/" in front */
-    char *object_key;        /* of all but KEYS: what was opened; "" a folder */
-    uint64_t object_offset;  /* of ONE: of the first chunk */
-    uint64_t object_size;    /* of ONE */
-    bool fortran;            /* of ONE: the first dimension runs fastest */
-    bool as_is;              /* of ONE, and of PLACES without codecs: elements are as the type says */
-    char **objects;          /* of PLACES: their keys; NULL: object_key alone */
-    uint64_t num_objects;    /* of PLACES */
+    char separator;         /* of KEYS */
+    bool key_c;             /* of KEYS: "c/" in front */
+    char *object_key;       /* of all but KEYS: what was opened; "" a folder */
+    uint64_t object_offset; /* of ONE: of the first chunk */
+    uint64_t object_size;   /* of ONE */
+    bool fortran;           /* of ONE: the first dimension runs fastest */
+    bool as_is;           /* of ONE, and of PLACES without codecs: elements are as the type says */
+    char **objects;       /* of PLACES: their keys; NULL: object_key alone */
+    uint64_t num_objects; /* of PLACES */
     stk__shared_store *home; /* of READ: where it was opened; NULL: `shared` */
 
     stk__index_cache *indexes;               /* has a lock of its own */
@@ -170,8 +171,8 @@ void stk__skipping_destroy(stk__skipping **skipping);
  * text. Any thread. */
 stk_status stk__skipping_chain(stk__skipping *skipping, uint32_t skipped, const stk__chain **out,
                                const char **reason);
-/* The list of codecs of located chunks, JSON as the format gave it; NULL: they are as the type says.
- * (skipping.c) */
+/* The list of codecs of located chunks, JSON as the format gave it; NULL: they are as the type
+ * says. (skipping.c) */
 const char *stk__array_codecs(const stk_array *a);
 /* The store in which it was opened. */
 stk_store *stk__array_home(const stk_array *a);

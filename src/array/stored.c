@@ -56,8 +56,7 @@ static void add_object(counting *c, const int64_t *at, uint64_t bytes)
         if (at[d] >= a->levels[0].count[d])
             return; /* beyond the array: left over from a larger one */
         const int64_t end = stk__level_begin(&a->levels[0], d, at[d] + 1);
-        values *=
-            (uint64_t)(STK_MIN(end, a->shape[d]) - stk__level_begin(&a->levels[0], d, at[d]));
+        values *= (uint64_t)(STK_MIN(end, a->shape[d]) - stk__level_begin(&a->levels[0], d, at[d]));
     }
     c->out->objects++;
     c->out->bytes += bytes;

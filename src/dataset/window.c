@@ -58,8 +58,7 @@ static numbers number_chunk(const stk__window_variable *v, const cut *c)
     for (uint32_t d = 0; d < v->info->rank; d++) {
         int64_t size = v->info->shape[d], shard = v->info->shard_shape[d],
                 chunk = v->info->chunk_shape[d];
-        n.chunk =
-            n.chunk * (uint64_t)stk__array_chunk_count(v->array, d) + (uint64_t)c->at[d];
+        n.chunk = n.chunk * (uint64_t)stk__array_chunk_count(v->array, d) + (uint64_t)c->at[d];
         n.place = n.place * (uint64_t)v->count[d] + (uint64_t)(c->at[d] - v->low[d]);
         n.object =
             n.object * (uint64_t)((size - 1) / shard + 1) + (uint64_t)(c->at[d] * chunk / shard);

@@ -34,6 +34,48 @@ ARRAY = ["info a.zarr", "cat a.zarr --slice 0:1,0:1", "chunks a.zarr",
          "bench --dataset array:a.zarr?window=2x2 --num-batches 2 --num-epochs 1 --train-step-time 0"]
 
 
+def netcdf3(dimensions, rank=1, count=1):
+    """A header of one variable of doubles over dimensions of these lengths."""
+    def word(n):
+        return struct.pack(">I", n)
+    dims = b"".join(word(1) + b"d\0\0\0" + word(n) for n in dimensions)
+    ids = b"".join(word(i % max(len(dimensions), 1)) for i in range(rank))
+    return (b"CDF\1" + word(0) + word(10) + word(len(dimensions)) + dims + bytes(8) + word(11) + word(count) + word(1) + b"v\0\0\0" +
+            word(rank) + ids + bytes(8) + word(6) + word(0) + word(100))
+
+
+NETCDF3 = ["info a.nc", "cat a.nc/v", "bench --dataset array:a.nc/v?window=1 --num-batches 2 --num-epochs 1 --train-step-time 0"]
+
+
+@case
+def netcdf3_giant(folder):
+    (folder / "a.nc").write_bytes(netcdf3([2**32 - 1] * 4, rank=4) + bytes(64))
+    return NETCDF3
+
+
+@case
+def netcdf3_many_entries(folder):
+    (folder / "a.nc").write_bytes(netcdf3([5], count=2**31) + bytes(1 << 20))
+    return NETCDF3
+
+
+@case
+def references_of_other_files(folder):
+    array = {"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|u1", "compressor": None, "filters": None, "order": "C",
+             "fill_value": 0}
+    (folder / "r.json").write_text(json.dumps({"version": 1, "refs": {"v/.zarray": array, "v/0": ["/etc/passwd", 0, 4]}}))
+    return ["info r.json", "cat r.json/v"]
+
+
+@case
+def references_without_end(folder):
+    array = {"zarr_format": 2, "shape": [1 << 50], "chunks": [1], "dtype": "|u1", "compressor": None, "filters": None, "order": "C",
+             "fill_value": 0}
+    gen = {"key": "v/{{i}}", "url": "x", "offset": "{{i}}", "length": "1", "dimensions": {"i": {"stop": 1 << 50}}}
+    (folder / "r.json").write_text(json.dumps({"version": 1, "refs": {"v/.zarray": array}, "gen": [gen]}))
+    return ["info r.json", "cat r.json/v --slice 0:4"]
+
+
 @case
 def json_of_many_values(folder):
     (folder / "g.zarr").mkdir()

@@ -102,9 +102,9 @@ static stk_status check_records(const records *r, uint64_t count, const stk_arra
     uint64_t end = 0;
 
     STK_TRY(stk_store_stat(opening->store, opening->key, NULL, &info, err));
-    if (count && (!stk__mul_size(count - 1, r->distance, &end) ||
-                  !stk__add_size(end, r->begin, &end) || !stk__add_size(end, r->bytes, &end) ||
-                  end > info.size))
+    if (count &&
+        (!stk__mul_size(count - 1, r->distance, &end) || !stk__add_size(end, r->begin, &end) ||
+         !stk__add_size(end, r->bytes, &end) || end > info.size))
         return stk__fail_at(err, STK_ETRUNCATED, STK_STAGE_ARRAY, opening->key, info.size,
                             "%s has %llu bytes, and %llu records of '%.100s' do not end within "
                             "them; copy it again",

@@ -139,8 +139,7 @@ static stk_status make(cursor *c, uint64_t count, size_t size, void *out)
 
 static stk_status take_type(cursor *c, const stk__netcdf3_type **out)
 {
-    const uint64_t at = c->at,
-                   most = c->header->version == CDF5 ? STK_COUNT(types) : CLASSIC_TYPES;
+    const uint64_t at = c->at, most = c->header->version == CDF5 ? STK_COUNT(types) : CLASSIC_TYPES;
     uint64_t code = 0;
 
     STK_TRY(take(c, 4, &code));
@@ -227,7 +226,8 @@ static stk_status take_variable(cursor *c, stk__netcdf3_variable *v)
     STK_TRY(take_shape(c, v, &elements));
     STK_TRY(take_attributes(c, &v->attributes));
     STK_TRY(take_type(c, &v->type));
-    STK_TRY(take_count(c, &ignored)); /* its bytes, which do not fit the field where they are many */
+    STK_TRY(
+        take_count(c, &ignored)); /* its bytes, which do not fit the field where they are many */
     STK_TRY(take(c, c->header->version == 1 ? 4 : 8, &v->begin));
     if (!stk__mul_size(elements, v->type->bytes, &v->bytes) || v->bytes > INT64_MAX - 3)
         return wrong(c, at, "a variable has more bytes than can be");

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NetCDF-3: the classic format, that with 64-bit offsets, and CDF-5 [Unidata/netcdf-c,
- * docs/file_format_specifications.md; PnetCDF, CDF-5 format]. All numbers are big-endian, everything
- * in the header is padded to 4 bytes.
+ * docs/file_format_specifications.md; PnetCDF, CDF-5 format]. All numbers are big-endian,
+ * everything in the header is padded to 4 bytes.
  */
 #ifndef STK_SRC_ARRAY_NETCDF3_NETCDF3_H
 #define STK_SRC_ARRAY_NETCDF3_NETCDF3_H
