@@ -142,10 +142,33 @@ def files():
                 problems.append(f"{to.name}: {how} reads other values")
 
 
+def netcdf():
+    """Both kinds of files, where netCDF4 is there to write them."""
+    try:
+        import netCDF4  # noqa: F401
+    except ImportError:
+        return
+    kept = dataset()[["t2m", "packed", "scalar", "byte"]].drop_vars("label")
+    chunks = {"t2m": {"chunksizes": (1, 13, 17), "zlib": True, "shuffle": True},
+              "packed": {"dtype": "i2", "scale_factor": 0.01, "add_offset": 1.0, "_FillValue": -32767}}
+    for kind in ("NETCDF4", "NETCDF3_64BIT"):
+        if kind == "NETCDF3_64BIT":
+            kept, chunks = kept.drop_vars("byte"), {"packed": chunks["packed"]}
+        kept.to_netcdf(folder / f"{kind}.nc", format=kind, engine="netcdf4", encoding=chunks, unlimited_dims=["time"])
+        for target in ("zarr2:", ""):
+            to = folder / f"{kind}-{len(target)}.zarr"
+            if convert(folder / f"{kind}.nc", f"{target}{to}", "--chunks", "time:40,lat:4,lon:5"):
+                try:
+                    xr.testing.assert_identical(xr.open_dataset(folder / f"{kind}.nc").load(), xr.open_zarr(to).load())
+                except AssertionError as difference:
+                    problems.append(f"{to.name}: {difference}")
+
+
 versions()
 groups()
 values()
 files()
+netcdf()
 for problem in problems:
     print(problem)
 sys.exit(1 if problems else 0)

@@ -189,7 +189,7 @@ static stk_status zarr2_run(const stk_conversion_job *job, stk_conversion_report
 const stk_converter_ops stk__convert_zarr = {
     .struct_size = sizeof(stk_converter_ops),
     .name = "zarr",
-    .from = "arrays (Zarr, npy, ...)",
+    .from = "arrays (Zarr, NetCDF, npy, ...)",
     .doc = "Zarr arrays",
     .options = &stk__convert_arrays_option_table,
     .endings = "|.zarr|",
@@ -201,7 +201,7 @@ const stk_converter_ops stk__convert_zarr = {
 const stk_converter_ops stk__convert_zarr2 = {
     .struct_size = sizeof(stk_converter_ops),
     .name = "zarr2",
-    .from = "arrays (Zarr, npy, ...)",
+    .from = "arrays (Zarr, NetCDF, npy, ...)",
     .doc = "Zarr arrays of version 2",
     .options = &stk__convert_arrays_option_table,
     .endings = "|.zarr2|",

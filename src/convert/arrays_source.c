@@ -246,8 +246,24 @@ static stk_status choose_fill(stk__arrays *run, stk__arrays_array *a, stk__targe
                                       &loss, err);
 }
 
+/* What `_FillValue` means has a place of its own. NaN of packed integers, say, is none of them, and
+ * no reader of Zarr takes it. */
+static void take_missing(const stk__arrays *run, const stk__arrays_array *a, json_t *attributes)
+{
+    const stk__target_node *node = &run->nodes[a->node];
+    const stk_array_info *info = stk_array_get_info(a->array);
+
+    if (!node->missing_value && !is_real(info->dtype))
+        return;
+    if (json_object_del(attributes, "_FillValue") == 0 && !node->missing_value)
+        stk__message(run->context, STK_MESSAGE_WARNING,
+                     "the attribute _FillValue of '%.100s' is no %s and is left out", node->path,
+                     info->type_name);
+}
+
+/* `a` NULL: those of a group. */
 static stk_status copy_attributes(stk__arrays *run, const stk__arrays_array *a, const char *text,
-                                  bool has_missing, const char **out, stk_error *err)
+                                  const char **out, stk_error *err)
 {
     static const char *const of_packing[] = {"scale_factor", "add_offset", "missing_value",
                                              "valid_range",  "valid_min",  "valid_max"};
@@ -255,8 +271,8 @@ static stk_status copy_attributes(stk__arrays *run, const stk__arrays_array *a, 
 
     STK_TRY(stk__json_parse(run->context, text, strlen(text), "attributes", &attributes, err));
     json_object_del(attributes.value, DIMENSIONS);
-    if (has_missing)
-        json_object_del(attributes.value, "_FillValue");
+    if (a)
+        take_missing(run, a, attributes.value);
     for (size_t i = 0; a && a->values.unpack && i < STK_COUNT(of_packing); i++)
         json_object_del(attributes.value, of_packing[i]);
     *out = stk__json_text(run->context, attributes.value, false);
@@ -270,6 +286,12 @@ static stk_status fill_node(stk__arrays *run, stk__arrays_array *a, stk__target_
     const stk_array_info *info = stk_array_get_info(a->array);
 
     node->is_array = true;
+    if (info->itemsize == 0)
+        return stk__fail_at(
+            err, STK_EKIND, STK_STAGE_CONVERT, node->path, STK_NO_OFFSET,
+            "the elements of '%.100s' vary in length (%s), which is not written; name "
+            "the other arrays with variables",
+            node->path, info->type_name);
     STK_TRY(copy_shape(run, info, node, err));
     STK_TRY(copy_names(run, info, node, err));
     STK_TRY(choose_values(run, a, err));
@@ -278,7 +300,7 @@ static stk_status fill_node(stk__arrays *run, stk__arrays_array *a, stk__target_
     node->itemsize = stk__arrays_values_to_size(&a->values);
     node->type_name =
         a->values.from == a->values.to ? info->type_name : stk_dtype_name(node->dtype);
-    return copy_attributes(run, a, info->attributes, node->missing_value, &node->attributes, err);
+    return copy_attributes(run, a, info->attributes, &node->attributes, err);
 }
 
 static stk_status add_array(stk__arrays *run, const char *path, stk_array *array, stk_error *err)
@@ -404,7 +426,7 @@ static stk_status add_group(stk__arrays *run, const char *path, const char *attr
     stk__target_node *node;
 
     STK_TRY(add_node(run, path, &node, err));
-    return copy_attributes(run, NULL, attributes, false, &node->attributes, err);
+    return copy_attributes(run, NULL, attributes, &node->attributes, err);
 }
 
 static stk_status add_inner(stk__arrays *run, const char *url, const char *path, stk_error *err)

@@ -439,7 +439,7 @@ static stk_status netcdf4_run(const stk_conversion_job *job, stk_conversion_repo
 const stk_converter_ops stk__convert_netcdf4 = {
     .struct_size = sizeof(stk_converter_ops),
     .name = "netcdf4",
-    .from = "arrays (Zarr, npy, ...)",
+    .from = "arrays (Zarr, NetCDF, npy, ...)",
     .doc = "NetCDF-4",
     .options = &stk__convert_arrays_option_table,
     .endings = "|.nc|.nc4|",
