@@ -19,7 +19,7 @@ typedef struct stk__arrays_array {
     size_t node; /* in the list of nodes */
     stk_array *array;
     bool is_coordinate; /* its name is that of a dimension: neither rounded nor of another type */
-    stk__values values;
+    stk__arrays_values values;
     stk__rechunk_plan plan; /* of what of it is this part's */
     bool nothing;           /* nothing is */
     uint64_t members;       /* threads that write it at a time */
@@ -45,7 +45,7 @@ typedef struct stk__arrays {
 
     stk__array_target *target;
     stk__crew *crew;
-    stk__values_loss loss; /* of all arrays; the caller's thread adds */
+    stk__arrays_loss loss; /* of all arrays; the caller's thread adds */
     uint64_t total,
         done; /* bytes of elements that pass, for the progress; `done` of what is over */
     stk_conversion_report *report;

@@ -23,7 +23,7 @@ typedef struct member {
     char *from, *to;     /* elements of an object, where they change */
     char *bounce, *wide; /* of the temporary file; `wide` as the source has them */
     char *packed;        /* an object, to be hashed */
-    stk__values_loss loss;
+    stk__arrays_loss loss;
 } member;
 
 typedef struct copying {
@@ -124,7 +124,7 @@ static stk_status change(copying *c, member *m, const stk__rechunk_box *box, int
     stk__copy_strided(rank, c->item, box->shape, c->slab + offset_of(c, box->start), c->strides,
                       m->from, packed);
     stk__array_strides(rank, box->shape, c->node->itemsize, strides);
-    return stk__values_convert(&c->a->values, m->from, m->to, n, &m->loss, err);
+    return stk__arrays_values_convert(&c->a->values, m->from, m->to, n, &m->loss, err);
 }
 
 static stk_status write_object(copying *c, uint32_t number, const stk__target_box *box,
@@ -151,7 +151,7 @@ static stk_status object_task(void *user, uint32_t number, uint64_t task, stk_er
 {
     copying *c = user;
     member *m = &c->members[number];
-    const bool changes = !stk__values_same(&c->a->values) && c->temp < 0;
+    const bool changes = !stk__arrays_values_same(&c->a->values) && c->temp < 0;
     int64_t strides[STK_ARRAY_MAX_RANK];
     stk__rechunk_box box;
 
@@ -190,7 +190,7 @@ static stk_status copy_direct(copying *c, stk_error *err)
         if (is_skipped(c, w))
             continue;
         stk__rechunk_write_slab(c->plan, w, &box);
-        set_slab(c, &box, w, stk__values_from_size(&c->a->values));
+        set_slab(c, &box, w, stk__arrays_values_from_size(&c->a->values));
         STK_TRY(read_source(c, err));
         STK_TRY(write_slab(c, err));
     }
@@ -227,7 +227,7 @@ static stk_status open_temp(copying *c, stk_error *err)
         snprintf(name, sizeof name, "%.4000s/stoker-convert-XXXXXX", folder);
         c->temp = mkostemp(name, O_CLOEXEC);
         if (c->temp >= 0)
-            unlink(name);
+            stk__remove_file(AT_FDCWD, name);
     }
     if (c->temp < 0)
         return fail_temp(c, "make", err);
@@ -303,15 +303,16 @@ static bool next_part(const stk__rechunk_plan *plan, const stk__rechunk_box *pie
 /* Elements that pass through a thread's memory at a time. */
 static uint64_t pass_elements(const copying *c)
 {
-    return STK_MAX(
-        STK__ARRAYS_BOUNCE / STK_MAX(stk__values_from_size(&c->a->values), c->node->itemsize), 1);
+    return STK_MAX(STK__ARRAYS_BOUNCE /
+                       STK_MAX(stk__arrays_values_from_size(&c->a->values), c->node->itemsize),
+                   1);
 }
 
 static stk_status piece_out(copying *c, member *m, const stk__rechunk_box *piece, uint64_t to,
                             stk_error *err)
 {
     const uint32_t rank = c->plan->of.rank;
-    const bool same = stk__values_same(&c->a->values);
+    const bool same = stk__arrays_values_same(&c->a->values);
     int64_t packed[STK_ARRAY_MAX_RANK];
     stk__rechunk_box part;
     uint64_t at = 0;
@@ -322,7 +323,8 @@ static stk_status piece_out(copying *c, member *m, const stk__rechunk_box *piece
         stk__copy_strided(rank, c->item, part.shape, c->slab + offset_of(c, part.start), c->strides,
                           same ? m->bounce : m->wide, packed);
         if (!same)
-            STK_TRY(stk__values_convert(&c->a->values, m->wide, m->bounce, n, &m->loss, err));
+            STK_TRY(
+                stk__arrays_values_convert(&c->a->values, m->wide, m->bounce, n, &m->loss, err));
         STK_TRY(write_temp(c, m->bounce, n * c->node->itemsize, to + (at - n) * c->node->itemsize,
                            err));
     }
@@ -383,7 +385,7 @@ static stk_status copy_through(copying *c, stk_error *err)
         stk__rechunk_read_slab(c->plan, r, &box);
         if (!is_wanted(c, &box))
             continue;
-        set_slab(c, &box, r, stk__values_from_size(&c->a->values));
+        set_slab(c, &box, r, stk__arrays_values_from_size(&c->a->values));
         STK_TRY(read_source(c, err));
         STK_TRY(for_all(c, stk__rechunk_met(c->plan, true, &box), out_task, err));
     }
@@ -421,7 +423,7 @@ static void find_done(copying *c)
         if (have == n) {
             c->skip[w / 8] |= (unsigned char)(1 << (w % 8));
             atomic_fetch_add(&c->passed, stk__rechunk_elements(c->plan, &box) *
-                                             stk__values_from_size(&c->a->values));
+                                             stk__arrays_values_from_size(&c->a->values));
         }
     }
 }
@@ -438,8 +440,8 @@ static uint64_t objects_of_grid(const stk__target_node *node)
 static stk_status take_memory(copying *c, stk_error *err)
 {
     stk_context *ctx = c->run->context;
-    const uint64_t from = stk__values_from_size(&c->a->values);
-    const bool same = stk__values_same(&c->a->values);
+    const uint64_t from = stk__arrays_values_from_size(&c->a->values);
+    const bool same = stk__arrays_values_same(&c->a->values);
     uint64_t elements = 1;
     bool good = true;
 

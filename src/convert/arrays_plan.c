@@ -57,8 +57,8 @@ static uint64_t member_bytes(const stk__arrays *run, const stk__arrays_array *a)
     if (!stk__add_size(bytes, 2 * STK__ARRAYS_BOUNCE, &bytes))
         return UINT64_MAX;
     uint64_t item = 0;
-    if (!stk__values_same(&a->values))
-        item += node->itemsize + stk__values_from_size(&a->values);
+    if (!stk__arrays_values_same(&a->values))
+        item += node->itemsize + stk__arrays_values_from_size(&a->values);
     if (stk__arrays_verifies_later(run))
         item += node->itemsize;
     for (uint32_t d = 0; d < node->rank; d++)
@@ -92,7 +92,7 @@ static stk_status plan_array(stk__arrays *run, stk__arrays_array *a, stk_error *
     const stk__target_node *node = &run->nodes[a->node];
     const stk_array_info *info = stk_array_get_info(a->array);
     stk__rechunk_question q = {.rank = node->rank,
-                               .read_item = stk__values_from_size(&a->values),
+                               .read_item = stk__arrays_values_from_size(&a->values),
                                .write_item = node->itemsize};
 
     a->nothing = !region(run, node, &q);

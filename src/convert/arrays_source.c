@@ -173,10 +173,10 @@ static stk_status choose_values(const stk__arrays *run, stk__arrays_array *a, st
 {
     const stk_convert_arrays_options *own = run->own;
     const stk_array_info *info = stk_array_get_info(a->array);
-    stk__values *v = &a->values;
+    stk__arrays_values *v = &a->values;
     double scale = 1, offset = 0;
 
-    *v = (stk__values){.from = info->dtype, .to = info->dtype, .itemsize = info->itemsize};
+    *v = (stk__arrays_values){.from = info->dtype, .to = info->dtype, .itemsize = info->itemsize};
     if (!is_real(info->dtype) || is_time(info))
         return STK_OK;
     const bool packed = stk_array_number(a->array, "scale_factor", &scale) |
@@ -221,9 +221,9 @@ static stk_status choose_fill(stk__arrays *run, stk__arrays_array *a, stk__targe
                               stk_error *err)
 {
     const stk_array_info *info = stk_array_get_info(a->array);
-    const uint64_t size = STK_MAX(info->itemsize, stk__values_to_size(&a->values));
+    const uint64_t size = STK_MAX(info->itemsize, stk__arrays_values_to_size(&a->values));
     unsigned char *fill = stk__calloc(run->context, 4, size);
-    stk__values_loss loss = {0};
+    stk__arrays_loss loss = {0};
 
     if (!fill)
         return no_memory(err);
@@ -234,16 +234,16 @@ static stk_status choose_fill(stk__arrays *run, stk__arrays_array *a, stk__targe
         a->values.has_missing = true;
         a->values.missing = stk__element_as_double(was, info->dtype);
     }
-    stk__values plain = a->values;
+    stk__arrays_values plain = a->values;
     plain.keepbits = 0;
     if (has) {
-        STK_TRY(stk__values_convert(&plain, was, missing, 1, &loss, err));
+        STK_TRY(stk__arrays_values_convert(&plain, was, missing, 1, &loss, err));
         node->missing_value = missing;
     }
     if (!info->fill_value)
         memset(was, 0, size);
-    return stk__values_convert(&plain, info->fill_value ? info->fill_value : was, fill, 1, &loss,
-                               err);
+    return stk__arrays_values_convert(&plain, info->fill_value ? info->fill_value : was, fill, 1,
+                                      &loss, err);
 }
 
 static stk_status copy_attributes(stk__arrays *run, const stk__arrays_array *a, const char *text,
@@ -275,7 +275,7 @@ static stk_status fill_node(stk__arrays *run, stk__arrays_array *a, stk__target_
     STK_TRY(choose_values(run, a, err));
     STK_TRY(choose_fill(run, a, node, err));
     node->dtype = a->values.to;
-    node->itemsize = stk__values_to_size(&a->values);
+    node->itemsize = stk__arrays_values_to_size(&a->values);
     node->type_name =
         a->values.from == a->values.to ? info->type_name : stk_dtype_name(node->dtype);
     return copy_attributes(run, a, info->attributes, node->missing_value, &node->attributes, err);

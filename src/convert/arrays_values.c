@@ -7,17 +7,17 @@
 
 #define BLOCK 512 /* elements that pass as doubles at a time */
 
-bool stk__values_same(const stk__values *v)
+bool stk__arrays_values_same(const stk__arrays_values *v)
 {
     return v->from == v->to && !v->unpack && !v->keepbits;
 }
 
-uint64_t stk__values_from_size(const stk__values *v)
+uint64_t stk__arrays_values_from_size(const stk__arrays_values *v)
 {
     return v->from == STK_DTYPE_NONE ? v->itemsize : stk_dtype_size(v->from);
 }
 
-uint64_t stk__values_to_size(const stk__values *v)
+uint64_t stk__arrays_values_to_size(const stk__arrays_values *v)
 {
     return v->to == STK_DTYPE_NONE ? v->itemsize : stk_dtype_size(v->to);
 }
@@ -47,7 +47,7 @@ ROUND_BITS(half, uint16_t, 10, (uint16_t)0x7c00)
 ROUND_BITS(float, uint32_t, 23, UINT32_C(0x7f800000))
 ROUND_BITS(double, uint64_t, 52, UINT64_C(0x7ff0000000000000))
 
-static void round_block(const stk__values *v, void *to, uint64_t n)
+static void round_block(const stk__arrays_values *v, void *to, uint64_t n)
 {
     if (v->to == STK_FLOAT32 && v->keepbits < 23) {
         const float missing = (float)v->missing;
@@ -102,14 +102,14 @@ static bool fits(int64_t value, bool beyond, stk_dtype to)
     return !beyond && value >= 0 && value < INT64_C(1) << bits;
 }
 
-static stk_status refuse(const stk__values *v, double value, stk_error *err)
+static stk_status refuse(const stk__arrays_values *v, double value, stk_error *err)
 {
     return stk__fail(err, STK_EINVAL, STK_STAGE_CONVERT,
                      "the value %.17g does not fit %s; choose a wider type for astype", value,
                      stk_dtype_name(v->to));
 }
 
-static stk_status integers(const stk__values *v, const char *from, char *to, uint64_t n,
+static stk_status integers(const stk__arrays_values *v, const char *from, char *to, uint64_t n,
                            stk_error *err)
 {
     const uint64_t from_size = stk_dtype_size(v->from), to_size = stk_dtype_size(v->to);
@@ -127,12 +127,12 @@ static stk_status integers(const stk__values *v, const char *from, char *to, uin
 
 /* ---- All others, as doubles ------------------------------------------------------------------ */
 
-static bool is_missing(const stk__values *v, double x)
+static bool is_missing(const stk__arrays_values *v, double x)
 {
     return v->has_missing && (x == v->missing || (isnan(x) && isnan(v->missing)));
 }
 
-static stk_status put_rounded(const stk__values *v, double x, void *at, stk_error *err)
+static stk_status put_rounded(const stk__arrays_values *v, double x, void *at, stk_error *err)
 {
     const double whole = rint(x);
     const bool wide = whole >= 0x1p63;
@@ -146,8 +146,8 @@ static stk_status put_rounded(const stk__values *v, double x, void *at, stk_erro
     return STK_OK;
 }
 
-static void add_loss(const stk__values *v, const double *was, const char *to, uint64_t n,
-                     stk__values_loss *loss)
+static void add_loss(const stk__arrays_values *v, const double *was, const char *to, uint64_t n,
+                     stk__arrays_loss *loss)
 {
     const uint64_t size = stk_dtype_size(v->to);
 
@@ -162,8 +162,8 @@ static void add_loss(const stk__values *v, const double *was, const char *to, ui
     }
 }
 
-static stk_status block(const stk__values *v, const char *from, char *to, uint64_t n,
-                        stk__values_loss *loss, stk_error *err)
+static stk_status block(const stk__arrays_values *v, const char *from, char *to, uint64_t n,
+                        stk__arrays_loss *loss, stk_error *err)
 {
     const uint64_t from_size = stk_dtype_size(v->from), to_size = stk_dtype_size(v->to);
     const bool whole = is_integer(v->to);
@@ -185,12 +185,13 @@ static stk_status block(const stk__values *v, const char *from, char *to, uint64
     return STK_OK;
 }
 
-stk_status stk__values_convert(const stk__values *v, const void *from, void *to, uint64_t n,
-                               stk__values_loss *loss, stk_error *err)
+stk_status stk__arrays_values_convert(const stk__arrays_values *v, const void *from, void *to,
+                                      uint64_t n, stk__arrays_loss *loss, stk_error *err)
 {
-    const uint64_t from_size = stk__values_from_size(v), to_size = stk__values_to_size(v);
+    const uint64_t from_size = stk__arrays_values_from_size(v),
+                   to_size = stk__arrays_values_to_size(v);
 
-    if (stk__values_same(v)) {
+    if (stk__arrays_values_same(v)) {
         memcpy(to, from, n * to_size);
         return STK_OK;
     }

@@ -48,7 +48,7 @@ static void release(listing *l)
 
 /* Whether an object of this name is of Zarr: a document, or a chunk as "0.1", "c", "c.0.1", or the
  * last part of "0/1" and "c/0/1". */
-bool stk__zarr_is_own(const char *name)
+static bool is_own(const char *name)
 {
     static const char *const documents[] = {"zarr.json", ".zarray",    ".zattrs",
                                             ".zgroup",   ".zmetadata", "c"};
@@ -86,7 +86,7 @@ static stk_status clear_folder(stk_store *store, const char *key, int depth, stk
                 continue;
             if (folders)
                 status = clear_folder(store, l.keys[i], depth + 1, err);
-            else if (stk__zarr_is_own(last_name(l.keys[i])))
+            else if (is_own(last_name(l.keys[i])))
                 status = stk__store_remove(store, l.keys[i], err);
         }
     release(&l);

@@ -8,7 +8,5 @@
 /* Remove documents and chunks of Zarr, at any depth; those of the root go first, so that nothing is
  * taken for complete meanwhile. Other objects stay. Links are not followed. Blocks. */
 stk_status stk__zarr_clear(stk_context *ctx, const char *url, stk_error *err);
-/* Whether an object of this name would go. */
-bool stk__zarr_is_own(const char *name);
 
 #endif
