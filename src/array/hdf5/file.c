@@ -4,6 +4,8 @@
 
 #include "array/hdf5/object.h"
 
+#include "base/options.h"
+
 #define NUM_BLOCKS    32u
 #define LEAST_BLOCK   UINT64_C(4096)
 #define MOST_BLOCK    (UINT64_C(128) << 10)
@@ -338,16 +340,33 @@ static stk_status read_super(stk__hdf5 *f)
 }
 
 /* Where the signature is: at byte 0, 512, 1024, doubling. */
-static bool find_signature(stk_store *store, const char *key, uint64_t size, uint64_t *base)
+static stk_status find_signature(stk_store *store, const char *key, uint64_t size, uint64_t *base,
+                                 stk_error *err)
 {
     char head[8];
 
     for (uint64_t at = 0; at <= MOST_BASE && size >= sizeof head && at <= size - sizeof head;
          at = at ? 2 * at : 512) {
-        if (stk_store_read(store, key, at, sizeof head, head, NULL) != STK_OK)
-            return false;
+        STK_TRY(stk_store_read(store, key, at, sizeof head, head, err));
         *base = at;
         if (memcmp(head, SIGNATURE, sizeof head) == 0)
+            return STK_OK;
+    }
+    return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, 0,
+                        "%.300s is no HDF5 file, as NetCDF-4 is, too: it does not begin as one; "
+                        "copy or write it again",
+                        key);
+}
+
+/* Whether the end of a name is one that HDF5 files have, in upper or lower case. */
+static bool is_named(const char *key)
+{
+    static const char *const ends[] = {".nc", ".nc4", ".h5", ".hdf5", ".he5"};
+    const size_t length = strlen(key);
+
+    for (size_t i = 0; i < STK_COUNT(ends); i++) {
+        const size_t n = strlen(ends[i]);
+        if (length > n && stk__option_same(key + length - n, n, ends[i], n))
             return true;
     }
     return false;
@@ -361,24 +380,17 @@ int stk__hdf5_recognise(stk_store *store, const char *key)
 
     if (!*key)
         return 0;
-    if (stk_store_read(store, key, 0, sizeof head, head, NULL) != STK_OK)
-        return 0;
-    if (memcmp(head, SIGNATURE, sizeof head) == 0)
+    if (stk_store_read(store, key, 0, sizeof head, head, NULL) == STK_OK &&
+        memcmp(head, SIGNATURE, sizeof head) == 0)
         return 2;
-    /* A user block is rare: other files are not searched for one, but those of these names. */
-    if (!stk__hdf5_named(key) || stk_store_stat(store, key, NULL, &info, NULL) != STK_OK)
+    /* A user block is rare: other files are not searched for one, but those of these names, which
+     * are HDF5 where nothing else knows them. */
+    if (!is_named(key))
         return 0;
-    return find_signature(store, key, info.size, &base) ? 2 : 0;
-}
-
-bool stk__hdf5_named(const char *key)
-{
-    static const char *const ends[] = {".nc", ".nc4", ".h5", ".hdf5", ".he5", ".hdf", ".cdf"};
-
-    for (size_t i = 0; i < STK_COUNT(ends); i++)
-        if (stk__ends_with(key, strlen(key), ends[i]))
-            return true;
-    return false;
+    return stk_store_stat(store, key, NULL, &info, NULL) == STK_OK &&
+                   find_signature(store, key, info.size, &base, NULL) == STK_OK
+               ? 2
+               : 1;
 }
 
 static uint64_t block_size(stk_store *store)
@@ -417,9 +429,7 @@ stk_status stk__hdf5_open(stk__hdf5 *f, stk_store *store, const char *key, stk_e
     f->size = info.size;
     f->identity = info.identity;
     f->mtime_ns = info.mtime_ns;
-    if (!find_signature(store, key, info.size, &f->base))
-        return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, 0,
-                            "%.300s is no HDF5 file: it has no signature", key);
+    STK_TRY(find_signature(store, key, info.size, &f->base, err));
     f->end = info.size - f->base;
     void *blocks = NULL;
     STK_TRY(stk__hdf5_take(f, NUM_BLOCKS * sizeof *f->blocks, &blocks));

@@ -48,10 +48,8 @@ typedef struct stk__hdf5 {
  * failure. `key` and `err` live until then. */
 stk_status stk__hdf5_open(stk__hdf5 *f, stk_store *store, const char *key, stk_error *err);
 void stk__hdf5_close(stk__hdf5 *f);
-/* Whether a signature is there: 0 no, 2 surely. */
+/* Whether a signature is there: 0 no, 1 none where the name says so, 2 surely. */
 int stk__hdf5_recognise(stk_store *store, const char *key);
-/* Whether the end of a name is one that HDF5 files have. */
-bool stk__hdf5_named(const char *key);
 
 /* Read bytes at an address; what lies outside the file is STK_EFORMAT. */
 stk_status stk__hdf5_read(stk__hdf5 *f, uint64_t address, uint64_t length, void *out);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Arrays that zarr-python, tensorstore and zarrs write are read equal
- * (scripts/check_array_reader.py), where python3 has them: ./dev test sees to that. Without them
- * the goldens alone are held to.
+ * (scripts/check_array_reader.py), and those of h5py and netCDF4 (scripts/check_hdf5_reader.py),
+ * where python3 has them: ./dev test sees to that. Without them the goldens alone are held to.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,17 +10,14 @@
 
 #include "support/support.h"
 
-#define SCRIPT TESTS_DIR "/../scripts/check_array_reader.py"
-
-static void test_readers(void **state)
+static void run_script(const char *name)
 {
     const char *binary = test_binary();
     char command[1200];
 
-    (void)state;
     if (!binary)
         skip();
-    snprintf(command, sizeof command, "python3 '%s' '%s'", SCRIPT, binary);
+    snprintf(command, sizeof command, "python3 '%s/../scripts/%s' '%s'", TESTS_DIR, name, binary);
     int status = system(command);
     assert_true(WIFEXITED(status));
     if (WEXITSTATUS(status) == 77) /* said by the script */
@@ -28,9 +25,19 @@ static void test_readers(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+static void test_readers(void **state)
+{
+    run_script("check_array_reader.py");
+}
+
+static void test_hdf5(void **state)
+{
+    run_script("check_hdf5_reader.py");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers), cmocka_unit_test(test_hdf5)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -331,7 +331,148 @@ static void test_cut_off(void **state)
 
 /* ---- The file of indexes ---- */
 
-#define MANY (FILES "indexes_latest.h5/many")
+#define CHUNKS 5000 /* more than are worth a file */
+
+static void put(uint8_t **at, uint64_t value, unsigned bytes)
+{
+    memcpy(*at, &value, bytes);
+    *at += bytes;
+}
+
+/* A file of version 0 by hand: a dataset of CHUNKS chunks of one byte, in one B-tree. */
+static uint64_t make_many(uint8_t *file, uint8_t first)
+{
+    enum { ROOT = 96, TREE = 4096, NODE = 24 + 65 * 24 + 64 * 8, LEAVES = (CHUNKS + 63) / 64 };
+    const uint64_t data = TREE + (LEAVES + 2) * NODE * 2, top = TREE + LEAVES * NODE;
+    uint8_t *at = file;
+
+    memset(file, 0, data);
+    memcpy(at, "\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08", 15);
+    at += 16;
+    put(&at, 4, 2), put(&at, 16, 2), put(&at, 0, 4);
+    put(&at, 0, 8), put(&at, UINT64_MAX, 8), put(&at, data + CHUNKS, 8), put(&at, UINT64_MAX, 8);
+    put(&at, 0, 8), put(&at, ROOT, 8), put(&at, 0, 8), put(&at, 0, 8), put(&at, 0, 8);
+    at = file + ROOT; /* a group of one link message */
+    put(&at, 1, 2), put(&at, 1, 2), put(&at, 1, 4), put(&at, 24, 4), put(&at, 0, 4);
+    put(&at, 6, 2), put(&at, 16, 2), put(&at, 0, 4);
+    put(&at, 1, 2), put(&at, 1, 1), put(&at, 'x', 1), put(&at, 512, 8);
+    at = file + 512; /* the dataset: space, type, layout */
+    put(&at, 1, 2), put(&at, 3, 2), put(&at, 1, 4), put(&at, 24 + 24 + 32, 4), put(&at, 0, 4);
+    put(&at, 1, 2), put(&at, 16, 2), put(&at, 0, 4);
+    put(&at, 0x0101, 2), put(&at, 0, 6), put(&at, CHUNKS, 8);
+    put(&at, 3, 2), put(&at, 16, 2), put(&at, 0, 4);
+    put(&at, 0x10, 1), put(&at, 0, 3), put(&at, 1, 4), put(&at, 0x80000, 4), put(&at, 0, 4);
+    put(&at, 8, 2), put(&at, 24, 2), put(&at, 0, 4);
+    put(&at, 3, 1), put(&at, 2, 1), put(&at, 2, 1), put(&at, top, 8), put(&at, 1, 4);
+    put(&at, 1, 4);
+    for (uint64_t leaf = 0; leaf <= LEAVES; leaf += 1) { /* the last is their parent of two levels */
+        const bool root = leaf == LEAVES;
+        const uint64_t n = root ? 2 : leaf + 1 == LEAVES && CHUNKS % 64 ? CHUNKS % 64 : 64;
+        at = file + TREE + leaf * NODE;
+        memcpy(at, "TREE\1", 5);
+        at += 5;
+        put(&at, root ? 2 : 0, 1), put(&at, n, 2);
+        put(&at, UINT64_MAX, 8), put(&at, UINT64_MAX, 8);
+        for (uint64_t i = 0; i < n; i++) {
+            const uint64_t number = root ? i * 64 * 40 : leaf * 64 + i;
+            put(&at, 1, 4), put(&at, 0, 4), put(&at, number, 8), put(&at, 0, 8);
+            put(&at, root ? top + (i + 1) * NODE : data + number, 8);
+        }
+    }
+    for (uint64_t half = 0; half < 2; half++) { /* of 40 leaves each */
+        const uint64_t n = half ? LEAVES - 40 : 40;
+        at = file + top + (half + 1) * NODE;
+        memcpy(at, "TREE\1\1", 6);
+        at += 6;
+        put(&at, n, 2), put(&at, UINT64_MAX, 8), put(&at, UINT64_MAX, 8);
+        for (uint64_t i = 0; i < n; i++) {
+            put(&at, 1, 4), put(&at, 0, 4), put(&at, (half * 40 + i) * 64, 8), put(&at, 0, 8);
+            put(&at, TREE + (half * 40 + i) * NODE, 8);
+        }
+    }
+    for (uint64_t i = 0; i < CHUNKS; i++)
+        file[data + i] = (uint8_t)(first + i * 7);
+    return data + CHUNKS;
+}
+
+static void check_many(const char *url, uint8_t first)
+{
+    static uint8_t out[CHUNKS];
+    stk_array *a = open_array(url);
+    stk_error err;
+
+    assert_int_equal(stk_array_get_info(a)->num_chunks, CHUNKS);
+    assert_ok(stk_array_read(a, NULL, out, sizeof out, NULL, -1, &err), &err);
+    for (uint64_t i = 0; i < CHUNKS; i++)
+        assert_int_equal(out[i], (uint8_t)(first + i * 7));
+    stk_array_close(&a);
+}
+
+/* Make a file older than the time within which it is not believed to stay as it is. */
+static void age(const char *path)
+{
+    const struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+
+    assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+}
+
+static uint64_t size_of(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+static void test_index_file(void **state)
+{
+    static uint8_t file[1 << 20];
+    char folder[256], url[320], path[288], index[320];
+    const uint64_t length = make_many(file, 1);
+
+    test_folder(folder);
+    snprintf(path, sizeof path, "%s/many.h5", folder);
+    snprintf(url, sizeof url, "%s/x", path);
+    snprintf(index, sizeof index, "%s/.many.h5.stoker-index", folder);
+    test_write(folder, "many.h5", file, length);
+    check_many(url, 1);
+    assert_int_equal(size_of(index), 0); /* it has just been written, and may be again */
+    age(path);
+    snprintf(url, sizeof url, "%s/x?chunk_index=none", path);
+    check_many(url, 1);
+    assert_int_equal(size_of(index), 0);
+    snprintf(url, sizeof url, "%s/x", path);
+    check_many(url, 1);
+    assert_int_equal(size_of(index), 40 + 40 + 24 * CHUNKS);
+    /* It is what is read from now on: the tree of the file is not looked at. */
+    memset(file + 4096, 0, 4096);
+    test_write(folder, "many.h5", file, length);
+    age(path);
+    check_many(url, 1);
+    /* A file that has changed is read anew. */
+    (void)make_many(file, 9);
+    test_write(folder, "many.h5", file, length);
+    check_many(url, 9);
+    /* What is damaged or cut off is not used. */
+    age(path);
+    test_write(folder, ".many.h5.stoker-index", file, 500);
+    check_many(url, 9);
+    assert_int_equal(size_of(index), 40 + 40 + 24 * CHUNKS);
+    test_folder_remove(folder);
+}
+
+/* What has the file open gets values of the library alone: no other reader of HDF5 is in the
+ * process. */
+static void test_no_library(void **state)
+{
+    char line[1024];
+    FILE *maps = fopen("/proc/self/maps", "r");
+
+    if (!maps)
+        skip();
+    while (fgets(line, sizeof line, maps))
+        assert_true(!strstr(line, "libhdf5") && !strstr(line, "libnetcdf"));
+    fclose(maps);
+}
 
 int main(void)
 {
@@ -341,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_lengths),        cmocka_unit_test(test_attributes),
         cmocka_unit_test(test_refused),        cmocka_unit_test(test_bare_dimension),
         cmocka_unit_test(test_damage),         cmocka_unit_test(test_cut_off),
+        cmocka_unit_test(test_index_file),     cmocka_unit_test(test_no_library),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
