@@ -152,6 +152,7 @@ static void test_against_netcdf4(void **state)
     snprintf(target, sizeof target, "%s/out.nc", folder);
     stk_convert_options_init(&options);
     stk_options_init(stk_option_table_find("arrays"), &own, sizeof own);
+    own.unlimited = "time, lev";
     const stk_conversion_job job = {.struct_size = sizeof job,
                                     .context = ctx,
                                     .source = "all.zarr",

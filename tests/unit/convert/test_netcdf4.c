@@ -123,9 +123,10 @@ static void test_there_and_back(void **state)
 
 static void test_refused_options(void **state)
 {
-    stk_convert_arrays_options own[6];
+    stk_convert_arrays_options own[7];
     static const char *const why[] = {
-        "none or zlib", "levels from 1 to 9", "none or byte", "zarr_format", "parts", "shards"};
+        "none or zlib", "levels from 1 to 9", "none or byte", "zarr_format", "parts",
+        "shards",       "dimension 'z'"};
     char folder[256], target[300];
     stk_error err;
 
@@ -139,6 +140,7 @@ static void test_refused_options(void **state)
     own[3].zarr_format = 1;
     own[4].part = "1/2";
     own[5].shards = "y:12";
+    own[6].unlimited = "y, z";
     for (size_t i = 0; i < STK_COUNT(own); i++) {
         const stk_status status =
             convert(*state, "mem://options/t2m", target, &own[i], false, &err);
@@ -146,6 +148,10 @@ static void test_refused_options(void **state)
         assert_non_null(strstr(err.text, why[i]));
         assert_int_equal(entries(folder), 0);
     }
+    own_init(&own[0]);
+    own[0].unlimited = "y";
+    assert_fails(convert(*state, "mem://options/t2m", "mem://options/x.zarr", &own[0], false, &err),
+                 STK_EINVAL, &err, "arrays.unlimited");
     test_folder_remove(folder);
 }
 
