@@ -213,7 +213,7 @@ static stk_status resume(zarr_target *t, stk_error *err)
     /* One that came to its end is done anew, one that was stopped goes on. */
     if (t->base.job->options->overwrite && (fresh || t->ended || !t->files->has_journal)) {
         forget(t);
-        STK_TRY(STK_OK);
+        STK_TRY(stk__zarr_clear(t->base.job->context, t->base.job->target, err));
     }
     STK_TRY(stk__journal_begin(&t->journal, &head, err));
     for (size_t i = 0; i < t->num_waiting; i++)
