@@ -305,7 +305,7 @@ static void test_killed_in_the_middle(void **state)
             }
             assert_int_equal(kill(child, SIGKILL), 0);
             assert_fails(after ? ops->finish(t, &err) : ops->write(t, 0, 1, &box, &err),
-                         STK_EFORMAT, &err, "SIGKILL");
+                         STK_ESYSTEM, &err, "SIGKILL");
         } else {
             job.canceled = at_once;
             assert_int_equal(kill(child, SIGSTOP), 0);
