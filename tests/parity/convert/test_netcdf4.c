@@ -142,12 +142,12 @@ static void test_against_netcdf4(void **state)
     const stk__target_part all = {0};
     char folder[256], target[300], command[1200];
     stk__array_target *t = NULL;
-    stk_context *ctx = test_context();
     stk_error err;
 
     (void)state;
     if (!python)
         skip();
+    stk_context *ctx = test_context();
     test_folder(folder);
     snprintf(target, sizeof target, "%s/out.nc", folder);
     stk_convert_options_init(&options);
