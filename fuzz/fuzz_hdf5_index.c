@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes -> the index of a dataset's chunks, once as they are and once with the checksums made right.
- * Whatever they hold: an index that comes out is sound, and one that is made of it holds it again.
+ * Bytes -> the index of a dataset's chunks, once as they are and once with the checksums made
+ * right. Whatever they hold: an index that comes out is sound, and one that is made of it holds it
+ * again.
  */
 #include "fuzz_support.h"
 

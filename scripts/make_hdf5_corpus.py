@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Make fuzz/corpus/hdf5 of tests/golden/array/hdf5.pack, and fuzz/corpus/hdf5_index."""
+"""Make fuzz/corpus/hdf5 of the packs of HDF5 in tests/golden/array, and fuzz/corpus/hdf5_index."""
 import struct
 from pathlib import Path
 
@@ -8,8 +8,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SMALL = 16000  # bytes of a seed at most
 
 
-def files():
-    data, at = (ROOT / "tests/golden/array/hdf5.pack").read_bytes(), 0
+def files(pack):
+    data, at = (ROOT / f"tests/golden/array/{pack}.pack").read_bytes(), 0
     while at < len(data):
         length, = struct.unpack_from("<I", data, at)
         key = data[at + 4:at + 4 + length].decode()
@@ -41,7 +41,7 @@ def sidecar(sections, identity=7):
 
 def main():
     out = ROOT / "fuzz/corpus/hdf5"
-    for name, data in files():
+    for name, data in [*files("hdf5"), *files("hdf5_chunks")]:
         if len(data) <= SMALL:
             (out / name).write_bytes(data)
     out = ROOT / "fuzz/corpus/hdf5_index"

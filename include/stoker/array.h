@@ -18,8 +18,8 @@ typedef struct stk_array stk_array;
 /** How an array is opened. The texts are read during the call only. */
 typedef struct stk_array_options {
     uint32_t struct_size;
-    const char *format;  /**< name of a driver: "zarr", "npy", "raw", or one of a plug-in; NULL or
-                            "auto": by content */
+    const char *format;  /**< name of a driver: "zarr", "hdf5", "npy", "raw", or one of a plug-in;
+                            NULL or "auto": by content */
     int32_t missing;     /**< 0 fill, 1 error: what a chunk is that is not there */
     bool checksums;      /**< compare checksums of chunks and of shard indexes */
     int64_t num_threads; /**< that decode one read; STK_AUTO: the cores of preparation */
@@ -42,7 +42,7 @@ static inline void stk_array_options_init(stk_array_options *options)
 /** What an array is. Lives as long as the array. */
 typedef struct stk_array_info {
     uint32_t struct_size;
-    const char *format;    /**< "zarr v3", "zarr v2", "npy", "raw" */
+    const char *format;    /**< "zarr v3", "zarr v2", "netcdf 4", "hdf5", "npy", "raw" */
     stk_dtype dtype;       /**< of elements in memory; times are int64; STK_DTYPE_NONE: bytes */
     const char *type_name; /**< also where there is no dtype: "datetime64[ns]", "S8", "U4", "V3" */
     uint64_t itemsize;     /**< bytes of one element */
@@ -62,10 +62,10 @@ typedef struct stk_array_info {
 
 /**
  * Open the array of a URL in any store: a Zarr array (the folder that holds its zarr.json or
- * .zarray), an npy file, or with format=raw any file. The longest prefix of the path that is an
- * object is opened, and what follows is found in it by a format that takes it ("a.h5/group/t2m").
- * Options in the URL's query ("data.zarr/t2m?missing=error") go before those of `options`, which
- * may be NULL. Blocks.
+ * .zarray), a dataset of an HDF5 or NetCDF-4 file, an npy file, or with format=raw any file. The
+ * longest prefix of the path that is an object is opened, and what follows is found in it by a
+ * format that takes it ("a.h5/group/t2m"). Options in the URL's query
+ * ("data.zarr/t2m?missing=error") go before those of `options`, which may be NULL. Blocks.
  *
  * Ownership: *out is the caller's, ended with stk_array_close(). Errors name object, value, remedy:
  * STK_ENOENT, STK_EFORMAT, STK_EKIND (a type, codec or extension by name), STK_ELIMIT, ...
@@ -175,7 +175,8 @@ typedef struct stk_node {
     bool is_array;    /**< else a group */
 } stk_node;
 
-/** Open the group of a URL: a folder of Zarr, or a file that holds several arrays, or a group in one
+/** Open the group of a URL: a folder of Zarr, or a file that holds several arrays, or a group in
+ * one
  * ("a.nc/forecast"). Its nodes, of all levels, come from consolidated metadata or the file where
  * there is such, else from listing the store. Blocks. */
 STK_API STK_NODISCARD stk_status stk_group_open(stk_context *context, const char *url,

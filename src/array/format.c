@@ -16,7 +16,7 @@ static const stk__member members[] = {
     STK__MEMBER(stk_array_format_ops, open),
 };
 static const stk__table table = {.type = "stk_array_format_ops",
-                                 .least = sizeof(stk_array_format_ops),
+                                 .least = offsetof(stk_array_format_ops, list), /* as it began */
                                  .members = members,
                                  .num_members = STK_COUNT(members),
                                  .stage = STK_STAGE_ARRAY};

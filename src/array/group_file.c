@@ -36,6 +36,12 @@ stk_status stk_array_listing_attributes(stk_array_listing *listing, const char *
     return stk__group_attributes(g, g->document.value, g->key, err);
 }
 
+/* A table that was built before there was list() ends in front of it. */
+static bool can_list(const stk_array_format_ops *ops)
+{
+    return ops->struct_size > offsetof(stk_array_format_ops, list) && ops->list;
+}
+
 /* The opening of what is at `rest` of the file. */
 static stk_status opening_of(const stk_group *g, const char *rest, const stk_array_options *options,
                              stk_array_opening *out, stk_error *err)
@@ -60,7 +66,7 @@ stk_status stk__group_open_file(stk_group *g, const char *url, const char *key, 
         g->ops = named;
     else
         stk__array_best_format(g->shared->store, key, &g->ops);
-    if (!g->ops || !g->ops->list)
+    if (!g->ops || !can_list(g->ops))
         return *rest ? stk__store_no_rest(url, key, rest, err)
                      : stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                                     "'%.300s' is a file of no format that holds groups", url);

@@ -20,7 +20,7 @@ static const stk_array_format_ops *format_at(const stk_context *ctx, size_t i)
 
 static const stk_option option_list[] = {
     {"format", STK_OPTION_STRING, AT(format), "auto", 0, 0, NULL, "NAME",
-     "How the array is stored: zarr, npy, raw, or a format of a plug-in; auto: by content."},
+     "How the array is stored: zarr, hdf5, npy, raw, or a format of a plug-in; auto: by content."},
     {"missing", STK_OPTION_ENUM, AT(missing), "fill", 0, 0, "fill|error", NULL,
      "A chunk that is not there: the fill value, as the format says, or an error, for data that "
      "must be complete."},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chunks that were written without some of the array's codecs, as a filter of HDF5 may leave a chunk
- * as it is. For each set of codecs left out there is a chain of its own, made when it is first met:
- * steps of a compiled chain are fused, and their sizes follow from each other.
+ * Chunks that were written without some of the array's codecs, as a filter of HDF5 may leave a
+ * chunk as it is. For each set of codecs left out there is a chain of its own, made when it is
+ * first met: steps of a compiled chain are fused, and their sizes follow from each other.
  */
 #include "array/room.h"
 
@@ -68,7 +68,8 @@ static stk_status make(const stk__skipping *s, uint32_t skipped, stk__chain **ou
     stk__json list = {0};
     stk__chain_spec spec;
 
-    STK_TRY(stk__json_parse(a->context, s->codecs, strlen(s->codecs), a->metadata_key, &list, NULL));
+    STK_TRY(
+        stk__json_parse(a->context, s->codecs, strlen(s->codecs), a->metadata_key, &list, NULL));
     stk__chain_spec_init(&spec);
     stk__array_chain_spec(a, &spec);
     spec.codecs = list.value;

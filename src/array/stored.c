@@ -5,7 +5,7 @@
 #include "base/sized.h"
 
 #define MAX_DEPTH   (STK_ARRAY_MAX_RANK + 1) /* of folders: "c", and one for each dimension */
-#define MAX_CHUNKS  (UINT64_C(1) << 27) /* that a format is asked for one by one */
+#define MAX_CHUNKS  (UINT64_C(1) << 27)      /* that a format is asked for one by one */
 #define MAX_ENTRIES (1u << 24)               /* names that are looked at */
 
 typedef struct folder folder;

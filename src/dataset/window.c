@@ -246,9 +246,9 @@ static stk_status window_decode(stk_dataset *dataset, const stk_need *need, cons
     stk__window *w = (stk__window *)dataset;
     const stk__window_variable *v = variable_of(w, need->object);
     stk__need whole = {.kind = STK__NEED_BYTES,
-                             .object = need->object - v->first_object,
-                             .offset = need->offset,
-                             .decode_size = need->decoded};
+                       .object = need->object - v->first_object,
+                       .offset = need->offset,
+                       .decode_size = need->decoded};
     uint64_t wanted = need->wanted ? need->wanted : need->decoded;
 
     whole.skipped = stk__window_skipped(v, whole.object, whole.offset);
@@ -257,8 +257,8 @@ static stk_status window_decode(stk_dataset *dataset, const stk_need *need, cons
     const stk_status status =
         v->fixed || whole.skipped
             ? stk__array_decode(v->array, state->codec, &whole, data, need->length, out, NULL)
-                 : stk__chain_decode_prefix(stk__array_chain(v->array), state->codec, data,
-                                            need->length, out, need->decoded, wanted, reason);
+            : stk__chain_decode_prefix(stk__array_chain(v->array), state->codec, data, need->length,
+                                       out, need->decoded, wanted, reason);
     end_work(w, worker, state);
     return status;
 }

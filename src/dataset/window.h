@@ -72,9 +72,9 @@ typedef struct stk__window_variable {
     uint64_t chunk_bytes;
     int64_t low[STK__WINDOW_DIMS], count[STK__WINDOW_DIMS]; /* chunks that windows touch */
     uint64_t num_chunks;
-    uint32_t *lengths;     /* of each of them, encoded; NULL: plain */
-    uint64_t *offsets;     /* NULL: 0 */
-    uint32_t *objects;     /* that they lie in; NULL: number_chunk() computes it */
+    uint32_t *lengths;       /* of each of them, encoded; NULL: plain */
+    uint64_t *offsets;       /* NULL: 0 */
+    uint32_t *objects;       /* that they lie in; NULL: number_chunk() computes it */
     stk__window_skip *skips; /* chunks that were written without some codecs, by place */
     size_t num_skips, room_skips;
     uint64_t first_object; /* its objects in the dataset's numbers */

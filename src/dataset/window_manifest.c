@@ -54,8 +54,8 @@ static stk_status missing_chunk(const stk__window_variable *v, const stk__need *
 
 static stk_status note_skip(stk__window_variable *v, const stk__need *need, stk_error *err)
 {
-    stk__window_skip *grown = stk__grow(stk__array_store(v->array)->context, v->skips, &v->room_skips, v->num_skips + 1,
-                                        sizeof *grown);
+    stk__window_skip *grown = stk__grow(stk__array_store(v->array)->context, v->skips,
+                                        &v->room_skips, v->num_skips + 1, sizeof *grown);
 
     if (!grown)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory to open an array");

@@ -154,7 +154,13 @@ static stk_status add_from_group(stk__window *w, const char *path, bool asked,
 {
     stk_array *array = NULL;
 
-    STK_TRY(stk_group_array(w->group, path, o, &array, err));
+    const stk_status status = stk_group_array(w->group, path, o, &array, err);
+    if (!asked && status == STK_EKIND) { /* texts, records, ...: no numbers */
+        stk__message(w->base.context, STK_MESSAGE_DEBUG, "'%s' is left out: %.300s", path,
+                     err ? err->text : "");
+        return STK_OK;
+    }
+    STK_TRY(status);
     if (!asked && is_coordinate(path, array)) {
         stk_array_close(&array);
         return STK_OK;

@@ -351,11 +351,107 @@ def hdf5_by_libhdf5(folder):
             [f"cat {name}/chunked?format=libhdf5" for name in names])
 
 
+def hdf5(messages, size=8192, blocks=()):
+    """A file of version 0 whose root has one link, x, to a dataset of these messages, with blocks at places of it."""
+    def header(messages):
+        packed = b"".join(struct.pack("<HHB3x", kind, len(body), 0) + body for kind, body in messages)
+        return struct.pack("<BxHIII", 1, len(messages), 1, len(packed), 0) + packed
+    file = bytearray(size)
+    file[:96] = (b"\x89HDF\r\n\x1a\n" + bytes(5) + b"\x08\x08" + bytes(1) + struct.pack("<HHIQQQQ", 4, 16, 0, 0, 2**64 - 1, size, 2**64 - 1) +
+                 struct.pack("<QQQQQ", 0, 96, 0, 0, 0))
+    link = header([(6, struct.pack("<BBB", 1, 0, 1) + b"x" + struct.pack("<Q", 512) + bytes(4))])
+    data = header(messages)
+    file[96:96 + len(link)] = link
+    file[512:512 + len(data)] = data
+    for at, block in blocks:
+        file[at:at + len(block)] = block
+    return bytes(file)
+
+
+def space(*shape):
+    return 1, struct.pack("<BBB5x", 1, len(shape), 0) + b"".join(struct.pack("<Q", n) for n in shape)
+
+
+INT8 = (3, struct.pack("<IIHHI", 0x10, 1, 0, 8, 0))
+HDF5 = ["info a.h5", "info a.h5/x", "cat a.h5/x --slice 0:1", "chunks a.h5/x",
+        "bench --dataset array:a.h5/x?window=2 --num-batches 2 --num-epochs 1 --train-step-time 0"]
+
+
+def chunked(address, *chunk):
+    body = struct.pack("<BBBQ", 3, 2, len(chunk) + 1, address) + b"".join(struct.pack("<I", n) for n in (*chunk, 1))
+    return 8, body + bytes(-len(body) % 8)
+
+
+def tree(level, entries):
+    body = b"".join(struct.pack("<IIQQQ", 1, 0, number, 0, child) for number, child in entries)
+    return b"TREE\1" + struct.pack("<BHQQ", level, len(entries), 2**64 - 1, 2**64 - 1) + body
+
+
+@case
+def hdf5_tree_in_itself(folder):
+    loops = [(1024, tree(1, [(i, 1024) for i in range(64)])), (4096, tree(2, [(i, 4096) for i in range(64)]))]
+    (folder / "a.h5").write_bytes(hdf5([space(4096), INT8, chunked(4096, 1)], 16384, loops))
+    return HDF5
+
+
+@case
+def hdf5_tree_of_shared_nodes(folder):
+    levels = [(2048 * (i + 2), tree(9 - i, [(0, 2048 * (i + 3))] * 40)) for i in range(9)]
+    leaf = [(2048 * 11, tree(0, [(i, 1024) for i in range(40)]))]
+    (folder / "a.h5").write_bytes(hdf5([space(4096), INT8, chunked(4096, 1)], 65536, levels + leaf))
+    return HDF5
+
+
+@case
+def hdf5_of_endless_shape(folder):
+    (folder / "a.h5").write_bytes(hdf5([space(2**62), INT8, chunked(2**64 - 1, 1)]))
+    return HDF5
+
+
+@case
+def hdf5_of_large_chunks(folder):
+    (folder / "a.h5").write_bytes(hdf5([space(2**32 - 1), INT8, chunked(4096, 2**32 - 2)], blocks=[(4096, tree(0, [(0, 1024)]))]))
+    return HDF5
+
+
+@case
+def hdf5_header_that_goes_on_in_itself(folder):
+    (folder / "a.h5").write_bytes(hdf5([space(4), INT8] + [(16, struct.pack("<QQ", 512, 200))] * 20))
+    return HDF5
+
+
+@case
+def hdf5_header_of_all_the_file(folder):
+    messages = [space(4), INT8, (16, struct.pack("<QQ", 1024, 24 << 20))]
+    (folder / "a.h5").write_bytes(hdf5(messages, 25 << 20))
+    return HDF5
+
+
+@case
+def hdf5_values_outside(folder):
+    (folder / "a.h5").write_bytes(hdf5([space(2**40), INT8, (8, struct.pack("<BBQQ6x", 3, 1, 4096, 2**40))]))
+    return HDF5
+
+
+@case
+def hdf5_group_in_itself(folder):
+    (folder / "a.h5").write_bytes(hdf5([(6, struct.pack("<BBB", 1, 0, 1) + name + struct.pack("<Q", 512) + bytes(4)) for name in (b"a", b"b")]))
+    return ["info a.h5", "info a.h5/x", "info a.h5/x/a/b/a/b", "cat a.h5/x/a"]
+
+
+@case
+def hdf5_attribute_of_endless_shape(folder):
+    attribute = struct.pack("<BBHHH", 1, 0, 8, 16, 16) + b"a".ljust(8, b"\0") + INT8[1] + space(2**60)[1]
+    (folder / "a.h5").write_bytes(hdf5([space(4), INT8, chunked(2**64 - 1, 4), (12, attribute)]))
+    return HDF5
+
+
 # Where an input of a fuzz target stands as a file, and what reads it there.
 CORPORA = {
     "jpeg": ("p/a/1.jpg", PICTURES[:2]), "png": ("p/a/1.png", PICTURES[:2]), "npy": ("a.npy", ["cat a.npy", "info npy:a.npy"]),
     "log": ("a.log", ["report a.log"]), "safetensors": ("a.safetensors", ["info a.safetensors"]),
-    "pth": ("a.pth", [TRAIN + "a.pth"]),
+    "pth": ("a.pth", [TRAIN + "a.pth"]), "hdf5": ("a.h5", ["info a.h5", "chunks a.h5/masks"]),
+    "hdf5_index": (".a.h5.stoker-index", []),
     "options": ("a.yaml", ["train --config a.yaml", "bench --config a.yaml"]),
     "zarr_v3": ("a.zarr/zarr.json", ARRAY[:2]), "zarr_v2": ("a.zarr/.zarray", ARRAY[:2]),
     "zarr_group": ("a.zarr/zarr.json", ["info a.zarr"]), "zarr_shard": ("a.zarr/c/0/0", ["info a.zarr"]),

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#define BY_NAME  8u /* types of B-trees, and bytes of their records: ID, flags, order, hash */
-#define BY_ORDER 9u
+#define BY_NAME      8u /* types of B-trees, and bytes of their records: ID, flags, order, hash */
+#define BY_ORDER     9u
 #define NAME_RECORD  17u
 #define ORDER_RECORD 13u
 #define ID_BYTES     8u
@@ -73,8 +73,9 @@ static stk_status give(stk__hdf5 *f, stk__hdf5_object *o, const stk__hdf5_messag
     STK_TRY(stk__hdf5_space_read(f, &space, &a.space));
     if (!stk__hdf5_space_count(&a.space, &a.count) ||
         !stk__mul_size(a.count, a.type.size, &bytes) || bytes > p.data_bytes)
-        return stk__hdf5_damaged(f, m->address, "an attribute has fewer bytes than its type asks "
-                                                "for");
+        return stk__hdf5_damaged(f, m->address,
+                                 "an attribute has fewer bytes than its type asks "
+                                 "for");
     a.name = (const char *)p.name;
     a.data = p.data;
     return each(f, &a, user);

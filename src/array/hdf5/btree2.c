@@ -55,8 +55,7 @@ static stk_status find_maxima(tree *t, uint64_t address)
 
     t->most[0] = t->below[0] = room / t->record_bytes;
     for (uint32_t d = 1; d <= t->depth; d++) {
-        t->pointer[d] =
-            t->f->of_address + width + (d > 1 ? stk__hdf5_width(t->below[d - 1]) : 0);
+        t->pointer[d] = t->f->of_address + width + (d > 1 ? stk__hdf5_width(t->below[d - 1]) : 0);
         if (room <= t->pointer[d])
             return stk__hdf5_damaged(t->f, address, "nodes of a B-tree hold no child");
         t->most[d] = (room - t->pointer[d]) / (t->record_bytes + t->pointer[d]);
@@ -107,8 +106,7 @@ static stk_status visit(tree *t, uint64_t address, uint64_t records, uint32_t he
     const uint64_t length =
         NODE_EXTRA + records * t->record_bytes + (height ? (records + 1) * t->pointer[height] : 0);
     STK_TRY(stk__hdf5_load(f, address, length, &data));
-    stk_status status =
-        stk__hdf5_whole(f, address, data, length, height ? "BTIN" : "BTLF", 0);
+    stk_status status = stk__hdf5_whole(f, address, data, length, height ? "BTIN" : "BTLF", 0);
     if (status == STK_OK && data[5] != t->type)
         status = stk__hdf5_damaged(f, address, "a node of a B-tree is of another type");
     if (status == STK_OK)

@@ -50,8 +50,9 @@ stk_status stk__hdf5_chunks_add(stk__hdf5_chunks *c, const uint64_t *at, uint64_
 
     for (uint32_t d = 0; d < c->space->rank; d++) {
         if (at[d] >= c->most[d])
-            return stk__hdf5_damaged(f, address, "a chunk lies outside the largest shape of its "
-                                                 "dataset");
+            return stk__hdf5_damaged(f, address,
+                                     "a chunk lies outside the largest shape of its "
+                                     "dataset");
         beyond = beyond || at[d] >= c->count[d];
         number = number * c->count[d] + at[d];
     }
@@ -63,10 +64,8 @@ stk_status stk__hdf5_chunks_add(stk__hdf5_chunks *c, const uint64_t *at, uint64_
         return STK_OK;
     if (c->layout->edges_unfiltered && is_cut(c, at))
         mask = UINT32_MAX;
-    const stk__hdf5_chunk chunk = {.number = number,
-                                   .offset = f->base + address,
-                                   .bytes = (uint32_t)bytes,
-                                   .mask = mask};
+    const stk__hdf5_chunk chunk = {
+        .number = number, .offset = f->base + address, .bytes = (uint32_t)bytes, .mask = mask};
     return append(c, &chunk);
 }
 
@@ -117,15 +116,13 @@ static stk_status implicit(stk__hdf5_chunks *c)
             return stk__hdf5_damaged(c->f, c->layout->address, "a dataset has too many chunks");
         wanted *= STK_MIN(c->count[d], c->most[d]);
     }
-    if (!stk__mul_size(total, c->bytes, &all) ||
-        !stk__hdf5_inside(c->f, c->layout->address, all))
+    if (!stk__mul_size(total, c->bytes, &all) || !stk__hdf5_inside(c->f, c->layout->address, all))
         return stk__hdf5_damaged(c->f, c->layout->address, "chunks do not lie in the file");
     for (uint64_t i = 0; i < wanted; i++) {
         uint64_t number = 0;
         for (uint32_t d = 0; d < rank; d++)
             number = number * c->most[d] + at[d];
-        STK_TRY(
-            stk__hdf5_chunks_add(c, at, c->layout->address + number * c->bytes, c->bytes, 0));
+        STK_TRY(stk__hdf5_chunks_add(c, at, c->layout->address + number * c->bytes, c->bytes, 0));
         for (uint32_t d = rank; d-- > 0;) {
             if (++at[d] < STK_MIN(c->count[d], c->most[d]))
                 break;
@@ -183,11 +180,8 @@ stk_status stk__hdf5_chunks_find(stk__hdf5 *f, const stk__hdf5_layout *layout,
                                  const stk__hdf5_space *space, const int64_t *shape,
                                  uint32_t num_filters, stk__hdf5_index *out)
 {
-    stk__hdf5_chunks c = {.f = f,
-                          .layout = layout,
-                          .space = space,
-                          .num_filters = num_filters,
-                          .index = out};
+    stk__hdf5_chunks c = {
+        .f = f, .layout = layout, .space = space, .num_filters = num_filters, .index = out};
     uint64_t total = 1;
 
     *out = (stk__hdf5_index){0};

@@ -33,9 +33,9 @@ stk_status stk__hdf5_chunks_element(stk__hdf5_chunks *c, uint64_t number, uint32
                                     const uint8_t *element, uint32_t element_bytes);
 
 /* The indexes of each kind. */
-stk_status stk__hdf5_chunks_btree1(stk__hdf5_chunks *c);   /* chunk_tree.c */
-stk_status stk__hdf5_chunks_btree2(stk__hdf5_chunks *c);   /* chunk_tree.c */
-stk_status stk__hdf5_chunks_fixed(stk__hdf5_chunks *c);    /* fixed_array.c */
+stk_status stk__hdf5_chunks_btree1(stk__hdf5_chunks *c);     /* chunk_tree.c */
+stk_status stk__hdf5_chunks_btree2(stk__hdf5_chunks *c);     /* chunk_tree.c */
+stk_status stk__hdf5_chunks_fixed(stk__hdf5_chunks *c);      /* fixed_array.c */
 stk_status stk__hdf5_chunks_extensible(stk__hdf5_chunks *c); /* extensible_array.c */
 
 #endif

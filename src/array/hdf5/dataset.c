@@ -56,9 +56,10 @@ static stk_status check_kind(const stk__hdf5 *f, const char *path, const stk__hd
         return STK_OK;
     if (stk__hdf5_is_group(o))
         return stk__fail_at(f->err, STK_EMISMATCH, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                            *path ? "'%.200s' is a group of %.200s: name one of its arrays behind it"
-                                  : "%.0s%.200s is a file of several arrays: name one behind it, as "
-                                    "in FILE/NAME",
+                            *path
+                                ? "'%.200s' is a group of %.200s: name one of its arrays behind it"
+                                : "%.0s%.200s is a file of several arrays: name one behind it, as "
+                                  "in FILE/NAME",
                             path, f->key);
     return stk__fail_at(f->err, STK_EKIND, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
                         "'%.200s' of %.200s is a type and no array", path, f->key);
@@ -86,10 +87,11 @@ static stk_status check_layout(const stk__hdf5 *f, const stk__hdf5_dataset *d, u
     if (l->storage == STK__HDF5_CHUNKED)
         return l->itemsize == d->type.size
                    ? STK_OK
-                   : stk__hdf5_damaged(f, address, "elements of chunks are of another size than "
-                                                   "their type");
-    if (!stk__hdf5_space_count(&d->space, &count) ||
-        !stk__mul_size(count, d->type.size, &bytes) || bytes > l->bytes)
+                   : stk__hdf5_damaged(f, address,
+                                       "elements of chunks are of another size than "
+                                       "their type");
+    if (!stk__hdf5_space_count(&d->space, &count) || !stk__mul_size(count, d->type.size, &bytes) ||
+        bytes > l->bytes)
         return stk__hdf5_damaged(f, address, "a dataset has fewer bytes than its shape asks for");
     if (count && l->address != STK__HDF5_NONE && !stk__hdf5_inside(f, l->address, bytes))
         return stk__hdf5_damaged(f, address, "values lie outside the file");

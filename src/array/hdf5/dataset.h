@@ -12,7 +12,7 @@ typedef struct stk__hdf5_dataset {
     stk__hdf5_way way;
     bool netcdf;
     stk__hdf5_type type;
-    stk__hdf5_space space; /* of the dataset itself */
+    stk__hdf5_space space;             /* of the dataset itself */
     int64_t shape[STK_ARRAY_MAX_RANK]; /* as it is read: NetCDF may make it longer */
     stk__hdf5_layout layout;
     stk__hdf5_filters *filters;

@@ -53,8 +53,9 @@ static void read_integer(const type_head *h, stk__hdf5_fields *at, stk__hdf5_typ
 
 static void read_float(const type_head *h, stk__hdf5_fields *at, stk__hdf5_type *out)
 {
-    static const uint8_t ieee[3][8] = {
-        {0, 16, 10, 5, 0, 10, 15, 0}, {0, 32, 23, 8, 0, 23, 127, 0}, {0, 64, 52, 11, 0, 52, 255, 3}};
+    static const uint8_t ieee[3][8] = {{0, 16, 10, 5, 0, 10, 15, 0},
+                                       {0, 32, 23, 8, 0, 23, 127, 0},
+                                       {0, 64, 52, 11, 0, 52, 255, 3}};
     uint8_t is[8];
 
     for (unsigned i = 0; i < 2; i++) { /* offset, precision */

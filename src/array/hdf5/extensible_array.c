@@ -12,7 +12,7 @@
 typedef struct extensible {
     stk__hdf5_chunks *c;
     uint32_t element, max_bits, index_elements, min_elements, min_pointers, page_bits;
-    uint32_t first; /* the unlimited dimension, which an element's number has in front */
+    uint32_t first;      /* the unlimited dimension, which an element's number has in front */
     uint64_t index, end; /* the index block; elements that may have been set */
     uint64_t head;       /* bytes in front of a block's contents */
 } extensible;
@@ -34,8 +34,8 @@ static bool is_sound(const extensible *a, bool filtered)
     return filtered == (a->c->num_filters > 0) && a->max_bits <= MOST_BITS && a->max_bits > 0 &&
            a->max_bits == l->max_bits && a->index_elements == l->index_elements &&
            a->min_elements == l->min_elements && a->min_pointers == l->min_pointers &&
-           a->page_bits == l->page_bits && is_power(a->min_elements) &&
-           is_power(a->min_pointers) && a->min_pointers > 1 && a->page_bits <= MOST_PAGE_BITS &&
+           a->page_bits == l->page_bits && is_power(a->min_elements) && is_power(a->min_pointers) &&
+           a->min_pointers > 1 && a->page_bits <= MOST_PAGE_BITS &&
            stk__hdf5_log2(a->min_elements) + 2 * stk__hdf5_log2(a->min_pointers) <= a->max_bits &&
            a->element == a->c->f->of_address + (filtered ? a->c->of_size + 4 : 0);
 }
@@ -71,8 +71,8 @@ static stk_status take_elements(const extensible *a, const uint8_t *data, uint64
     for (uint64_t i = 0; i < count && first + i < a->end; i++) {
         if (i % WORK_SHARE == 0)
             STK_TRY(stk__hdf5_step(a->c->f));
-        STK_TRY(stk__hdf5_chunks_element(a->c, first + i, a->first, data + i * a->element,
-                                         a->element));
+        STK_TRY(
+            stk__hdf5_chunks_element(a->c, first + i, a->first, data + i * a->element, a->element));
     }
     return STK_OK;
 }
@@ -88,8 +88,9 @@ static stk_status take_page(const extensible *a, uint64_t address, uint64_t firs
     const stk_status status =
         stk__hdf5_checksum(data, bytes) == stk__little_endian(data + bytes, 4)
             ? take_elements(a, data, first, count)
-            : stk__hdf5_damaged(f, address, "the checksum of a page of an extensible array does "
-                                            "not match");
+            : stk__hdf5_damaged(f, address,
+                                "the checksum of a page of an extensible array does "
+                                "not match");
     stk__hdf5_give(f, data, bytes + 4);
     return status;
 }
@@ -140,8 +141,8 @@ static stk_status take_block(const extensible *a, uint64_t address, uint64_t fir
     for (uint64_t p = 0; paged && status == STK_OK && p < count / page; p++) {
         const uint64_t bit = set.bit + p;
         if (set.bitmap && set.bitmap[bit / 8] >> (7 - bit % 8) & 1)
-            status = take_page(a, address + length + p * (page * a->element + 4),
-                               first + p * page, page);
+            status = take_page(a, address + length + p * (page * a->element + 4), first + p * page,
+                               page);
     }
     return status;
 }
@@ -195,18 +196,18 @@ static stk_status take_index(const extensible *a)
     const uint32_t direct = 2 * stk__hdf5_log2(a->min_pointers);
     const uint64_t blocks = 2 * ((uint64_t)a->min_pointers - 1);
     const uint64_t elements = (uint64_t)a->index_elements * a->element;
-    const uint64_t length =
-        a->head + elements + (blocks + supers - direct) * f->of_address + 4;
+    const uint64_t length = a->head + elements + (blocks + supers - direct) * f->of_address + 4;
     uint8_t *data = NULL;
 
     STK_TRY(load_block(a, a->index, length, "EAIB", &data));
     stk_status status = take_elements(a, data + a->head, 0, a->index_elements);
-    stk__hdf5_fields at = stk__hdf5_fields_of(data + a->head + elements, length - 4 - a->head - elements);
+    stk__hdf5_fields at =
+        stk__hdf5_fields_of(data + a->head + elements, length - 4 - a->head - elements);
     for (uint32_t u = 0; status == STK_OK && u < supers && first_of(a, u) < a->end; u++) {
         for (uint64_t b = 0; u < direct && status == STK_OK && b < blocks_of(u); b++)
-            status = take_block(a, stk__hdf5_address(f, &at),
-                                first_of(a, u) + b * elements_of(a, u), elements_of(a, u),
-                                (page_set){NULL, 0});
+            status =
+                take_block(a, stk__hdf5_address(f, &at), first_of(a, u) + b * elements_of(a, u),
+                           elements_of(a, u), (page_set){NULL, 0});
         if (u >= direct)
             status = take_super(a, stk__hdf5_address(f, &at), u);
     }

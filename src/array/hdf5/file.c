@@ -39,8 +39,8 @@ stk_status stk__hdf5_refuse(const stk__hdf5 *f, uint64_t address, const char *wh
     const uint64_t at = address == STK__HDF5_NONE ? 0 : f->base + address;
 
     return stk__fail_at(f->err, STK_EKIND, STK_STAGE_ARRAY, f->key, at,
-                        "%.300s: %s (byte %llu); write it again without, as with h5repack",
-                        f->key, what, (unsigned long long)at);
+                        "%.300s: %s (byte %llu); write it again without, as with h5repack", f->key,
+                        what, (unsigned long long)at);
 }
 
 static stk_status no_memory(const stk__hdf5 *f)
@@ -111,8 +111,8 @@ static stk_status find_block(stk__hdf5 *f, uint64_t at, const stk__hdf5_block **
     const uint64_t length = STK_MIN(f->block_bytes, f->size - begin);
     oldest->length = 0;
     STK_TRY(stk_store_read(f->store, f->key, begin, length, oldest->data, f->err));
-    *oldest = (stk__hdf5_block){
-        .at = begin, .length = length, .used = ++f->clock, .data = oldest->data};
+    *oldest =
+        (stk__hdf5_block){.at = begin, .length = length, .used = ++f->clock, .data = oldest->data};
     *out = oldest;
     return STK_OK;
 }

@@ -43,11 +43,13 @@ typedef struct filter_name {
 } filter_name;
 
 static const filter_name names[] = {
-    {1, "zlib", false},           {2, "shuffle", false},        {3, "fletcher32", false},
-    {4, "hdf5.szip", true},       {5, "hdf5.nbit", true},       {6, "hdf5.scaleoffset", true},
-    {307, "bz2", false},          {32001, "blosc", false},      {32004, "hdf5.lz4", true},
-    {32008, "hdf5.bitshuffle", true}, {32013, "hdf5.zfp", true}, {32015, "zstd", false},
-    {32022, NULL, false},         {32023, NULL, false},
+    {1, "zlib", false},        {2, "shuffle", false},
+    {3, "fletcher32", false},  {4, "hdf5.szip", true},
+    {5, "hdf5.nbit", true},    {6, "hdf5.scaleoffset", true},
+    {307, "bz2", false},       {32001, "blosc", false},
+    {32004, "hdf5.lz4", true}, {32008, "hdf5.bitshuffle", true},
+    {32013, "hdf5.zfp", true}, {32015, "zstd", false},
+    {32022, NULL, false},      {32023, NULL, false},
 };
 
 static stk_status unknown(const stk__hdf5 *f, uint32_t id)

@@ -56,8 +56,9 @@ static stk_status take_page(const fixed *a, uint64_t address, uint64_t first, ui
     STK_TRY(stk__hdf5_load(f, address, bytes + 4, &data));
     stk_status status = STK_OK;
     if (stk__hdf5_checksum(data, bytes) != stk__little_endian(data + bytes, 4))
-        status = stk__hdf5_damaged(f, address, "the checksum of a page of a fixed array does not "
-                                               "match");
+        status = stk__hdf5_damaged(f, address,
+                                   "the checksum of a page of a fixed array does not "
+                                   "match");
     if (status == STK_OK)
         status = take_elements(a, data, first, count);
     stk__hdf5_give(f, data, bytes + 4);
@@ -71,8 +72,8 @@ static stk_status take_pages(const fixed *a, const uint8_t *bitmap, uint64_t add
 
     for (uint64_t p = 0; p < pages; p++)
         if (bitmap[p / 8] >> (7 - p % 8) & 1)
-            STK_TRY(take_page(a, address + p * bytes, p * page,
-                              STK_MIN(page, a->count - p * page)));
+            STK_TRY(
+                take_page(a, address + p * bytes, p * page, STK_MIN(page, a->count - p * page)));
     return STK_OK;
 }
 

@@ -5,11 +5,11 @@
  */
 #include "array/hdf5/heap.h"
 
-#define MOST_BLOCK     (UINT64_C(1) << 30)
-#define MOST_OBJECT    (UINT64_C(64) << 20)
-#define MOST_WIDTH     1024u
-#define MOST_BITS      63u
-#define MOST_ID        64u
+#define MOST_BLOCK  (UINT64_C(1) << 30)
+#define MOST_OBJECT (UINT64_C(64) << 20)
+#define MOST_WIDTH  1024u
+#define MOST_BITS   63u
+#define MOST_ID     64u
 
 enum { CHECKSUMS = 2, MANAGED = 0, HUGE_OBJECT = 1, TINY = 2 };
 
@@ -69,8 +69,9 @@ stk_status stk__hdf5_heap_open(stk__hdf5 *f, uint64_t address, stk__hdf5_heap *o
     STK_TRY(stk__hdf5_step(f));
     STK_TRY(stk__hdf5_read(f, address, sizeof head, head));
     if (stk__little_endian(head + 7, 2))
-        return stk__hdf5_refuse(f, address, "a group whose links or attributes are compressed is "
-                                            "not read");
+        return stk__hdf5_refuse(f, address,
+                                "a group whose links or attributes are compressed is "
+                                "not read");
     STK_TRY(stk__hdf5_load(f, address, length, &data));
     stk_status status = stk__hdf5_whole(f, address, data, length, "FRHP", 0);
     if (status == STK_OK)

@@ -3,12 +3,12 @@
  * IV.A.2.g]. */
 #include "array/hdf5/heap.h"
 
-#define TREE_HEAD(f)  (8u + 2u * (f)->of_address)
-#define ENTRY(f)      (24u + (f)->of_length + (f)->of_address) /* of a symbol table */
-#define SOFT_ENTRY    2u                                       /* its scratch is a soft link */
-#define MOST_LEVEL    32u
-#define DENSE_LINKS   5u /* type of a B-tree by name */
-#define MOST_HEAP     (UINT64_C(256) << 20)
+#define TREE_HEAD(f) (8u + 2u * (f)->of_address)
+#define ENTRY(f)     (24u + (f)->of_length + (f)->of_address) /* of a symbol table */
+#define SOFT_ENTRY   2u                                       /* its scratch is a soft link */
+#define MOST_LEVEL   32u
+#define DENSE_LINKS  5u /* type of a B-tree by name */
+#define MOST_HEAP    (UINT64_C(256) << 20)
 
 bool stk__hdf5_is_group(const stk__hdf5_object *o)
 {

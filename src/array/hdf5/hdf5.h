@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A reader of the structure of HDF5 files [HDF5 File Format Specification 4.0] and of what
- * NetCDF-4 writes on top of it. It reads through the store, never writes, follows nothing out of the
- * file, and opens no other.
+ * NetCDF-4 writes on top of it. It reads through the store, never writes, follows nothing out of
+ * the file, and opens no other.
  *
  * One stk__hdf5 is one pass over a file: it is made, asked and ended by one thread, within one call
- * of the array room. All that the file says is checked where it is read; failures go to `err` of the
- * pass, with the address they happened at.
+ * of the array room. All that the file says is checked where it is read; failures go to `err` of
+ * the pass, with the address they happened at.
  */
 #ifndef STK_SRC_ARRAY_HDF5_HDF5_H
 #define STK_SRC_ARRAY_HDF5_HDF5_H
@@ -15,8 +15,8 @@
 #include "array/array.h"
 #include "array/hdf5/index.h"
 
-#define STK__HDF5_NONE       UINT64_MAX /* an address: there is none */
-#define STK__HDF5_PART       4          /* of memory_limit: what one pass may hold */
+#define STK__HDF5_NONE       UINT64_MAX          /* an address: there is none */
+#define STK__HDF5_PART       4                   /* of memory_limit: what one pass may hold */
 #define STK__HDF5_MAX_WORK   (UINT64_C(1) << 24) /* messages, links, nodes of one pass */
 #define STK__HDF5_MAX_LEVELS 32                  /* groups in groups */
 
@@ -35,8 +35,8 @@ typedef struct stk__hdf5 {
     uint64_t identity, size;
     int64_t mtime_ns;
     uint32_t group_leaf_k, group_internal_k, chunk_k; /* half the entries of a node of B-tree 1 */
-    uint64_t shared_table; /* of messages that headers share; NONE: there is none */
-    uint32_t shared_indexes; /* of it */
+    uint64_t shared_table;         /* of messages that headers share; NONE: there is none */
+    uint32_t shared_indexes;       /* of it */
     uint8_t of_address, of_length; /* bytes of an address and of a length */
     uint64_t work;                 /* that is left, of STK__HDF5_MAX_WORK */
     uint64_t memory;               /* that may still be taken */
@@ -60,6 +60,10 @@ stk_status stk__hdf5_take(stk__hdf5 *f, uint64_t bytes, void **out);
 void stk__hdf5_give(stk__hdf5 *f, void *memory, uint64_t bytes);
 /* Take memory and read a range into it. */
 stk_status stk__hdf5_load(stk__hdf5 *f, uint64_t address, uint64_t length, uint8_t **out);
+/* Read `count` ranges of `length` bytes, cut at the end of the file, to places of `out` that are
+ * `length` apart and zeros; several at a time where the store is far. (load_all.c) */
+stk_status stk__hdf5_load_all(stk__hdf5 *f, const uint64_t *addresses, uint64_t count,
+                              uint64_t length, uint8_t *out);
 /* Count one step of work. STK_ELIMIT: a file that asks for more than any whole one does. */
 stk_status stk__hdf5_step(stk__hdf5 *f);
 

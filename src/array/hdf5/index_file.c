@@ -94,10 +94,11 @@ static void save(const stk__hdf5 *f, const char *key, const stk__sidecar_of *of,
     if (status == STK_OK)
         status = stk_store_put(f->store, key, data, length, NULL, &err);
     if (status != STK_OK)
-        stk__message(f->ctx, STK_MESSAGE_DEBUG,
-                     "hdf5: the index %s could not be written, and chunks are looked for each time: "
-                     "%.300s",
-                     key, *err.text ? err.text : stk_status_text(status));
+        stk__message(
+            f->ctx, STK_MESSAGE_DEBUG,
+            "hdf5: the index %s could not be written, and chunks are looked for each time: "
+            "%.300s",
+            key, *err.text ? err.text : stk_status_text(status));
     stk__free(f->ctx, data);
     stk__free(f->ctx, old);
 }

@@ -63,9 +63,9 @@ static stk_status layout_cut(const stk__hdf5 *f, const stk__hdf5_message *m)
 }
 
 /* The dimensions of a chunk, the last of which is the size of an element. */
-static stk_status take_chunk(const stk__hdf5 *f, const stk__hdf5_message *m,
-                             stk__hdf5_fields *at, uint64_t n, unsigned width,
-                             const stk__hdf5_space *space, stk__hdf5_layout *out)
+static stk_status take_chunk(const stk__hdf5 *f, const stk__hdf5_message *m, stk__hdf5_fields *at,
+                             uint64_t n, unsigned width, const stk__hdf5_space *space,
+                             stk__hdf5_layout *out)
 {
     uint64_t bytes;
 
@@ -158,8 +158,9 @@ static stk_status layout_new(const stk__hdf5 *f, const stk__hdf5_message *m, stk
     const uint64_t storage = stk__hdf5_field(at, 1);
 
     if (storage == VIRTUAL)
-        return stk__hdf5_refuse(f, m->address, "a virtual dataset, which reads other datasets, is "
-                                               "not read");
+        return stk__hdf5_refuse(f, m->address,
+                                "a virtual dataset, which reads other datasets, is "
+                                "not read");
     out->storage = (stk__hdf5_storage)storage;
     out->wide = version == 5;
     if (storage == STK__HDF5_COMPACT) {

@@ -7,11 +7,9 @@
 
 bool stk__netcdf_keeps(const char *name)
 {
-    static const char *const own[] = {"CLASS",          "NAME",
-                                      "DIMENSION_LIST", "REFERENCE_LIST",
-                                      "_Netcdf4Dimid",  "_Netcdf4Coordinates",
-                                      "_NCProperties",  "_nc3_strict",
-                                      "DIMENSION_LABELS"};
+    static const char *const own[] = {"CLASS",          "NAME",          "DIMENSION_LIST",
+                                      "REFERENCE_LIST", "_Netcdf4Dimid", "_Netcdf4Coordinates",
+                                      "_NCProperties",  "_nc3_strict",   "DIMENSION_LABELS"};
 
     for (size_t i = 0; i < STK_COUNT(own); i++)
         if (!strcmp(name, own[i]))

@@ -13,10 +13,10 @@ bool stk__netcdf_keeps(const char *name);
 
 /* What attributes say of a dataset's part in NetCDF. */
 typedef struct stk__netcdf_marks {
-    bool scale;     /* it is a dimension scale */
-    bool bare;      /* one that is a dimension without a variable: no array */
-    bool any;       /* a mark that NetCDF or the scales of HDF5 leave */
-    int64_t id;     /* _Netcdf4Dimid; -1: none */
+    bool scale; /* it is a dimension scale */
+    bool bare;  /* one that is a dimension without a variable: no array */
+    bool any;   /* a mark that NetCDF or the scales of HDF5 leave */
+    int64_t id; /* _Netcdf4Dimid; -1: none */
     uint32_t num_scales;
     uint64_t scales[STK_ARRAY_MAX_RANK]; /* headers of the scales of its dimensions, or NONE */
     uint32_t num_ids;

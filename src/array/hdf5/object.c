@@ -17,11 +17,11 @@ typedef struct lay {
     unsigned head; /* bytes in front of a message's data */
 } lay;
 
-stk_status stk__hdf5_object_hold(stk__hdf5 *f, stk__hdf5_object *o, uint8_t *data,
-                                 uint64_t address, uint64_t bytes)
+stk_status stk__hdf5_object_hold(stk__hdf5 *f, stk__hdf5_object *o, uint8_t *data, uint64_t address,
+                                 uint64_t bytes)
 {
-    stk__hdf5_piece *grown = stk__grow(f->ctx, o->pieces, &o->room_pieces, o->num_pieces + 1,
-                                       sizeof *grown);
+    stk__hdf5_piece *grown =
+        stk__grow(f->ctx, o->pieces, &o->room_pieces, o->num_pieces + 1, sizeof *grown);
 
     if (!grown) {
         stk__hdf5_give(f, data, bytes);
@@ -158,9 +158,8 @@ static stk_status begin_2(stk__hdf5 *f, stk__hdf5_object *o)
         return stk__hdf5_damaged(f, o->address, "an object header is larger than any is");
     STK_TRY(load_block(f, o, o->address, whole, &data));
     STK_TRY(stk__hdf5_whole(f, o->address, data, whole, "OHDR", 2));
-    const lay form = {.second = true,
-                       .ordered = (flags & ORDERED) != 0,
-                       .head = flags & ORDERED ? 6 : 4};
+    const lay form = {
+        .second = true, .ordered = (flags & ORDERED) != 0, .head = flags & ORDERED ? 6 : 4};
     STK_TRY(take_messages(f, o, form, data + prefix, bytes, o->address + prefix));
     return follow(f, o, form);
 }

@@ -59,8 +59,8 @@ typedef struct stk__hdf5_object {
 stk_status stk__hdf5_object_begin(stk__hdf5 *f, uint64_t address, stk__hdf5_object *out);
 void stk__hdf5_object_end(stk__hdf5 *f, stk__hdf5_object *o);
 /* Give the object bytes to hold until it ends. Takes them over, also on failure. */
-stk_status stk__hdf5_object_hold(stk__hdf5 *f, stk__hdf5_object *o, uint8_t *data,
-                                 uint64_t address, uint64_t bytes);
+stk_status stk__hdf5_object_hold(stk__hdf5 *f, stk__hdf5_object *o, uint8_t *data, uint64_t address,
+                                 uint64_t bytes);
 /* The first message of a type, with what a shared one stands for; *out is NULL where there is none.
  */
 stk_status stk__hdf5_message_find(stk__hdf5 *f, stk__hdf5_object *o, uint16_t type,
@@ -143,7 +143,7 @@ typedef struct stk__hdf5_layout {
     bool wide;             /* layout 5: sizes take a whole length */
     uint64_t single_bytes; /* of a single filtered chunk; 0: it has no filters */
     uint32_t single_mask;
-    uint32_t node_bytes;                       /* of B-tree 2 */
+    uint32_t node_bytes;                         /* of B-tree 2 */
     uint8_t page_bits, max_bits, index_elements, /* of arrays */
         min_pointers, min_elements;
 } stk__hdf5_layout;
@@ -170,7 +170,8 @@ stk_status stk__hdf5_filters_read(const stk__hdf5 *f, const stk__hdf5_message *m
 stk_status stk__hdf5_codecs(const stk__hdf5 *f, const stk__hdf5_filters *filters,
                             const stk__hdf5_type *type, stk__text *out,
                             uint8_t entry[STK__HDF5_MAX_FILTERS]);
-/* The fill value of an object as the file has it: `size` bytes into `out`. False: zeros, or none. */
+/* The fill value of an object as the file has it: `size` bytes into `out`. False: zeros, or none.
+ */
 stk_status stk__hdf5_fill_read(stk__hdf5 *f, stk__hdf5_object *o, uint32_t size, uint8_t *out,
                                bool *defined);
 

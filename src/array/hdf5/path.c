@@ -83,8 +83,9 @@ stk_status stk__hdf5_find(stk__hdf5 *f, const char *path, stk__hdf5_way *out)
             continue;
         }
         if (out->num_groups == STK__HDF5_MAX_LEVELS)
-            return stk__hdf5_refuse(f, out->address, "groups in groups of so many levels are not "
-                                                     "read");
+            return stk__hdf5_refuse(f, out->address,
+                                    "groups in groups of so many levels are not "
+                                    "read");
         s = (search){.name = at, .length = length};
         STK_TRY(look_up(f, out->address, &s));
         if (!s.found)

@@ -8,8 +8,8 @@
 enum { IN_HEAP = 1, COMMITTED = 2 };
 
 /* The message of a type in another object's header, copied to `o`. */
-static stk_status take_committed(stk__hdf5 *f, stk__hdf5_object *o, uint16_t type,
-                                 uint64_t address, stk__hdf5_message *out)
+static stk_status take_committed(stk__hdf5 *f, stk__hdf5_object *o, uint16_t type, uint64_t address,
+                                 stk__hdf5_message *out)
 {
     stk__hdf5_object other;
     void *copy = NULL;
@@ -25,8 +25,8 @@ static stk_status take_committed(stk__hdf5 *f, stk__hdf5_object *o, uint16_t typ
         status = stk__hdf5_take(f, m->size, &copy);
     if (status == STK_OK) {
         memcpy(copy, m->data, m->size);
-        *out = (stk__hdf5_message){
-            .data = copy, .address = m->address, .size = m->size, .type = type};
+        *out =
+            (stk__hdf5_message){.data = copy, .address = m->address, .size = m->size, .type = type};
         status = stk__hdf5_object_hold(f, o, copy, STK__HDF5_NONE, m->size);
     }
     stk__hdf5_object_end(f, &other);

@@ -30,8 +30,8 @@ typedef struct stk__sidecar_of {
 } stk__sidecar_of;
 
 /* The chunks of a section in the bytes of a sidecar: `data` holds the whole. STK_ENOENT: none of
- * that dataset, or of another state of the file. STK_EFORMAT, STK_ECHECKSUM, STK_ELIMIT, STK_ENOMEM;
- * whatever the bytes, an index is sound. */
+ * that dataset, or of another state of the file. STK_EFORMAT, STK_ECHECKSUM, STK_ELIMIT,
+ * STK_ENOMEM; whatever the bytes, an index is sound. */
 stk_status stk__sidecar_parse(stk_context *ctx, const void *data, uint64_t length,
                               const stk__sidecar_of *of, stk__hdf5_index *out);
 /* The bytes of a sidecar with this index, and the sections of other datasets that `old` (may be

@@ -83,8 +83,9 @@ static stk_status take_link(stk__hdf5 *f, const stk__hdf5_link *link, void *user
 static stk_status enter(stk__hdf5 *f, walking *w, stk__hdf5_object *group)
 {
     if (w->level == STK__HDF5_MAX_LEVELS)
-        return stk__hdf5_refuse(f, group->address, "groups in groups of so many levels are not "
-                                                   "read");
+        return stk__hdf5_refuse(f, group->address,
+                                "groups in groups of so many levels are not "
+                                "read");
     w->level++;
     const stk_status status = stk__hdf5_links(f, group, take_link, w);
     w->level--;

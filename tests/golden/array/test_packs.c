@@ -153,17 +153,15 @@ static void test_others(void **state)
 
 static void test_hdf5(void **state)
 {
-    check_pack("hdf5", 117);
+    check_pack("hdf5_chunks", 51);
+    check_pack("hdf5", 56);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_v3),
-        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_v2),
-        cmocka_unit_test(test_others),
-        cmocka_unit_test(test_hdf5),
+        cmocka_unit_test(test_v3),     cmocka_unit_test(test_shards), cmocka_unit_test(test_v2),
+        cmocka_unit_test(test_others), cmocka_unit_test(test_hdf5),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

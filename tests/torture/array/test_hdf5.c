@@ -8,14 +8,14 @@
 
 /* What is tortured: a file of the pack, and an array of it with its values. */
 static const struct {
-    const char *file, *array, *expected;
+    const char *pack, *file, *array, *expected;
 } programs[] = {
-    {"files/masks_old.h5", "masks", "masks_old.masks/expected"},
-    {"files/masks_new.h5", "masks", "masks_new.masks/expected"},
-    {"files/shared.h5", "y", "shared.y/expected"},
-    {"files/netcdf.h5", "t2m", "netcdf.t2m/expected"},
-    {"files/groups_new.h5", "a/b/soft", "groups_new.a.b.soft/expected"},
-    {"files/absent_latest.h5", "never", "absent_latest.never/expected"},
+    {"hdf5_chunks", "files/masks_old.h5", "masks", "masks_old.masks/expected"},
+    {"hdf5_chunks", "files/masks_new.h5", "masks", "masks_new.masks/expected"},
+    {"hdf5", "files/shared.h5", "y", "shared.y/expected"},
+    {"hdf5", "files/netcdf.h5", "t2m", "netcdf.t2m/expected"},
+    {"hdf5", "files/groups_new.h5", "a/b/soft", "groups_new.a.b.soft/expected"},
+    {"hdf5_chunks", "files/absent_latest.h5", "never", "absent_latest.never/expected"},
 };
 
 typedef struct tortured {
@@ -87,8 +87,8 @@ static void test_allocations(void **state)
 {
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         tortured t = {.array = programs[i].array};
-        t.file = pack_find("hdf5", programs[i].file, &t.file_bytes);
-        t.expected = pack_find("hdf5", programs[i].expected, &t.bytes);
+        t.file = pack_find(programs[i].pack, programs[i].file, &t.file_bytes);
+        t.expected = pack_find(programs[i].pack, programs[i].expected, &t.bytes);
         for (int for_good = 0; for_good < 2; for_good++) {
             int64_t n = 0;
             while (!run(&t, n, for_good)) {
