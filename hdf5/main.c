@@ -23,10 +23,15 @@
 
 static uint64_t seconds; /* of processor time that one command may take */
 
+/* A limit that the caller has set already is not raised. */
 static bool limit(int what, rlim_t soft, rlim_t hard)
 {
-    const struct rlimit limits = {.rlim_cur = soft, .rlim_max = hard};
+    struct rlimit limits;
 
+    if (getrlimit((__rlimit_resource_t)what, &limits) != 0)
+        return false;
+    limits.rlim_max = hard < limits.rlim_max ? hard : limits.rlim_max;
+    limits.rlim_cur = soft < limits.rlim_max ? soft : limits.rlim_max;
     return setrlimit((__rlimit_resource_t)what, &limits) == 0;
 }
 

@@ -30,8 +30,10 @@ static bool link_stays(const char *path)
 {
     H5L_info_t info;
 
-    if (H5Lget_info(file_read, path, &info, H5P_DEFAULT) < 0)
+    if (H5Lexists(file_read, path, H5P_DEFAULT) == 0)
         return fail(STK_ENOENT, "there is no '%.200s' in the file", path);
+    if (H5Lget_info(file_read, path, &info, H5P_DEFAULT) < 0)
+        return fail_hdf5("find", path);
     if (info.type == H5L_TYPE_HARD || info.type == H5L_TYPE_SOFT)
         return true;
     return fail(STK_EACCES,
@@ -189,7 +191,7 @@ static bool enter(walk *w, hid_t group)
     H5O_info_t info;
 
     if (H5Oget_info(group, &info) < 0)
-        return fail_hdf5("look at", w->path);
+        return fail_hdf5("look at", w->length ? w->path : "/");
     if (was_seen(w, info.addr))
         return true;
     if (w->depth == MOST_DEPTH)

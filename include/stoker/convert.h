@@ -67,6 +67,8 @@ typedef struct stk_convert_arrays_options {
     const char *part;       /**< "K/N": the K-th of N parts of all objects; NULL: all */
     uint64_t join;          /**< write the metadata, once all of so many parts are there; 0: no */
     bool dry_run;           /**< say what would be done, in the report, and write nothing */
+    const char *unlimited; /**< of NetCDF-4: dimensions that can grow, parted by commas; NULL: those
+                              that have no elements */
 } stk_convert_arrays_options;
 
 #define STK_CONVERT_TEXT 8192

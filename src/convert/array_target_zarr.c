@@ -517,9 +517,14 @@ static stk_status open_version(const stk_conversion_job *job, const stk__target_
                                size_t num_nodes, const stk__target_part *part, uint32_t members,
                                bool v2, stk__array_target **out, stk_error *err)
 {
-    zarr_target *t = stk__calloc(job->context, 1, sizeof *t);
+    const stk_convert_arrays_options *own = job->own;
 
     *out = NULL;
+    if (own->unlimited && *own->unlimited)
+        return stk__fail(
+            err, STK_EINVAL, STK_STAGE_OPTIONS,
+            "arrays.unlimited is of NetCDF-4; all arrays of Zarr can grow: leave it out");
+    zarr_target *t = stk__calloc(job->context, 1, sizeof *t);
     if (!t)
         return no_memory(err);
     t->base = (stk__array_target){.ops = v2 ? &stk__array_target_zarr2 : &stk__array_target_zarr,

@@ -29,9 +29,8 @@ static const stk_option own_list[] = {
     {"for_store", STK_OPTION_STRING, AT(for_store), NULL, 0, 0, NULL, "NAME",
      "With for_window, the store that is read from then: ssd, disk, nfs or s3; without it one like "
      "that of the source."},
-    {"codec", STK_OPTION_ENUM, AT(codec), "auto", 0, 0,
-     "none|zstd|gzip|zlib|blosc|blosc_zstd|auto", NULL,
-     "Of the chunks; blosc has lz4 within, blosc_zstd zstd; auto: zstd, of NetCDF-4 zlib."},
+    {"codec", STK_OPTION_ENUM, AT(codec), "auto", 0, 0, "none|zstd|gzip|zlib|blosc|blosc_zstd|auto",
+     NULL, "Of the chunks; blosc has lz4 within, blosc_zstd zstd; auto: zstd, of NetCDF-4 zlib."},
     {"level", STK_OPTION_INT, AT(level), "auto", -131072, 22, "auto", "N",
      "Of the codec; auto: 3 of zstd, 6 of gzip and zlib, 5 of blosc; of NetCDF-4 4."},
     {"shuffle", STK_OPTION_ENUM, AT(shuffle), "auto", 0, 0, "auto|none|byte|bit", NULL,
@@ -62,6 +61,8 @@ static const stk_option own_list[] = {
      "Write the metadata, once all of N parts are done; 0: no."},
     {"dry_run", STK_OPTION_BOOL, AT(dry_run), "false", 0, 0, NULL, NULL,
      "Say what would be done and what it would take, and write nothing."},
+    {"unlimited", STK_OPTION_STRING, AT(unlimited), NULL, 0, 0, NULL, "DIM,...",
+     "Of NetCDF-4: dimensions that can grow later, as time; without it those without elements."},
 };
 
 const stk_option_table stk__convert_arrays_option_table = {

@@ -271,6 +271,23 @@ static stk_status settle(netcdf4_target *t, stk_error *err)
     return STK_OK;
 }
 
+/* Dimensions of that name, in any group, can grow. */
+static stk_status set_unlimited(netcdf4_target *t, stk_error *err)
+{
+    const char *list = ((const stk_convert_arrays_options *)t->base.job->own)->unlimited;
+
+    for (const char *at = list ? list : ""; *at;) {
+        at += strspn(at, ", ");
+        const size_t length = strcspn(at, ", ");
+        if (length && !stk__netcdf4_plan_unlimited(&t->plan, at, length))
+            return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                             "arrays.unlimited: no array has a dimension '%.*s'",
+                             (int)STK_MIN(length, 100), at);
+        at += length;
+    }
+    return STK_OK;
+}
+
 static stk_status open_target(netcdf4_target *t, const stk__target_node *nodes, size_t n,
                               uint32_t members, stk_error *err)
 {
@@ -280,6 +297,7 @@ static stk_status open_target(netcdf4_target *t, const stk__target_node *nodes, 
     STK_TRY(settle(t, err));
     name_alone(t);
     STK_TRY(stk__netcdf4_plan_make(ctx, nodes, n, t->alone, &t->plan, err));
+    STK_TRY(set_unlimited(t, err));
     t->variables = stk__calloc(ctx, STK_MAX(n, 1), sizeof *t->variables);
     t->put = stk__calloc(ctx, STK_MAX(t->plan.num_variables, 1), sizeof *t->put);
     if (!t->variables || !t->put)

@@ -51,6 +51,8 @@ typedef struct stk__netcdf4_plan {
  */
 stk_status stk__netcdf4_plan_make(stk_context *ctx, const stk__target_node *nodes, size_t num_nodes,
                                   const char *alone, stk__netcdf4_plan *plan, stk_error *err);
+/* Dimensions of a name, in any group, can grow. False: there is none. */
+bool stk__netcdf4_plan_unlimited(stk__netcdf4_plan *plan, const char *name, size_t length);
 void stk__netcdf4_plan_release(stk__netcdf4_plan *plan);
 
 /* Put the attributes of a node to what was put last (netcdf4_attributes.c). */

@@ -290,6 +290,19 @@ stk_status stk__netcdf4_plan_make(stk_context *ctx, const stk__target_node *node
     return STK_OK;
 }
 
+bool stk__netcdf4_plan_unlimited(stk__netcdf4_plan *plan, const char *name, size_t length)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < plan->num_dimensions; i++) {
+        stk__netcdf4_dimension *d = &plan->dimensions[i];
+        const char *last = last_of(d->path);
+        if (strlen(last) == length && memcmp(last, name, length) == 0)
+            found = d->unlimited = true;
+    }
+    return found;
+}
+
 void stk__netcdf4_plan_release(stk__netcdf4_plan *plan)
 {
     for (size_t i = 0; i < plan->num_dimensions; i++)

@@ -452,6 +452,23 @@ def zips_that_claim(folder):
     return [TRAIN + name + ".pth" for name in "abcd"]
 
 
+@case
+def hdf5_by_libhdf5(folder):
+    """Files that lead elsewhere, are cut, or have bytes changed where structure is: libhdf5 may crash, in its own process."""
+    whole = (Path(__file__).parents[1] / "golden/array/libhdf5/kinds.h5").read_bytes()
+    (folder / "a.h5").write_bytes(whole)
+    names = []
+    for i in range(10):
+        changed = bytearray(whole[:len(whole) * (i + 1) // 10] if i % 2 else whole)
+        for at in range(8 + 37 * i, len(changed), 211):
+            changed[at] ^= 1 << at % 8
+        names.append(f"{i}.h5")
+        (folder / names[-1]).write_bytes(changed)
+    return ([f"cat a.h5/{name}?format=libhdf5" for name in ("outside", "virtual", "link", "through", "group/round/group/round/big")] +
+            ["info a.h5?format=libhdf5"] + [f"info {name}?format=libhdf5" for name in names] +
+            [f"cat {name}/chunked?format=libhdf5" for name in names])
+
+
 def hdf5(messages, size=8192, blocks=()):
     """A file of version 0 whose root has one link, x, to a dataset of these messages, with blocks at places of it."""
     def header(messages):

@@ -80,7 +80,7 @@ void stk__libhdf5_stop(stk__libhdf5 **child)
         return;
     if (h->socket >= 0)
         close(h->socket);
-    stk__libhdf5_reap(h, true, how, sizeof how);
+    (void)stk__libhdf5_reap(h, true, how, sizeof how);
     stk__bytes_release(&h->made);
     stk__free(h->ctx, h->piece);
     stk__free(h->ctx, h->taken);

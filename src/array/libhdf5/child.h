@@ -26,8 +26,9 @@ struct stk__libhdf5 {
 /* ---- The process (process.c) ---- */
 
 stk_status stk__libhdf5_spawn(stk__libhdf5 *h, int file, stk_error *err);
-/* Wait for it, ended by force where it does not end by itself. Why it ended, into `text`. */
-void stk__libhdf5_reap(stk__libhdf5 *h, bool by_force, char *text, size_t size);
+/* Wait for it, ended by force where it does not end by itself. Why it ended, into `text`; by
+ * which signal, 0: by none. */
+int stk__libhdf5_reap(stk__libhdf5 *h, bool by_force, char *text, size_t size);
 
 /* ---- Frames (frames.c) ---- */
 

@@ -2,6 +2,7 @@
 /* Frames between the library and its process, none of which waits longer than the caller does. */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,31 +16,35 @@
 
 /* ---- Loss ---- */
 
-/* End the process, whose socket is at an unknown place. */
-static void lose(stk__libhdf5 *h, bool by_force, char *how, size_t size)
+/* End the process, whose socket is at an unknown place; the signal that ended it, 0: none. */
+static int lose(stk__libhdf5 *h, bool by_force, char *how, size_t size)
 {
     if (h->socket >= 0)
         close(h->socket);
     h->socket = -1;
-    stk__libhdf5_reap(h, by_force, how, size);
+    return stk__libhdf5_reap(h, by_force, how, size);
 }
 
+/* Where a file is read it is at fault, unless the process was killed from without. */
 static stk_status gone(stk__libhdf5 *h, stk_error *err)
 {
     char how[64];
 
-    lose(h, false, how, sizeof how);
-    return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, h->key ? h->key : "", STK_NO_OFFSET,
-                        "libhdf5, in the process stoker-hdf5, %s while it was at work on '%.200s': "
-                        "the file may be damaged",
-                        how, h->key ? h->key : "the file that is written");
+    const bool killed = lose(h, false, how, sizeof how) == SIGKILL;
+    if (h->key && !killed)
+        return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, h->key, STK_NO_OFFSET,
+                            "libhdf5, in the process stoker-hdf5, %s while it was at work on "
+                            "'%.200s': the file may be damaged",
+                            how, h->key);
+    return stk__fail(err, STK_ESYSTEM, STK_STAGE_ARRAY, "libhdf5, in the process stoker-hdf5, %s%s",
+                     how, killed ? ": the kernel does so when memory runs out" : "");
 }
 
 stk_status stk__libhdf5_nonsense(stk__libhdf5 *h, stk_error *err)
 {
     char how[64];
 
-    lose(h, true, how, sizeof how);
+    (void)lose(h, true, how, sizeof how);
     return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, h->key ? h->key : "", STK_NO_OFFSET,
                         "the process stoker-hdf5 said what makes no sense, and was ended: the file "
                         "may be made to misuse it");
@@ -82,7 +87,7 @@ static stk_status wait_ready(stk__libhdf5 *h, short events, const stk_store_call
                           "the process stoker-hdf5 has not answered for %llu s and was ended",
                           (unsigned long long)(h->limits.seconds * (SILENCE_NS / 1000000000u)));
     }
-    lose(h, true, how, sizeof how);
+    (void)lose(h, true, how, sizeof how);
     return status;
 }
 
@@ -182,7 +187,7 @@ static stk_status answer(stk__libhdf5 *h, stk__wire_in *in, const stk_store_call
         return no_memory(err);
     const stk_status status = stk_store_read(h->store, h->key, offset, length, h->piece, err);
     if (status != STK_OK) {
-        lose(h, true, how, sizeof how);
+        (void)lose(h, true, how, sizeof how);
         return status;
     }
     return stk__libhdf5_send_bytes(h, STK__WIRE_BYTES, h->piece, length, call, err);
@@ -225,7 +230,7 @@ stk_status stk__libhdf5_next(stk__libhdf5 *h, const stk_store_call *call, uint32
         if (is_data ? head.length > room : head.length > STK__WIRE_MOST)
             return stk__libhdf5_nonsense(h, err);
         if (!is_data && !make_room(h, head.length)) {
-            lose(h, true, how, sizeof how);
+            (void)lose(h, true, how, sizeof how);
             return no_memory(err);
         }
         STK_TRY(take(h, is_data ? to : h->taken, head.length, call, err));

@@ -165,13 +165,14 @@ static void say_how(const stk__libhdf5 *h, const siginfo_t *info, char *text, si
         snprintf(text, size, "ended by SIG%s", sigabbrev_np(info->si_status));
 }
 
-void stk__libhdf5_reap(stk__libhdf5 *h, bool by_force, char *text, size_t size)
+int stk__libhdf5_reap(stk__libhdf5 *h, bool by_force, char *text, size_t size)
 {
     siginfo_t info = {0};
+    int by = 0;
 
     snprintf(text, size, "ended");
     if (!h->pid)
-        return;
+        return 0;
     if (by_force)
         kill(h->pid, SIGKILL);
     /* One that is held in the kernel is left behind. */
@@ -181,9 +182,11 @@ void stk__libhdf5_reap(stk__libhdf5 *h, bool by_force, char *text, size_t size)
             break; /* the caller's process has waited for it */
         if (waited == 0 && info.si_pid == h->pid) {
             say_how(h, &info, text, size);
+            by = info.si_code == CLD_EXITED ? 0 : info.si_status;
             break;
         }
         stk__sleep_until(stk__now_ns() + LOOKS_NS, NULL);
     }
     h->pid = 0;
+    return by;
 }

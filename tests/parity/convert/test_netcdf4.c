@@ -142,16 +142,17 @@ static void test_against_netcdf4(void **state)
     const stk__target_part all = {0};
     char folder[256], target[300], command[1200];
     stk__array_target *t = NULL;
-    stk_context *ctx = test_context();
     stk_error err;
 
     (void)state;
     if (!python)
         skip();
+    stk_context *ctx = test_context();
     test_folder(folder);
     snprintf(target, sizeof target, "%s/out.nc", folder);
     stk_convert_options_init(&options);
     stk_options_init(stk_option_table_find("arrays"), &own, sizeof own);
+    own.unlimited = "time, lev";
     const stk_conversion_job job = {.struct_size = sizeof job,
                                     .context = ctx,
                                     .source = "all.zarr",

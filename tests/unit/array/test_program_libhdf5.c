@@ -274,27 +274,34 @@ static void test_memory_is_limited(void **state)
 
 static void test_killed(void **state)
 {
-    const int64_t start[1] = {0}, shape[1] = {4};
+    static const struct {
+        int signal;
+        stk_status status;
+        const char *why;
+    } ends[] = {{SIGKILL, STK_ESYSTEM, "ended by SIGKILL: the kernel does so"},
+                {SIGSYS, STK_EFORMAT, "ended by SIGSYS while it was at work on 'kinds.h5'"},
+                {SIGXCPU, STK_EFORMAT, "needed more than 60 s of processor time"}};
+    const int64_t start[1] = {0}, shape[1] = {3};
     stk__libhdf5_object object;
     stk_store *store = NULL;
-    stk_array *array = NULL;
-    char key[300], out[4];
+    char key[300], out[3];
     stk_error err;
 
-    stk__libhdf5 *child = start_with(*state, STK__LIBHDF5_MEMORY, -1);
     assert_ok(stk_store_open(*state, KINDS, &store, key, sizeof key, &err), &err);
-    assert_ok(stk__libhdf5_open(child, store, key, NULL, &err), &err);
-    assert_ok(stk__libhdf5_describe(child, "bool", NULL, &object, &err), &err);
-    assert_int_equal(kill(child->pid, SIGKILL), 0);
-    assert_fails(stk__libhdf5_read(child, "bool", &object, start, shape, NULL, out, 4, &err),
-                 STK_EFORMAT, &err, "ended by SIGKILL");
-    assert_true(stk__libhdf5_is_lost(child));
-    assert_fails(stk__libhdf5_read(child, "bool", &object, start, shape, NULL, out, 4, &err),
-                 STK_EFORMAT, &err, "ended");
-    stk__libhdf5_object_release(&object);
-    stk__libhdf5_stop(&child);
+    for (size_t i = 0; i < STK_COUNT(ends); i++) {
+        stk__libhdf5 *child = start_with(*state, STK__LIBHDF5_MEMORY, -1);
+        assert_ok(stk__libhdf5_open(child, store, key, NULL, &err), &err);
+        assert_ok(stk__libhdf5_describe(child, "bool", NULL, &object, &err), &err);
+        assert_int_equal(kill(child->pid, ends[i].signal), 0);
+        assert_fails(stk__libhdf5_read(child, "bool", &object, start, shape, NULL, out, 3, &err),
+                     ends[i].status, &err, ends[i].why);
+        assert_true(stk__libhdf5_is_lost(child));
+        assert_int_not_equal(
+            stk__libhdf5_read(child, "bool", &object, start, shape, NULL, out, 3, &err), STK_OK);
+        stk__libhdf5_object_release(&object);
+        stk__libhdf5_stop(&child);
+    }
     stk_store_close(&store);
-    stk_array_close(&array);
 }
 
 static bool at_once(void *user)

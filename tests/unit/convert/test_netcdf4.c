@@ -123,9 +123,10 @@ static void test_there_and_back(void **state)
 
 static void test_refused_options(void **state)
 {
-    stk_convert_arrays_options own[6];
+    stk_convert_arrays_options own[7];
     static const char *const why[] = {
-        "none or zlib", "levels from 1 to 9", "none or byte", "zarr_format", "parts", "shards"};
+        "none or zlib", "levels from 1 to 9", "none or byte", "zarr_format", "parts",
+        "shards",       "dimension 'z'"};
     char folder[256], target[300];
     stk_error err;
 
@@ -139,6 +140,7 @@ static void test_refused_options(void **state)
     own[3].zarr_format = 1;
     own[4].part = "1/2";
     own[5].shards = "y:12";
+    own[6].unlimited = "y, z";
     for (size_t i = 0; i < STK_COUNT(own); i++) {
         const stk_status status =
             convert(*state, "mem://options/t2m", target, &own[i], false, &err);
@@ -146,6 +148,10 @@ static void test_refused_options(void **state)
         assert_non_null(strstr(err.text, why[i]));
         assert_int_equal(entries(folder), 0);
     }
+    own_init(&own[0]);
+    own[0].unlimited = "y";
+    assert_fails(convert(*state, "mem://options/t2m", "mem://options/x.zarr", &own[0], false, &err),
+                 STK_EINVAL, &err, "arrays.unlimited");
     test_folder_remove(folder);
 }
 
@@ -215,6 +221,55 @@ static pid_t only_child(void)
     return (pid_t)strtol(text, NULL, 10);
 }
 
+#define LINE(where, names_)                                                                        \
+    {                                                                                              \
+        .path = where, .is_array = true, .dtype = STK_INT8, .type_name = "int8", .itemsize = 1,    \
+        .rank = 1, .shape = side, .chunk_shape = side, .object_shape = side,                       \
+        .dimension_names = names_                                                                  \
+    }
+
+/* A group has the dimensions of those above it, but for those whose coordinate it has itself. */
+static void test_dimensions_of_groups(void **state)
+{
+    static const char *const y[1] = {"y"};
+    static const stk__target_node nodes[] = {{.path = "g/own/v",
+                                              .is_array = true,
+                                              .dtype = STK_INT8,
+                                              .type_name = "int8",
+                                              .itemsize = 1,
+                                              .rank = 1,
+                                              .shape = side,
+                                              .chunk_shape = side,
+                                              .object_shape = side,
+                                              .dimension_names = side_name},
+                                             LINE("g/own/x", side_name),
+                                             LINE("g/v", side_name),
+                                             LINE("g/w", y),
+                                             LINE("x", side_name),
+                                             LINE("y", side_name)};
+    stk__netcdf4_plan plan;
+    stk_error err;
+
+    assert_ok(stk__netcdf4_plan_make(*state, nodes, STK_COUNT(nodes), "data", &plan, &err), &err);
+    assert_int_equal(plan.num_dimensions, 3);
+    assert_string_equal(plan.dimensions[0].path, "x");
+    assert_string_equal(plan.dimensions[1].path, "g/y");
+    assert_string_equal(plan.dimensions[2].path, "g/own/x");
+    for (size_t i = 0; i < plan.num_variables; i++) {
+        const stk__netcdf4_variable *v = &plan.variables[i];
+        const char *path = nodes[v->node].path;
+        const size_t of = strncmp(path, "g/own/", 6) == 0 ? 2 : strcmp(path, "g/w") == 0 ? 1 : 0;
+        assert_int_equal(v->dimensions[0], of);
+        assert_string_equal(v->path, path);
+        assert_int_equal(v->scale, strcmp(path, "x") == 0         ? 0
+                                   : strcmp(path, "g/own/x") == 0 ? 2
+                                                                  : SIZE_MAX);
+    }
+    /* Those without a variable come first. */
+    assert_int_equal(plan.dimensions[1].number, 0);
+    stk__netcdf4_plan_release(&plan);
+}
+
 /* Killed before, between and after what is written: an error, and no file. */
 static void test_killed_in_the_middle(void **state)
 {
@@ -250,7 +305,7 @@ static void test_killed_in_the_middle(void **state)
             }
             assert_int_equal(kill(child, SIGKILL), 0);
             assert_fails(after ? ops->finish(t, &err) : ops->write(t, 0, 1, &box, &err),
-                         STK_EFORMAT, &err, "SIGKILL");
+                         STK_ESYSTEM, &err, "SIGKILL");
         } else {
             job.canceled = at_once;
             assert_int_equal(kill(child, SIGSTOP), 0);
@@ -283,7 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_refused_options),
         cmocka_unit_test(test_refused_arrays), cmocka_unit_test(test_killed_in_the_middle),
-        cmocka_unit_test(test_begins_again),
+        cmocka_unit_test(test_begins_again),   cmocka_unit_test(test_dimensions_of_groups),
     };
 
     return cmocka_run_group_tests(tests, test_context_open, test_context_close);
