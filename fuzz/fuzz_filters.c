@@ -23,7 +23,7 @@ static int filter_of(char *to, size_t room, const uint8_t *d, unsigned item)
 {
     const unsigned n = d[2], *p = (const unsigned[]){d[3], d[4], d[5], d[6], d[7], d[8]};
 
-    switch (d[0] % 9) {
+    switch (d[0] % 10) {
     case 0:
         return snprintf(to, room, VALUES("szip") "[%u,%u,%u,%u]}}", p[0], p[1], p[2],
                         p[3] | p[4] << 8);
@@ -48,6 +48,13 @@ static int filter_of(char *to, size_t room, const uint8_t *d, unsigned item)
                         (const char *const[]){"reversible", "expert", "fixed_rate",
                                               "fixed_precision", "fixed_accuracy"}[p[0] % 5],
                         p[1], p[1], p[1], p[2], p[3] | p[4] << 8, p[5]);
+    case 8: /* values that may be missing */
+        return snprintf(to, room,
+                        "{\"name\":\"optional\",\"configuration\":{\"mask_codecs\":[\"%s\"],"
+                        "\"data_codecs\":[{\"name\":\"bytes\",\"configuration\":{\"endian\":\"%s\"}"
+                        "}%s]}}",
+                        p[0] & 1 ? "bytes" : "packbits", p[0] & 2 ? "big" : "little",
+                        p[0] & 4 ? ",\"zlib\"" : "");
     case 7:
         return snprintf(to, room, "\"numcodecs.zfpy\"");
     default: /* in the middle of others, so that sizes between steps differ */
@@ -89,8 +96,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < HEAD || !data[2])
         return 0;
     const unsigned item = 1u << (data[1] & 3);
-    const bool real = data[1] & 16 && item >= 4, array = data[0] % 9 == 6 || data[0] % 9 == 7;
+    const bool real = data[1] & 16 && item >= 4, array = data[0] % 10 >= 6 && data[0] % 10 <= 8;
     const int64_t shape[2] = {1, data[2]};
+    const double missing = -1;
     const int n = filter_of(filter, sizeof filter, data, item);
     FUZZ_CHECK(n > 0 && n < (int)sizeof filter);
     snprintf(text, sizeof text, "[%s%s]",
@@ -106,6 +114,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     spec.itemsize = spec.swap_size = item;
     spec.rank = 2;
     spec.shape = shape;
+    if (data[0] % 10 == 8) {
+        spec.dtype = STK_FLOAT64;
+        spec.itemsize = spec.swap_size = 8;
+        spec.missing = &missing;
+        spec.stored =
+            (const stk_dtype[]){STK_BOOL, STK_UINT16, STK_INT32, STK_FLOAT64}[data[1] & 3];
+    }
     spec.codecs = codecs;
     stk_error_init(&err);
     if (stk__chain_create(ctx, &spec, &chain, &err) == STK_OK) {

@@ -39,6 +39,16 @@ def filters():
         kinds.setdefault(data[0], []).append((name, data))
     for found in kinds.values():
         yield from found[::-(-len(found) // MOST)]
+    yield from optional()
+
+
+def optional():
+    """As zarrs writes them: a mask of bits, and the values that are there."""
+    for bits in range(8):
+        mask = bytes([1, 0, 1, 1, 0]) if bits & 1 else b"\x0d"
+        values = struct.pack(">3i" if bits & 2 else "<3i", 7, -1, 1 << 20)
+        values = zlib.compress(values) if bits & 4 else values
+        yield f"optional {bits}", bytes([8, 2, 5, bits, 0, 0, 0, 0, 0]) + struct.pack("<QQ", len(mask), len(values)) + mask + values
 
 
 def chunks():
@@ -53,7 +63,7 @@ def chunks():
             count = len(base64.b64decode(case["decoded"])) // case["itemsize"]
             names = [c["name"] for c in case["codecs"][1:]]
             if names[:1] == ["fletcher32"] and names[-1:] == ["zlib"] and count < 256:
-                kind, values = 8, [0] * 6
+                kind, values = 9, [0] * 6
             elif len(case["codecs"]) <= 2 and codec["name"] in KINDS and count < 256:
                 kind, values = KINDS[codec["name"]], parameters(codec["name"], codec.get("configuration", {}))
             else:

@@ -3,6 +3,7 @@
  * Types of elements as three formats name them: NumPy's array interface codes ("<f4"), Zarr v2
  * (the same, and lists for records), Zarr v3 (names, with a configuration for some).
  */
+#include <math.h>
 #include <stdio.h>
 
 #include "array/npy/npy.h"
@@ -198,7 +199,7 @@ static stk_status field_size(const json_t *field, int version, unsigned levels, 
         STK_TRY(record_size(type, version, levels + 1, key, bytes, err));
     } else {
         STK_TRY(version == 2 ? stk__type_v2(type, key, &t, err) : stk__type_v3(type, key, &t, err));
-        if (stk__type_varies(&t))
+        if (stk__type_varies(&t) || t.optional)
             return refuse(key, t.name, "a field of a record has a fixed length", err);
         *bytes = t.itemsize;
     }
@@ -268,6 +269,38 @@ static bool set_raw_bits(stk__type *t, const char *bits)
     return n % 8 == 0 && set_bytes(t, STK__KIND_RAW, n / 8, 1, 'V');
 }
 
+void stk__type_missing(const stk__type *type, void *out)
+{
+    const int64_t not_a_time = INT64_MIN;
+
+    if (type->kind == STK__KIND_TIME)
+        memcpy(out, &not_a_time, sizeof not_a_time);
+    else
+        stk__float_bytes(type->dtype, (double)NAN, out);
+}
+
+/* Elements that may be missing [zarrs data_type/optional.rs], as what has a value for it. */
+static stk_status set_optional(const json_t *inner, const char *key, stk__type *out, stk_error *err)
+{
+    if (!json_is_object(inner))
+        return refuse(key, "optional", "its configuration does not name a type", err);
+    STK_TRY(stk__type_v3(inner, key, out, err));
+    const stk_dtype stored = out->dtype;
+    const bool exact = out->kind == STK__KIND_BOOL ||
+                       ((out->kind == STK__KIND_INT || out->kind == STK__KIND_UINT) &&
+                        out->itemsize < sizeof(double));
+    if (out->optional || (!exact && out->kind != STK__KIND_FLOAT && out->kind != STK__KIND_TIME))
+        return refuse(key, "optional",
+                      "elements that may be missing are floats, times, or integers of at most 32 "
+                      "bits",
+                      err);
+    if (exact)
+        set_dtype(out, STK_FLOAT64);
+    out->stored = out->kind == STK__KIND_TIME ? STK_DTYPE_NONE : stored;
+    out->optional = true;
+    return STK_OK;
+}
+
 static stk_status configured_type(const char *name, const json_t *configuration, const char *key,
                                   stk__type *out, stk_error *err)
 {
@@ -301,6 +334,8 @@ static stk_status configured_type(const char *name, const json_t *configuration,
             return too_long(key, name, err);
         return STK_OK;
     }
+    if (!strcmp(name, "optional") || !strcmp(name, "zarrs.optional"))
+        return set_optional(configuration, key, out, err);
     if (!strcmp(name, "struct") || !strcmp(name, "structured"))
         return set_record(json_object_get(configuration, "fields"), 3, key, out, err);
     return refuse(key, name, "write it as a core data type of Zarr v3", err);

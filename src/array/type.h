@@ -30,6 +30,8 @@ typedef struct stk__type {
     stk_dtype dtype; /* STK_DTYPE_NONE: bytes */
     uint32_t itemsize;
     uint32_t swap_size; /* bytes that a change of byte order reverses together; 1: none */
+    bool optional;      /* elements may be missing: NaN or NaT */
+    stk_dtype stored;   /* of optional ones: integers are read as float64 */
     bool big_endian;    /* as stored: of v2, npy and raw; v3 says it in a codec */
     char name[STK__ARRAY_TYPE_NAME];
 } stk__type;
@@ -41,6 +43,8 @@ static inline bool stk__type_varies(const stk__type *type)
 
 /* The type of elements of varying length. */
 void stk__type_set_varying(stk__type *out, bool text);
+/* What a missing element is read as, itemsize bytes. */
+void stk__type_missing(const stk__type *type, void *out);
 /* A NumPy code as "<f4", "|S8", ">M8[ns]", or a name as "float32". `descr` of records is a list.
  * Errors: STK_EKIND by name, STK_EFORMAT, STK_ELIMIT. */
 stk_status stk__type_numpy(const char *code, const char *key, stk__type *out, stk_error *err);

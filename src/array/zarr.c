@@ -103,12 +103,36 @@ stk_status stk__zarr_separator(const json_t *value, char usual, const char *key,
     return STK_OK;
 }
 
+/* null: a missing element; a list of one value: one that is there. */
+static stk_status optional_fill(stk_array *a, const json_t *value, int version, const char *key,
+                                stk_error *err)
+{
+    const json_t *one = json_array_get(value, 0);
+
+    a->fill_defined = true;
+    stk__type_missing(&a->type, a->fill);
+    if (json_is_null(value))
+        return STK_OK;
+    if (json_array_size(value) != 1)
+        return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                            "%s: the fill value of elements that may be missing is neither null "
+                            "nor a list of one value",
+                            key);
+    if (json_is_boolean(one) && a->type.stored == STK_BOOL) {
+        stk__float_bytes(a->type.dtype, json_is_true(one), a->fill);
+        return STK_OK;
+    }
+    return stk__fill_parse(&a->type, one, version, key, a->fill, err);
+}
+
 stk_status stk__zarr_fill(stk_array *a, const json_t *value, int version, const char *key,
                           stk_error *err)
 {
     a->fill = stk__calloc(a->context, 1, a->type.itemsize);
     if (!a->fill)
         return stk__array_no_memory(a, err);
+    if (a->type.optional)
+        return optional_fill(a, value, version, key, err);
     a->fill_defined = value && !json_is_null(value);
     if (!a->fill_defined)
         return STK_OK;
@@ -133,6 +157,7 @@ stk_status stk__zarr_chain(stk_array *a, const uint32_t *axes, stk__chain_spec s
                            const char *key, stk_error *err)
 {
     const stk__level *level = &a->levels[a->num_levels - 1];
+    unsigned char missing[8];
     int64_t shape[STK_ARRAY_MAX_RANK], strides[STK_ARRAY_MAX_RANK];
     bool c = true, f = true;
 
@@ -145,6 +170,11 @@ stk_status stk__zarr_chain(stk_array *a, const uint32_t *axes, stk__chain_spec s
     stk__array_chain_spec(a, &spec);
     spec.key = key;
     spec.shape = shape;
+    if (a->type.optional) {
+        stk__type_missing(&a->type, missing);
+        spec.missing = missing;
+        spec.stored = a->type.stored;
+    }
     STK_TRY(stk__chain_create(a->context, &spec, &a->chain, err));
     stk__array_strides(a->rank, shape, a->type.itemsize, strides);
     for (uint32_t i = 0; i < a->rank; i++)

@@ -218,7 +218,7 @@ stk_status stk__chain_create(stk_context *ctx, const stk__chain_spec *spec, stk_
     if (status == STK_OK)
         status = check_sizes(&b);
     if (status != STK_OK) {
-        stk__free(ctx, chain);
+        stk__chain_destroy(&chain);
         return status;
     }
     fuse(chain);
@@ -237,6 +237,9 @@ void stk__chain_destroy(stk__chain **chain)
 {
     if (!*chain)
         return;
+    for (uint32_t i = 0; i < (*chain)->count; i++)
+        if ((*chain)->steps[i].ops == &stk__codec_optional)
+            stk__optional_release(&(*chain)->steps[i]);
     stk__free((*chain)->context, *chain);
     *chain = NULL;
 }

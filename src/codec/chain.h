@@ -45,6 +45,10 @@ typedef struct stk__chain_spec {
     /* The elements vary in length: what a chunk decodes to is what vlen-utf8 and vlen-bytes wrote
      * [numcodecs], whose size nobody knows before; stk__chain_decode_varying() gives it. */
     bool varies;
+    /* Elements may be missing and are read as `missing`, of itemsize bytes, at most 8; those that
+     * are there are of `stored` where that is another type than `dtype`, which then is float64. */
+    const void *missing;
+    stk_dtype stored;
 
     /* Zarr v3: the list "codecs", each an object {name, configuration} or a string. Then the four
      * below are not looked at. */

@@ -13,7 +13,7 @@ stk_status stk__chain_refuse(stk__builder *b, stk_status status, const char *wha
                         "%s: codec \"%.*s\": %s", b->spec->key, CODEC_NAME_MAX, b->codec, what);
 }
 
-static stk__number number_of(stk_dtype dtype)
+stk__number stk__number_of(stk_dtype dtype)
 {
     static const char kinds[STK_DTYPE_COUNT] = {
         [STK_BOOL] = 'b',  [STK_UINT8] = 'u',   [STK_INT8] = 'i',    [STK_UINT16] = 'u',
@@ -122,6 +122,6 @@ static stk_status parse_v3(stk__builder *b)
 
 stk_status stk__chain_parse(stk__builder *b)
 {
-    b->number = number_of(b->spec->dtype);
+    b->number = stk__number_of(b->spec->dtype);
     return b->spec->codecs ? parse_v3(b) : parse_v2(b);
 }

@@ -438,6 +438,7 @@ static const struct codec {
     {"bitround", STK__ARRAY_ARRAY, &stk__codec_bitround, parse_bitround, false},
     {"packbits", STK__ARRAY_ARRAY, &stk__codec_packbits, parse_packbits, false},
     {"astype", STK__ARRAY_ARRAY, &stk__codec_astype, parse_astype, false},
+    {"optional", STK__ARRAY_BYTES, &stk__codec_optional, stk__config_optional, true},
     {"hdf5.nbit", STK__BYTES_BYTES, &stk__codec_nbit, stk__config_nbit, true},
     {"hdf5.scaleoffset", STK__BYTES_BYTES, &stk__codec_scaleoffset, stk__config_scaleoffset, true},
     {"hdf5.lz4", STK__BYTES_BYTES, &stk__codec_hdf5_lz4, stk__config_hdf5_lz4, true},
@@ -527,6 +528,10 @@ stk_status stk__codec_parse(stk__builder *b, bool v3, const char *name, const js
         if (strcmp(id, c->id) || (c->v3_only && !v3))
             continue;
         *kind = c->kind;
+        if (b->spec->missing && c->kind != STK__BYTES_BYTES && c->ops != &stk__codec_optional)
+            return stk__chain_refuse(b, STK_EKIND,
+                                     "has no place for elements that are missing; write them with "
+                                     "\"optional\"");
         if (b->spec->varies && c->kind != STK__BYTES_BYTES)
             return stk__chain_refuse(b, STK_EKIND,
                                      "is of elements of fixed length; write texts and bytes of "

@@ -45,6 +45,8 @@ typedef struct stk__builder {
     bool fixed;
 } stk__builder;
 
+/* A dtype as filters see it. (chain_parse.c) */
+stk__number stk__number_of(stk_dtype dtype);
 /* Read the spec's codecs into the builder's chain (chain_parse.c). */
 stk_status stk__chain_parse(stk__builder *b);
 /* Append a step, with its sizes. */

@@ -28,6 +28,7 @@ stk_status stk__config_values(stk__builder *b, const struct json_t *config, size
 /* What reads a configuration and pushes the steps of its codec. */
 typedef stk_status stk__config_fn(stk__builder *b, const struct json_t *config,
                                   const stk__codec_ops *ops);
+stk__config_fn stk__config_optional;
 /* HDF5's filters (codecs_hdf5.c); zfp's (codecs_zfp.c). */
 stk__config_fn stk__config_szip, stk__config_nbit, stk__config_scaleoffset, stk__config_hdf5_lz4,
     stk__config_bitshuffle, stk__config_hdf5_zfp, stk__config_zfpy, stk__config_zfp;

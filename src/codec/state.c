@@ -22,6 +22,7 @@ void stk__codec_state_destroy(stk__codec_state **state)
 
     if (!s)
         return;
+    stk__codec_state_destroy(&s->inner);
     stk__zstd_release(s);
     stk__deflate_release(s);
     for (int i = 0; i < STK__SCRATCH_COUNT; i++)
@@ -35,6 +36,9 @@ void stk__codec_state_destroy(stk__codec_state **state)
 uint64_t stk__codec_state_held(const stk__codec_state *state)
 {
     uint64_t bytes = sizeof *state + stk__zstd_held(state);
+
+    if (state->inner)
+        bytes += stk__codec_state_held(state->inner);
 
     for (int i = 0; i < STK__SCRATCH_COUNT; i++)
         bytes += state->scratch[i].size;

@@ -35,6 +35,7 @@ struct stk__codec_state {
     struct libdeflate_compressor *deflate_c;
     int deflate_level;
     struct stk__inflater *inflater; /* zlib's, for prefixes */
+    stk__codec_state *inner;        /* for chains within a step */
 };
 
 /* Scratch memory of at least `size` bytes, whose content is lost when it grows; NULL: none. */

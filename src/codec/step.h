@@ -165,6 +165,14 @@ struct stk__codec_step {
             uint8_t rank, type, size; /* zfp's type, bytes of an element */
             bool headed;              /* how, is said in front of each chunk */
         } zfp;
+        struct stk__optional_step {
+            stk__chain *mask, *values; /* its own */
+            uint64_t count, bound;     /* elements; bytes of an encoded chunk at most */
+            stk__number number;        /* that is stored, where it is not what is read */
+            bool converts, swap;
+            uint8_t item, stored; /* bytes of an element: read, stored */
+            uint8_t missing[8];   /* what one that is missing is read as */
+        } optional;
         struct {
             uint64_t element, size; /* bytes; of a block, its elements (0: the library's choice) */
             uint8_t mode;
@@ -188,7 +196,8 @@ extern const stk__codec_ops stk__codec_zstd, stk__codec_lz4, stk__codec_blosc, s
     stk__codec_swap, stk__codec_transpose, stk__codec_delta, stk__codec_fixedscaleoffset,
     stk__codec_quantize, stk__codec_bitround, stk__codec_packbits, stk__codec_astype,
     stk__codec_szip, stk__codec_nbit, stk__codec_scaleoffset, stk__codec_hdf5_lz4,
-    stk__codec_bitshuffle, stk__codec_zfp, stk__codec_zfpy, stk__codec_hdf5_zfp;
+    stk__codec_bitshuffle, stk__codec_optional, stk__codec_zfp, stk__codec_zfpy,
+    stk__codec_hdf5_zfp;
 
 /*
  * Make the transpose step `order` (encoded axis i is decoded axis order[i]) of an array; false when
@@ -196,6 +205,9 @@ extern const stk__codec_ops stk__codec_zstd, stk__codec_lz4, stk__codec_blosc, s
  */
 bool stk__transpose_init(stk__codec_step *step, const uint64_t *shape, const uint32_t *order,
                          uint32_t rank, uint32_t item);
+
+/* End the chains that such a step has. */
+void stk__optional_release(stk__codec_step *step);
 
 /* ---- Between codecs ---- */
 

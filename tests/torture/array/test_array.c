@@ -97,6 +97,38 @@ static stk_status read_texts(stk_context *ctx, const char *url, stk_error *err)
     return status;
 }
 
+/* Two of four elements are there. */
+static void write_optional(stk_store *store)
+{
+    static const char metadata[] =
+        "{\"zarr_format\":3,\"node_type\":\"array\",\"shape\":[4],\"data_type\":{\"name\":"
+        "\"optional\","
+        "\"configuration\":{\"name\":\"int8\"}},\"fill_value\":null,\"chunk_grid\":{\"name\":"
+        "\"regular\","
+        "\"configuration\":{\"chunk_shape\":[4]}},\"chunk_key_encoding\":\"default\",\"codecs\":["
+        "{\"name\":\"optional\",\"configuration\":{\"mask_codecs\":[\"packbits\"],\"data_codecs\":["
+        "\"bytes\"]}}]}";
+    static const char chunk[] = {1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 9, 3, 5};
+    stk_error err;
+
+    assert_ok(stk_store_put(store, "opt/zarr.json", metadata, strlen(metadata), NULL, &err), &err);
+    assert_ok(stk_store_put(store, "opt/c/0", chunk, sizeof chunk, NULL, &err), &err);
+}
+
+static stk_status read_optional(stk_context *ctx, const char *url, stk_error *err)
+{
+    stk_array *a = NULL;
+    double out[4];
+
+    stk_status status = stk_array_open(ctx, url, NULL, &a, err);
+    if (status == STK_OK)
+        status = stk_array_read(a, NULL, out, sizeof out, NULL, -1, err);
+    if (status == STK_OK)
+        assert_true(out[0] == 3 && out[1] != out[1] && out[3] == 5);
+    stk_array_close(&a);
+    return status;
+}
+
 static stk_status read_group(stk_context *ctx, const char *url, stk_error *err)
 {
     stk_group *g = NULL;
@@ -157,6 +189,8 @@ static stk_status program(stk_context *ctx, int which, stk_error *err)
         return survey_array(ctx, "mem://t/plain?num_threads=1", err);
     case 8:
         return read_texts(ctx, "mem://t/texts", err);
+    case 9:
+        return read_optional(ctx, "mem://t/opt", err);
     default:
         return read_array(ctx, "mem://t/raw?format=raw&dtype=u2&shape=24x24", err);
     }
@@ -180,6 +214,7 @@ static bool run(int which, int64_t n, bool for_good)
     assert_ok(write_array(ctx, "mem://t/sharded", true, "zstd", &err), &err);
     assert_ok(stk_store_put(store, "raw", values, sizeof values, NULL, &err), &err);
     write_texts(store);
+    write_optional(store);
     if (which == 5)
         assert_ok(stk_group_consolidate(ctx, "mem://t", NULL, &err), &err);
     else
@@ -205,7 +240,7 @@ static void test_allocations(void **state)
 {
     for (int i = 0; i < N * N; i++)
         values[i] = (uint16_t)(i * 7 + 1);
-    for (int which = 0; which < 10; which++)
+    for (int which = 0; which < 11; which++)
         for (int for_good = 0; for_good < 2; for_good++) {
             int64_t n = 0;
             while (!run(which, n, for_good)) {
