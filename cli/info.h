@@ -34,7 +34,7 @@ int info_array_stats(struct cli *cli, bool *make, bool *show);
 
 /* What a window reads of a variable of an HDF5 or NetCDF file; nothing of other arrays.
  * (info_window.c) */
-void info_window_line(const stk_array *array, struct lines *lines);
+void info_window_line(stk_array *array, struct lines *lines);
 
 /* ---- Pictures (info_survey.c) ---- */
 
