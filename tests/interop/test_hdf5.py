@@ -105,19 +105,6 @@ class Files(unittest.TestCase):
                 file.create_dataset("x", data=values((31, 9), dtype, self.rng), chunks=(8, 9), scaleoffset=2)
             self.check(path, "x")
 
-    def test_nbit(self):
-        path = self.path("x.h5")
-        kind = h5py.h5t.NATIVE_INT32.copy()
-        kind.set_precision(11)
-        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plist.set_chunk((6, 5))
-        plist.set_filter(5, 0, ())
-        with h5py.File(path, "w") as file:
-            space = h5py.h5s.create_simple((17, 9))
-            dataset = h5py.h5d.create(file.id, b"x", kind, space, dcpl=plist)
-            dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, values((17, 9), "i4", self.rng))
-        self.check(path, "x")
-
     def test_filters_left_out_of_a_chunk(self):
         path = self.path("x.h5")
         data = values((8, 6), "<i4", self.rng)
