@@ -25,8 +25,9 @@ static const void *const datasets[] = {
     &stk__dataset_images, &stk__dataset_synthetic, NULL};
 
 /* Asked in this order. */
-static const void *const arrays[] = {&stk__array_zarr, &stk__array_npy,     &stk__array_raw,
-                                     &stk__array_hdf5, &stk__array_libhdf5, NULL};
+static const void *const arrays[] = {
+    &stk__array_zarr,    &stk__array_npy,     &stk__array_raw,      &stk__array_hdf5,
+    &stk__array_libhdf5, &stk__array_netcdf3, &stk__array_kerchunk, NULL};
 
 static const void *const transforms[] = {
     &stk__transform_decode,           &stk__transform_random_resized_crop,

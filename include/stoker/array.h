@@ -32,6 +32,8 @@ typedef struct stk_array_options {
     uint64_t offset;      /**< of raw: bytes in front of the data */
     int32_t order;        /**< of raw: 0 C, 1 F */
     bool allow_trailing;  /**< of npy and raw: ignore bytes behind the data */
+    const char *concat;   /**< the path names several files ("era5_*.nc/t2m"), which are joined
+                             along this dimension; NULL: one */
 } stk_array_options;
 
 static inline void stk_array_options_init(stk_array_options *options)

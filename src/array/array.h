@@ -24,7 +24,7 @@
 
 /* Formats, found by content or by name. */
 extern const stk_array_format_ops stk__array_zarr, stk__array_npy, stk__array_raw, stk__array_hdf5,
-    stk__array_libhdf5;
+    stk__array_libhdf5, stk__array_netcdf3, stk__array_kerchunk;
 /* Whether an outsider's table of a format is whole. (format.c) */
 stk_status stk__array_kind_check(const void *table, stk_error *err);
 
@@ -132,6 +132,17 @@ void stk__copy_strided(uint32_t rank, uint64_t itemsize, const int64_t *count, c
                        const int64_t *from_strides, void *to, const int64_t *to_strides);
 /* The chain of the chunks: what a decode costs, its scratch memory. */
 const stk__chain *stk__array_chain(const stk_array *array);
+/*
+ * The shape of pieces of a run of elements in C order: trailing dimensions whole while they fit,
+ * the one before them in part, 1 of the others. So a dimension is cut only where those before it
+ * are 1, and pieces follow each other, the last ones short. (build.c)
+ */
+void stk__array_pieces(uint32_t rank, const int64_t *shape, uint64_t itemsize, int64_t *piece);
+/* The chunks along a dimension: how many, which one holds an element, where one begins. All are of
+ * the chunk's shape but the last, and those at the end of a file that was joined to others. */
+int64_t stk__array_chunk_count(const stk_array *array, uint32_t dimension);
+int64_t stk__array_chunk_of(const stk_array *array, uint32_t dimension, int64_t element);
+int64_t stk__array_chunk_begin(const stk_array *array, uint32_t dimension, int64_t chunk);
 /* Strides of C order. */
 void stk__array_strides(uint32_t rank, const int64_t *shape, uint64_t itemsize, int64_t *strides);
 /* STK__ARRAY_UNKNOWN never: asks the store where it has to. For the length of a need. */

@@ -18,7 +18,7 @@ stk_status stk__array_no_memory(const stk_array *a, stk_error *err)
 
 /* ---- The store ---- */
 
-static stk__shared_store *shared_ref(stk__shared_store *shared)
+stk__shared_store *stk__shared_ref(stk__shared_store *shared)
 {
     atomic_fetch_add(&shared->refs, 1);
     return shared;
@@ -34,6 +34,37 @@ void stk__shared_unref(stk__shared_store *shared)
 }
 
 /* ---- The grid ---- */
+
+int64_t stk__level_of(const stk__level *level, uint32_t d, int64_t element)
+{
+    int64_t low = 0, high = level->count[d];
+
+    if (!level->edges || d != level->uneven)
+        return element / level->shape[d];
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (level->edges[middle + 1] <= element)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int64_t stk__array_chunk_count(const stk_array *a, uint32_t dimension)
+{
+    return a->levels[a->num_levels - 1].count[dimension];
+}
+
+int64_t stk__array_chunk_of(const stk_array *a, uint32_t dimension, int64_t element)
+{
+    return stk__level_of(&a->levels[a->num_levels - 1], dimension, element);
+}
+
+int64_t stk__array_chunk_begin(const stk_array *a, uint32_t dimension, int64_t chunk)
+{
+    return stk__level_begin(&a->levels[a->num_levels - 1], dimension, chunk);
+}
 
 static int64_t divide_up(int64_t a, int64_t b)
 {
@@ -53,7 +84,8 @@ stk_status stk__level_init(const stk_array *a, stk__level *level, const char *ke
                                 "at least 1",
                                 key, text);
         }
-        level->count[d] = divide_up(a->shape[d], level->shape[d]);
+        if (!level->edges || d != level->uneven) /* else it is counted */
+            level->count[d] = divide_up(a->shape[d], level->shape[d]);
         if (!stk__mul_size(level->total, (uint64_t)level->count[d], &level->total) ||
             level->total > MAX_CHUNKS) {
             stk__shape_tuple(a->shape, a->rank, text, sizeof text);
@@ -164,25 +196,29 @@ stk_status stk__array_name(stk_array *a, uint32_t dimension, const char *name, s
  * little in vain. A piece is read in part where less of it is wanted. */
 #define PIECE_BYTES 65536
 
+void stk__array_pieces(uint32_t rank, const int64_t *shape, uint64_t itemsize, int64_t *piece)
+{
+    uint64_t bytes = itemsize;
+    bool full = true;
+
+    for (uint32_t i = rank; i-- > 0;) {
+        const int64_t room = (int64_t)STK_MAX(PIECE_BYTES / bytes, 1), all = STK_MAX(shape[i], 1);
+        piece[i] = full ? STK_MIN(room, all) : 1;
+        full = full && piece[i] == all;
+        bytes *= (uint64_t)piece[i];
+    }
+}
+
 stk_status stk__array_one_object(stk_array *a, uint64_t offset, bool fortran, stk_error *err)
 {
     const char *key = a->object_key;
     int64_t stored[STK_ARRAY_MAX_RANK], piece[STK_ARRAY_MAX_RANK], strides[STK_ARRAY_MAX_RANK];
     stk__level *level = &a->levels[0];
-    uint64_t bytes = a->type.itemsize;
     stk__chain_spec spec;
 
     for (uint32_t i = 0; i < a->rank; i++)
         stored[i] = a->shape[fortran ? a->rank - 1 - i : i];
-    /* Trailing dimensions whole while they fit; the one before them in part; 1 of the others. A
-     * dimension is cut only where those before it are 1, so that pieces follow each other. */
-    bool full = true;
-    for (uint32_t i = a->rank; i-- > 0;) {
-        int64_t room = (int64_t)STK_MAX(PIECE_BYTES / bytes, 1);
-        piece[i] = full ? STK_MAX(STK_MIN(room, stored[i]), 1) : 1;
-        full = full && piece[i] == STK_MAX(stored[i], 1);
-        bytes *= (uint64_t)piece[i];
-    }
+    stk__array_pieces(a->rank, stored, a->type.itemsize, piece);
     stk__array_strides(a->rank, piece, a->type.itemsize, strides);
     for (uint32_t i = 0; i < a->rank; i++) {
         uint32_t d = fortran ? a->rank - 1 - i : i;
@@ -202,6 +238,7 @@ stk_status stk__array_one_object(stk_array *a, uint64_t offset, bool fortran, st
     spec.big_endian = a->type.big_endian;
     STK_TRY(stk__chain_create(a->context, &spec, &a->chain, err));
     a->manifest = STK__MANIFEST_ONE;
+    a->as_is = true;
     a->object_offset = offset;
     a->fortran = fortran;
     return STK_OK;
@@ -226,7 +263,7 @@ stk_status stk__array_create(stk_context *ctx, stk__shared_store *shared, const 
         return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open an array");
     pthread_mutex_init(&a->mutex, NULL);
     a->context = stk__context_ref(ctx);
-    a->shared = shared ? shared_ref(shared) : NULL;
+    a->shared = shared ? stk__shared_ref(shared) : NULL;
     a->options = *options;
     a->order = 'C';
     a->prefix = stk__strdup(ctx, prefix);
@@ -253,8 +290,10 @@ void stk_array_close(stk_array **array)
         stk__codec_state_destroy(&a->idle[i]);
     stk__chain_destroy(&a->chain);
     stk__skipping_destroy(&a->skipping);
-    for (uint32_t l = 0; l < STK__ARRAY_MAX_LEVELS; l++)
+    for (uint32_t l = 0; l < STK__ARRAY_MAX_LEVELS; l++) {
         stk__chain_destroy(&a->levels[l].index_chain);
+        stk__free(ctx, a->levels[l].edges);
+    }
     for (uint32_t d = 0; a->names && d < STK_ARRAY_MAX_RANK; d++)
         stk__free(ctx, a->names[d]);
     stk__free(ctx, a->names);

@@ -32,9 +32,8 @@ static void find_block(const stk_array *a, const stk__box *box, const stk__need 
     b->rank = a->rank;
     b->itemsize = a->type.itemsize;
     for (uint32_t d = 0; d < a->rank; d++) {
-        int64_t begin = at[d] * level->shape[d], end, step = box->step[d];
-        if (__builtin_add_overflow(begin, level->shape[d], &end))
-            end = INT64_MAX;
+        const int64_t begin = stk__level_begin(level, d, at[d]), step = box->step[d];
+        const int64_t end = stk__level_begin(level, d, at[d] + 1);
         int64_t first = begin <= box->start[d] ? 0 : (begin - box->start[d] - 1) / step + 1;
         int64_t last = end <= box->start[d] ? -1 : (end - 1 - box->start[d]) / step;
         last = STK_MIN(last, box->shape[d] - 1);

@@ -16,7 +16,7 @@ const stk__chain *stk__array_chain(const stk_array *a)
 
 bool stk__array_is_copy(const stk_array *a)
 {
-    return a->manifest == STK__MANIFEST_ONE || stk__chain_is_copy(a->chain);
+    return a->as_is || stk__chain_is_copy(a->chain);
 }
 
 bool stk__array_is_plain(const stk_array *a)

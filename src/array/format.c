@@ -180,6 +180,7 @@ static stk_status lay_chunks(stk_array *a, const stk_array_layout *l, stk_error 
     STK_TRY(stk__level_init(a, &a->levels[0], a->metadata_key, err));
     STK_TRY(l->codecs ? coded_chain(a, l->codecs, err) : plain_chain(a, l->fortran, err));
     a->manifest = STK__MANIFEST_PLACES;
+    a->as_is = !l->codecs && !l->reads_chunks;
     return l->reads_chunks ? stk__array_read_by_format(a, err) : STK_OK;
 }
 

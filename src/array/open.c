@@ -2,7 +2,7 @@
 /* Opening by URL: options, the store, and the format that knows what lies there. */
 #include <stdio.h>
 
-#include "array/room.h"
+#include "array/concat.h"
 
 #include "base/options.h"
 #include "base/sized.h"
@@ -35,6 +35,9 @@ static const stk_option option_list[] = {
      "Shard indexes kept in memory."},
     {"timeout", STK_OPTION_DURATION, AT(timeout), "120", 0, 0, NULL, "SECONDS",
      "After which one read of the store fails; 0: never."},
+    {"concat", STK_OPTION_STRING, AT(concat), NULL, 0, 0, NULL, "DIM",
+     "The path names several files, as era5_*.nc/t2m or a.nc,b.nc/t2m, whose arrays are joined "
+     "along this dimension, in the order of their names."},
     {"dtype", STK_OPTION_STRING, AT(dtype), NULL, 0, 0, NULL, "TYPE",
      "raw: type of the elements, as uint16 or >f4."},
     {"shape", STK_OPTION_STRING, AT(shape), NULL, 0, 0, NULL, "NxNx...",
@@ -173,15 +176,25 @@ static void source_release(stk_context *ctx, source *s)
     stk__free(ctx, s->url);
 }
 
-/* Find what a URL names, by options that have their defaults; released also on failure. */
-static stk_status source_find(stk_context *ctx, const char *url, source *s, stk_error *err)
+/* Take the options out of a URL, over those that there are; released also on failure. */
+static stk_status source_options(stk_context *ctx, const char *url, source *s, stk_error *err)
 {
     s->url = stk__strdup(ctx, url);
     if (!s->url)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'", url);
     STK_TRY(stk__spec_take(ctx, s->url, &stk__array_option_table, &s->options, &s->texts, err));
     STK_TRY(settle(ctx, &s->options, &s->format, err));
-    STK_TRY(stk__own_options_take(ctx, s->url, s->format, &s->own, err));
+    return stk__own_options_take(ctx, s->url, s->format, &s->own, err);
+}
+
+static bool joins(const source *s)
+{
+    return s->options.concat && *s->options.concat;
+}
+
+/* Find what a URL without options names. */
+static stk_status source_find(stk_context *ctx, source *s, stk_error *err)
+{
     STK_TRY(stk__store_split(ctx, s->url, &s->store, s->key, sizeof s->key, s->rest, sizeof s->rest,
                              err));
     s->sure = s->format ? 2 : stk__array_best_format(s->store, s->key, &s->format);
@@ -192,27 +205,51 @@ static stk_status source_find(stk_context *ctx, const char *url, source *s, stk_
     return STK_OK;
 }
 
+void stk__array_drop_texts(stk_array *a)
+{
+    a->options.dtype = a->options.shape = a->options.format = a->options.concat = NULL;
+}
+
+stk_status stk__array_open_key(stk__shared_store *shared, const stk_array_opening *opening,
+                               const stk_array_format_ops *format, const stk__own_options *own,
+                               stk_array **out, stk_error *err)
+{
+    stk_array_opening o = *opening;
+
+    *out = NULL;
+    if (!format && stk__array_best_format(o.store, o.key, &format) == 0)
+        return unknown(o.url, o.key, err);
+    if (*o.rest && !format->takes_rest)
+        return stk__store_no_rest(o.url, o.key, o.rest, err);
+    STK_TRY(stk__own_options_get(own, format, &o.options, err));
+    stk_status status =
+        stk__array_create(o.store->context, shared, "", o.array_options, out, err);
+    if (status == STK_OK)
+        status = stk__array_open_with(*out, format, &o, err);
+    if (status != STK_OK)
+        stk_array_close(out);
+    else /* the texts are the caller's */
+        stk__array_drop_texts(*out);
+    return status;
+}
+
 static stk_status open_source(stk_context *ctx, source *s, stk_array **out, stk_error *err)
 {
-    stk_array_opening opening = {.struct_size = sizeof opening,
+    const stk_array_opening opening = {.struct_size = sizeof opening,
                                  .store = s->store,
                                  .key = s->key,
                                  .url = s->url,
                                  .rest = s->rest,
                                  .array_options = &s->options};
 
-    STK_TRY(stk__own_options_get(s->own, s->format, &opening.options, err));
     stk__shared_store *shared = stk__calloc(ctx, 1, sizeof *shared);
     if (!shared)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'", s->url);
     shared->store = s->store;
     s->store = NULL;
     atomic_init(&shared->refs, 1);
-    stk_status status = stk__array_create(ctx, shared, "", &s->options, out, err);
-    if (status == STK_OK)
-        status = stk__array_open_with(*out, s->format, &opening, err);
-    if (status != STK_OK)
-        stk_array_close(out);
+    const stk_status status =
+        stk__array_open_key(shared, &opening, s->format, s->own, out, err);
     stk__shared_unref(shared);
     return status;
 }
@@ -230,12 +267,16 @@ stk_status stk_array_open(stk_context *context, const char *url, const stk_array
     if (options)
         STK_TRY(stk__sized_read(&s.options, sizeof s.options, options, "stk_array_options",
                                 STK_STAGE_ARRAY, err));
-    stk_status status = source_find(context, url, &s, err);
-    if (status == STK_OK)
-        status = open_source(context, &s, out, err);
-    if (status == STK_OK) /* the texts are the caller's */
-        (*out)->options.dtype = (*out)->options.shape = (*out)->options.format = NULL;
-    else
+    stk_status status = source_options(context, url, &s, err);
+    if (status == STK_OK && joins(&s)) {
+        status = stk__concat_open(context, s.url, &s.options, s.format, s.own, out, err);
+    } else {
+        if (status == STK_OK)
+            status = source_find(context, &s, err);
+        if (status == STK_OK)
+            status = open_source(context, &s, out, err);
+    }
+    if (status != STK_OK)
         stk__option_unknown_nearer(&stk__array_option_table, err);
     source_release(context, &s);
     return status;
@@ -249,7 +290,14 @@ int stk_array_recognise(stk_context *context, const char *url, const stk_array_f
 
     if (context && url && stk__context_check(context, NULL) == STK_OK) {
         stk_array_options_init(&s.options);
-        if (source_find(context, url, &s, NULL) == STK_OK) {
+        stk_status status = source_options(context, url, &s, NULL);
+        if (status == STK_OK && joins(&s)) {
+            s.format = &stk__array_concat;
+            s.sure = 2;
+        } else if (status == STK_OK) {
+            status = source_find(context, &s, NULL);
+        }
+        if (status == STK_OK) {
             found = s.format;
             sure = s.sure;
         }

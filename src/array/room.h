@@ -20,6 +20,9 @@ typedef struct stk__level {
     int64_t shape[STK_ARRAY_MAX_RANK]; /* of one, in the array's dimensions */
     int64_t count[STK_ARRAY_MAX_RANK]; /* that hold elements of the array */
     uint64_t total;                    /* product of `count` */
+    int64_t *edges;  /* where chunks begin along dimension `uneven`, and the end; NULL: every
+                        `shape` elements. A chunk that is longer than what belongs to it is cut. */
+    uint32_t uneven;
     /* Of shards: */
     int64_t inner[STK_ARRAY_MAX_RANK]; /* chunks of the next level in one */
     uint32_t axes[STK_ARRAY_MAX_RANK]; /* axes[i]: the array's dimension that is the index's i */
@@ -43,11 +46,14 @@ typedef struct stk__shared_store {
     atomic_uint refs;
 } stk__shared_store;
 
+stk__shared_store *stk__shared_ref(stk__shared_store *shared);
 void stk__shared_unref(stk__shared_store *shared);
 
 typedef struct stk__index_cache stk__index_cache;
 
 typedef struct stk__reading stk__reading;
+
+typedef struct stk__own_options stk__own_options;
 
 /* Chains without codecs that some chunks were written without. (skipping.c) */
 typedef struct stk__skipping stk__skipping;
@@ -94,6 +100,7 @@ struct stk_array {
     uint64_t object_offset;  /* of ONE: of the first chunk */
     uint64_t object_size;    /* of ONE */
     bool fortran;            /* of ONE: the first dimension runs fastest */
+    bool as_is;              /* of ONE, and of PLACES without codecs: elements are as the type says */
     char **objects;          /* of PLACES: their keys; NULL: object_key alone */
     uint64_t num_objects;    /* of PLACES */
     stk__shared_store *home; /* of READ: where it was opened; NULL: `shared` */
@@ -105,6 +112,18 @@ struct stk_array {
     uint32_t num_idle;
     uint64_t idle_bytes; /* that they hold; at most `memory` of the options */
 };
+
+/* Where a chunk begins along a dimension; of the count: the end, or beyond it. */
+static inline int64_t stk__level_begin(const stk__level *level, uint32_t d, int64_t chunk)
+{
+    int64_t begin;
+
+    if (level->edges && d == level->uneven)
+        return level->edges[STK_MIN(chunk, level->count[d])];
+    return __builtin_mul_overflow(chunk, level->shape[d], &begin) ? INT64_MAX : begin;
+}
+/* The chunk that holds an element, or the count where that lies beyond. (build.c) */
+int64_t stk__level_of(const stk__level *level, uint32_t d, int64_t element);
 
 /* ---- Building an array (build.c) ---- */
 
@@ -128,6 +147,13 @@ int stk__array_best_format(stk_store *store, const char *key, const stk_array_fo
  * (format.c) */
 stk_status stk__array_open_with(stk_array *a, const stk_array_format_ops *ops,
                                 const stk_array_opening *opening, stk_error *err);
+/* The same in a store that is shared, by the format that recognises it where `format` is NULL.
+ * `own`: options of formats that the URL had. (open.c) */
+stk_status stk__array_open_key(stk__shared_store *shared, const stk_array_opening *opening,
+                               const stk_array_format_ops *format, const stk__own_options *own,
+                               stk_array **out, stk_error *err);
+/* Forget the texts of its options, which are the caller's. (open.c) */
+void stk__array_drop_texts(stk_array *a);
 /* Call locate() of its format; STK_ENOENT: the chunk is absent. (format.c) */
 stk_status stk__array_locate(const stk_array *a, uint64_t chunk, stk_array_place *out,
                              stk_error *err);
@@ -144,6 +170,9 @@ void stk__skipping_destroy(stk__skipping **skipping);
  * text. Any thread. */
 stk_status stk__skipping_chain(stk__skipping *skipping, uint32_t skipped, const stk__chain **out,
                                const char **reason);
+/* The list of codecs of located chunks, JSON as the format gave it; NULL: they are as the type says.
+ * (skipping.c) */
+const char *stk__array_codecs(const stk_array *a);
 /* The store in which it was opened. */
 stk_store *stk__array_home(const stk_array *a);
 
@@ -151,7 +180,6 @@ stk_store *stk__array_home(const stk_array *a);
  * Options of formats in the query of a URL. While the format is not known each table takes its own;
  * once it is, those that no table or only those of others know are refused. (format_options.c)
  */
-typedef struct stk__own_options stk__own_options;
 /* Take them out of `url`. `ops` NULL: those of every format. */
 stk_status stk__own_options_take(stk_context *ctx, char *url, const stk_array_format_ops *ops,
                                  stk__own_options **out, stk_error *err);

@@ -33,6 +33,11 @@ stk_status stk__skipping_create(const stk_array *a, const char *codecs, stk__ski
     return s->codecs ? STK_OK : stk__array_no_memory(a, err);
 }
 
+const char *stk__array_codecs(const stk_array *a)
+{
+    return a->skipping ? a->skipping->codecs : NULL;
+}
+
 void stk__skipping_destroy(stk__skipping **skipping)
 {
     stk__skipping *s = *skipping;

@@ -55,8 +55,9 @@ static void add_object(counting *c, const int64_t *at, uint64_t bytes)
     for (uint32_t d = 0; d < a->rank; d++) {
         if (at[d] >= a->levels[0].count[d])
             return; /* beyond the array: left over from a larger one */
+        const int64_t end = stk__level_begin(&a->levels[0], d, at[d] + 1);
         values *=
-            (uint64_t)STK_MIN(a->levels[0].shape[d], a->shape[d] - at[d] * a->levels[0].shape[d]);
+            (uint64_t)(STK_MIN(end, a->shape[d]) - stk__level_begin(&a->levels[0], d, at[d]));
     }
     c->out->objects++;
     c->out->bytes += bytes;

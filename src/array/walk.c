@@ -68,10 +68,9 @@ static int64_t first_from(const stk__box *box, uint32_t d, int64_t from)
 static void span(const stk__walk *w, const stk__level *level, uint32_t d, int64_t at,
                  int64_t *first, int64_t *last)
 {
-    int64_t begin = at * level->shape[d], end, most = last_of(&w->box, d);
+    const int64_t begin = stk__level_begin(level, d, at), end = stk__level_begin(level, d, at + 1);
+    const int64_t most = last_of(&w->box, d);
 
-    if (__builtin_add_overflow(begin, level->shape[d], &end))
-        end = INT64_MAX;
     *first = first_from(&w->box, d, begin);
     *last = STK_MIN(most, end - 1);
     *last -= (*last - w->box.start[d]) % w->box.step[d];
@@ -84,8 +83,8 @@ static int64_t leap(const stk__walk *w, const stk__level *level, uint32_t d, int
 {
     if (at > high)
         return at;
-    int64_t first = first_from(&w->box, d, at * level->shape[d]);
-    return first > last_of(&w->box, d) ? INT64_MAX : first / level->shape[d];
+    int64_t first = first_from(&w->box, d, stk__level_begin(level, d, at));
+    return first > last_of(&w->box, d) ? INT64_MAX : stk__level_of(level, d, first);
 }
 
 static void begin_level(stk__walk *w, uint32_t depth)
@@ -96,8 +95,8 @@ static void begin_level(stk__walk *w, uint32_t depth)
 
     l->begun = false;
     for (uint32_t d = 0; d < a->rank; d++) {
-        l->low[d] = w->box.start[d] / level->shape[d];
-        l->high[d] = last_of(&w->box, d) / level->shape[d];
+        l->low[d] = stk__level_of(level, d, w->box.start[d]);
+        l->high[d] = stk__level_of(level, d, last_of(&w->box, d));
         if (depth == 0)
             continue;
         int64_t inner = a->levels[depth - 1].inner[d], parent = w->levels[depth - 1].at[d];
@@ -237,7 +236,7 @@ static void narrow(const stk__walk *w, stk__need *need)
 
     for (uint32_t d = 0; d < a->rank; d++) {
         span(w, level, d, l->at[d], &first, &last);
-        int64_t begin = l->at[d] * level->shape[d];
+        int64_t begin = stk__level_begin(level, d, l->at[d]);
         low += (uint64_t)((first - begin) * a->chunk_strides[d]);
         high += (uint64_t)((last - begin) * a->chunk_strides[d]);
     }
@@ -295,11 +294,33 @@ static stk_status place_by_format(const stk_array *a, stk__need *need, stk_error
     return STK_OK;
 }
 
+/*
+ * Bytes of a chunk that is stored as it is and that the array's end cuts: they are its first ones,
+ * as only the first dimension along which it has more than one element may be cut. 0: another is.
+ */
+static uint64_t cut_bytes(const stk__walk *w)
+{
+    const stk_array *a = w->array;
+    const stk__level *level = &a->levels[0];
+    uint64_t bytes = a->type.itemsize;
+    bool first = a->order == 'C';
+
+    for (uint32_t d = 0; d < a->rank; d++) {
+        const int64_t at = w->levels[0].at[d];
+        const int64_t end = STK_MIN(stk__level_begin(level, d, at + 1), a->shape[d]);
+        const int64_t size = end - stk__level_begin(level, d, at);
+        if (size < level->shape[d] && !first)
+            return 0;
+        bytes *= (uint64_t)size; /* at most the chunk's, which are checked */
+        first = first && level->shape[d] == 1;
+    }
+    return bytes;
+}
+
 static stk_status leaf_need(stk__walk *w, stk__need *need, stk_error *err)
 {
     const stk_array *a = w->array;
-    const bool in_part = a->manifest == STK__MANIFEST_ONE ||
-                         (a->manifest != STK__MANIFEST_READ && stk__chain_is_copy(a->chain));
+    const bool in_part = a->manifest != STK__MANIFEST_READ && stk__array_is_copy(a);
 
     need->decode_size = a->chunk_bytes;
     if (a->manifest == STK__MANIFEST_ONE) {
@@ -313,6 +334,8 @@ static stk_status leaf_need(stk__walk *w, stk__need *need, stk_error *err)
         STK_TRY(place_by_format(a, need, err));
         if (need->kind == STK__NEED_FILL)
             return STK_OK;
+        if (in_part && need->length == cut_bytes(w))
+            need->decode_size = need->length;
     } else if (in_part || a->manifest == STK__MANIFEST_READ) {
         need->length = a->chunk_bytes;
     }

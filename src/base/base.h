@@ -87,6 +87,16 @@ static inline bool stk__add_size(uint64_t a, uint64_t b, uint64_t *out)
 /* Product of a shape and an element size; false when negative or beyond INT64_MAX. */
 bool stk__shape_bytes(const int64_t *shape, uint32_t rank, uint64_t itemsize, uint64_t *out);
 
+/* An unsigned number of at most 8 bytes, the most significant first, at any address. */
+static inline uint64_t stk__big_endian(const uint8_t *at, unsigned bytes)
+{
+    uint64_t value = 0;
+
+    for (unsigned i = 0; i < bytes; i++)
+        value = value << 8 | at[i];
+    return value;
+}
+
 /* An unsigned number of at most 8 bytes, the least significant first, at any address. */
 static inline uint64_t stk__little_endian(const uint8_t *at, unsigned bytes)
 {

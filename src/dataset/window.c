@@ -31,8 +31,8 @@ static void begin_cut(const stk__window *w, const stk__window_part *part, const 
 
     cut_box(w, part, start, &c->box);
     for (uint32_t d = 0; d < v->info->rank; d++) {
-        c->low[d] = c->at[d] = c->box.start[d] / v->info->chunk_shape[d];
-        c->high[d] = (c->box.start[d] + c->box.shape[d] - 1) / v->info->chunk_shape[d];
+        c->low[d] = c->at[d] = stk__array_chunk_of(v->array, d, c->box.start[d]);
+        c->high[d] = stk__array_chunk_of(v->array, d, c->box.start[d] + c->box.shape[d] - 1);
     }
 }
 
@@ -58,7 +58,8 @@ static numbers number_chunk(const stk__window_variable *v, const cut *c)
     for (uint32_t d = 0; d < v->info->rank; d++) {
         int64_t size = v->info->shape[d], shard = v->info->shard_shape[d],
                 chunk = v->info->chunk_shape[d];
-        n.chunk = n.chunk * (uint64_t)((size - 1) / chunk + 1) + (uint64_t)c->at[d];
+        n.chunk =
+            n.chunk * (uint64_t)stk__array_chunk_count(v->array, d) + (uint64_t)c->at[d];
         n.place = n.place * (uint64_t)v->count[d] + (uint64_t)(c->at[d] - v->low[d]);
         n.object =
             n.object * (uint64_t)((size - 1) / shard + 1) + (uint64_t)(c->at[d] * chunk / shard);
@@ -78,7 +79,8 @@ static uint64_t wanted_bytes(const stk__window_variable *v, const cut *c)
     if (!v->prefix)
         return 0;
     for (uint32_t d = 0; d < v->info->rank; d++) {
-        int64_t shape = v->info->chunk_shape[d], begin = c->at[d] * shape;
+        int64_t shape = v->info->chunk_shape[d];
+        int64_t begin = stk__array_chunk_begin(v->array, d, c->at[d]);
         int64_t end = STK_MIN(c->box.start[d] + c->box.shape[d] - begin, shape);
         last = last * (uint64_t)shape + (uint64_t)(end - 1);
     }

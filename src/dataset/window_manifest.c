@@ -17,10 +17,10 @@ static void chunks_box(const stk__window_variable *v, const int64_t *low, const 
                        stk__box *box)
 {
     for (uint32_t d = 0; d < v->info->rank; d++) {
-        int64_t c = v->info->chunk_shape[d], size = v->info->shape[d];
-        box->start[d] = low[d] * c;
-        box->shape[d] = STK_MIN(count[d], (size - box->start[d] - 1) / c + 1) * c;
-        box->shape[d] = STK_MIN(box->shape[d], size - box->start[d]);
+        const int64_t most = stk__array_chunk_count(v->array, d) - low[d];
+        const int64_t end = stk__array_chunk_begin(v->array, d, low[d] + STK_MIN(count[d], most));
+        box->start[d] = stk__array_chunk_begin(v->array, d, low[d]);
+        box->shape[d] = STK_MIN(end, v->info->shape[d]) - box->start[d];
         box->step[d] = 1;
     }
 }
@@ -32,7 +32,7 @@ static uint64_t place_of(const stk__window_variable *v, uint64_t chunk)
     uint64_t place = 0;
 
     for (uint32_t d = v->info->rank; d-- > 0;) {
-        uint64_t count = (uint64_t)((v->info->shape[d] - 1) / v->info->chunk_shape[d] + 1);
+        const uint64_t count = (uint64_t)stk__array_chunk_count(v->array, d);
         at[d] = (int64_t)(chunk % count) - v->low[d];
         chunk /= count;
     }
@@ -198,7 +198,7 @@ static stk_status ask(stk__window_variable *v, uint64_t place, stk_error *err)
         uint64_t at = rest % (uint64_t)v->count[d] + (uint64_t)v->low[d];
         rest /= (uint64_t)v->count[d];
         need.chunk += at * stride;
-        stride *= (uint64_t)((v->info->shape[d] - 1) / v->info->chunk_shape[d] + 1);
+        stride *= (uint64_t)stk__array_chunk_count(v->array, d);
     }
     need.object = need.chunk;
     stk_status status = stk__array_object_size(v->array, need.object, &size, err);
@@ -278,10 +278,9 @@ static void touched_chunks(const stk__window *w, stk__window_variable *v)
     v->num_chunks = 1;
     for (uint32_t d = 0; d < v->info->rank; d++) {
         const stk__window_dim *dim = &w->dims[v->dims[d]];
-        int64_t c = v->info->chunk_shape[d];
         int64_t last = dim->begin + (int64_t)(dim->n - 1) * dim->stride + dim->window - 1;
-        v->low[d] = dim->begin / c;
-        v->count[d] = last / c - v->low[d] + 1;
+        v->low[d] = stk__array_chunk_of(v->array, d, dim->begin);
+        v->count[d] = stk__array_chunk_of(v->array, d, last) - v->low[d] + 1;
         v->num_chunks *= (uint64_t)v->count[d]; /* at most the array's, which are checked */
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrays that zarr-python, tensorstore and zarrs wrote (scripts/make_array_golden.py), and h5py and
- * netCDF4 (scripts/make_hdf5_golden.py), read equal.
+ * Arrays that zarr-python, tensorstore and zarrs wrote (scripts/make_array_golden.py), h5py and
+ * netCDF4 (scripts/make_hdf5_golden.py), and netCDF4 and scipy (scripts/make_netcdf3_golden.py, with
+ * files that are joined and references of kerchunk), read equal.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,11 +158,20 @@ static void test_hdf5(void **state)
     check_pack("hdf5", 56);
 }
 
+static void test_netcdf3(void **state)
+{
+    check_pack("netcdf3", 66);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_v3),     cmocka_unit_test(test_shards), cmocka_unit_test(test_v2),
-        cmocka_unit_test(test_others), cmocka_unit_test(test_hdf5),
+        cmocka_unit_test(test_v3),
+        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_v2),
+        cmocka_unit_test(test_others),
+        cmocka_unit_test(test_hdf5),
+        cmocka_unit_test(test_netcdf3),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
