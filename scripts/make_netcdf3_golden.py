@@ -3,7 +3,7 @@
 """Write tests/golden/array/netcdf3.pack: NetCDF-3 files of netCDF4 and scipy, files that are joined, references to parts of
 others, and the values that were written.
 
-    python3 -m venv v && v/bin/pip install netCDF4==1.7.2 scipy==1.15.0 numpy
+    python3 -m venv v && v/bin/pip install netCDF4==1.7.5.1.post1 scipy==1.17.1 numpy
     v/bin/python scripts/make_netcdf3_golden.py [tests/golden/array/netcdf3.pack]
 """
 import base64

@@ -9,7 +9,7 @@
 
 /* The built-in converters; to add one: a file src/convert/NAME.c with such a table, its declaration
  * here, and a row in the table of src/stoker.c. */
-extern const stk_converter_ops stk__convert_netcdf4;
+extern const stk_converter_ops stk__convert_netcdf4, stk__convert_kerchunk;
 extern const stk_converter_ops stk__convert_images, stk__convert_idx, stk__convert_zarr,
     stk__convert_zarr2;
 extern const stk_option_table stk__convert_option_table, stk__convert_images_option_table,

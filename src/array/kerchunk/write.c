@@ -14,6 +14,7 @@ typedef struct writing {
     stk_context *context;
     const char *file; /* URL of the chunks */
     stk__text *out;
+    stk__kerchunk_written *written;
 } writing;
 
 /* How an array is told: its grid may be another than the one that it is read in. */
@@ -256,6 +257,7 @@ static stk_status put_chunks(const writing *w, const stk_array *a, const told *t
         if (status == STK_ENOENT)
             continue;
         STK_TRY(status);
+        w->written->references++;
         stk__text_add(w->out, ",\n\"%s/", path);
         for (uint32_t d = 0; d < a->rank; d++)
             stk__text_add(w->out, "%s%llu", d ? "." : "", (unsigned long long)at[d]);
@@ -281,17 +283,20 @@ static stk_status put_array(const writing *w, const stk_array *a, const char *pa
     if (status == STK_OK)
         status = put_chunks(w, a, &t, path, err);
     json_decref(t.filters);
+    w->written->arrays++;
+    w->written->bytes += a->bytes;
     return status;
 }
 
 stk_status stk__kerchunk_write(stk_context *ctx, stk_group *group, const char *file, stk__text *out,
-                               stk_error *err)
+                               stk__kerchunk_written *written, stk_error *err)
 {
-    const writing w = {.context = ctx, .file = file, .out = out};
+    const writing w = {.context = ctx, .file = file, .out = out, .written = written};
     const stk_node *node;
     stk_status status = STK_OK;
 
     out->ctx = ctx;
+    *written = (stk__kerchunk_written){0};
     stk__text_add(out, "{\"version\": 1, \"refs\": {\n\".zgroup\": \"{\\\"zarr_format\\\": 2}\",\n"
                        "\".zattrs\": ");
     stk__text_add_json(out, stk_group_attributes(group));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Arrays that zarr-python, tensorstore and zarrs write are read equal
- * (scripts/check_array_reader.py), and those of h5py and netCDF4 (scripts/check_hdf5_reader.py),
+ * (scripts/check_array_reader.py), and those of h5py and netCDF4 (scripts/check_hdf5_reader.py,
+ * scripts/check_netcdf3_reader.py, which holds references against fsspec and zarr-python, too),
  * where python3 has them: ./dev test sees to that. Without them the goldens alone are held to.
  */
 #include <stdio.h>
@@ -35,9 +36,15 @@ static void test_hdf5(void **state)
     run_script("check_hdf5_reader.py");
 }
 
+static void test_netcdf3(void **state)
+{
+    run_script("check_netcdf3_reader.py");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers), cmocka_unit_test(test_hdf5)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers), cmocka_unit_test(test_hdf5),
+                                       cmocka_unit_test(test_netcdf3)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

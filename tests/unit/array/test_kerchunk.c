@@ -248,10 +248,11 @@ static void test_written(void **state)
     for (size_t k = 0; k < STK_COUNT(names); k++) {
         stk_group *g = NULL;
         stk__text text = {0};
+        stk__kerchunk_written written;
         snprintf(url, sizeof url, "mem://pack/files/%s.nc", names[k]);
         assert_ok(stk_group_open(context, url, &g, &err), &err);
         snprintf(key, sizeof key, "%s.nc", names[k]);
-        assert_ok(stk__kerchunk_write(context, g, key, &text, &err), &err);
+        assert_ok(stk__kerchunk_write(context, g, key, &text, &written, &err), &err);
         assert_ok(stk_store_put(store, "files/w.json", text.bytes, text.length, NULL, &err), &err);
         stk__text_release(&text);
         stk_group_close(&g);
