@@ -36,35 +36,18 @@ static const struct cli_usage usage = {
 
 /* ---- An array that exists -------------------------------------------------------------------- */
 
-/* Open the array of a URL and say what it is. CLI_GO_ON, or the exit code after the error was
- * printed. */
-static int open_array(struct cli *cli, const char *url, stk_array **array, struct chunks_array *out)
+/* Open the array of a URL. CLI_GO_ON, or the exit code after the error was printed. */
+static int open_array(struct cli *cli, const char *url, stk_array **array)
 {
-    stk_array_stored stored = {.struct_size = sizeof stored};
     stk_context *context = NULL;
     stk_error err;
 
     int code = cli_context(cli, 0, &context);
     if (code != CLI_GO_ON)
         return code;
-    stk_status status = stk_array_open(context, cli_array_url(cli_home(url)), NULL, array, &err);
-    if (status != STK_OK)
-        return cli_array_fail(cli, context, url, status, &err);
-    const stk_array_info *info = stk_array_get_info(*array);
-    if (info->rank < 1 || info->rank > STK_MAX_RANK || info->bytes == 0) {
-        cli_error("'%.200s' has %" PRIu32 " axes and %" PRIu64 " bytes; windows are cut out of "
-                  "arrays of 1 to %d axes that hold something",
-                  url, info->rank, info->bytes, STK_MAX_RANK);
-        return CLI_FAILED;
-    }
-    out->rank = info->rank;
-    memcpy(out->extent, info->shape, info->rank * sizeof *info->shape);
-    memcpy(out->chunk, info->chunk_shape, info->rank * sizeof *info->shape);
-    out->itemsize = info->itemsize;
-    snprintf(out->element, sizeof out->element, "%s", info->type_name);
-    if (cli_array_stored(*array, false, &stored) && stored.bytes)
-        out->ratio = (double)stored.values / (double)stored.bytes;
-    return CLI_GO_ON;
+    const stk_status status =
+        stk_array_open(context, cli_array_url(cli_home(url)), NULL, array, &err);
+    return status == STK_OK ? CLI_GO_ON : cli_array_fail(cli, context, url, status, &err);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
@@ -91,7 +74,6 @@ int cli_chunks(struct cli *cli)
 {
     struct chunks_result *result = NULL;
     struct chunks_task *task = NULL;
-    struct chunks_array known = {0};
     stk_array *array = NULL;
 
     int code = cli_parse(cli, &usage);
@@ -105,9 +87,9 @@ int cli_chunks(struct cli *cli)
         goto out;
     }
     stk_chunks_question_init(&task->question);
-    code = cli->num_args ? open_array(cli, cli->args[0], &array, &known) : CLI_GO_ON;
+    code = cli->num_args ? open_array(cli, cli->args[0], &array) : CLI_GO_ON;
     if (code == CLI_GO_ON)
-        code = chunks_read(cli, array ? &known : NULL, task);
+        code = chunks_read(cli, array, task);
     if (code == CLI_GO_ON)
         code = work_out(cli, task, result);
     if (code == CLI_GO_ON && task->measure)

@@ -42,15 +42,6 @@ struct chunks_task {
     char element[32]; /* "uint8", "1 byte" */
 };
 
-/* What is known of an array that exists: plain numbers. */
-struct chunks_array {
-    uint32_t rank;
-    int64_t extent[STK_MAX_RANK], chunk[STK_MAX_RANK];
-    uint64_t itemsize;
-    double ratio;     /* of what is stored; 0: not known */
-    char element[32]; /* name of its data type */
-};
-
 /* What one shape took on a sample of the array. */
 struct chunks_measured {
     int64_t chunk[STK_MAX_RANK];
@@ -72,7 +63,7 @@ struct chunks_result {
 const stk_option_table *chunks_option_table(void);
 /* Read the options, and an array or NULL, into a task. CLI_GO_ON, or the exit code after the error
  * was printed. */
-int chunks_read(struct cli *cli, const struct chunks_array *array, struct chunks_task *task);
+int chunks_read(struct cli *cli, stk_array *array, struct chunks_task *task);
 /* "64x64" or "64×64" -> sides; `any`: '*' is 0. Prints the error. */
 int chunks_parse_shape(const char *option, const char *text, size_t length, bool any,
                        int64_t *sides, uint32_t *rank);

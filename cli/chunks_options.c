@@ -31,9 +31,9 @@ static const stk_option rows[] = {
      "access block: blocks mixed at a time."},
     {"memory_budget", STK_OPTION_SIZE, AT(memory_budget), "1GiB", 1, 0x1p60, NULL, "SIZE",
      "Decoded chunks that may be kept in memory."},
-    {"store", STK_OPTION_STRING, AT(store), "ssd", 0, 0, NULL, "NAME",
+    {"store", STK_OPTION_STRING, AT(store), "auto", 0, 0, NULL, "NAME",
      "Recommend chunks for a store: ssd, disk, nfs or s3, with the figures that follow in place of "
-     "its own."},
+     "its own; auto: the one that is like the store of ARRAY, ssd without one."},
     {"latency", STK_OPTION_STRING, AT(latency), NULL, 0, 0, NULL, "TIME[..TIME]",
      "Time until the first byte of a request, or the range it is in: 20ms..200ms."},
     {"bandwidth", STK_OPTION_STRING, AT(bandwidth), NULL, 0, 0, NULL, "RATE[..RATE]",
@@ -233,28 +233,17 @@ static int take_store(const struct chunks_options *o, stk_chunks_store *out)
     static const stk_option bandwidth = {
         "bandwidth", STK_OPTION_RATE, offsetof(struct one_value, is), NULL, 1, 1e15, NULL, NULL,
         ""};
-    const char *known[16];
-    char names[128];
-    size_t count, used = 0, i = 0;
+    const stk_chunks_store *preset;
     int code = CLI_GO_ON;
+    stk_error err;
 
-    const stk_chunks_store *stores = stk_chunks_stores(&count);
-    while (i < count && strcmp(stores[i].name, o->store) != 0)
-        i++;
-    if (i == count) {
-        for (size_t k = 0; k < count && k < sizeof known / sizeof *known; k++) {
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", k ? ", " : "",
-                                     stores[k].name);
-            known[k] = stores[k].name;
+    if (strcmp(o->store, "auto") != 0) {
+        if (stk_chunks_store_find(o->store, &preset, &err) != STK_OK) {
+            cli_error("chunks.store: %s; --latency and --bandwidth are for one's own", err.text);
+            return CLI_USAGE;
         }
-        const char *nearest = stk_nearest_name(o->store, known, count);
-        cli_error("chunks.store: there is no store '%.60s'; there are %s, and --latency and "
-                  "--bandwidth for one's own%s%s%s",
-                  o->store, names, nearest ? "; did you mean '" : "", nearest ? nearest : "",
-                  nearest ? "'?" : "");
-        return CLI_USAGE;
+        *out = *preset;
     }
-    *out = stores[i];
     if (o->latency)
         code = take_range(o->latency, &latency, &out->latency);
     if (o->bandwidth && code == CLI_GO_ON)
@@ -312,11 +301,14 @@ static bool asks_advice(const struct cli *cli)
     return false;
 }
 
-/* Extent, element and chunks of an array that exists; its chunks are the first shape. */
-static int take_array(const struct chunks_options *o, const struct chunks_array *array,
+/* The question of an array that exists, as everybody asks it; its chunks are the first shape. */
+static int take_array(const struct cli *cli, const struct chunks_options *o, stk_array *array,
                       struct chunks_task *task)
 {
+    const stk_array_info *info = stk_array_get_info(array);
     stk_chunks_question *q = &task->question;
+    int64_t window[STK_MAX_RANK], stride[STK_MAX_RANK];
+    stk_error err;
 
     if (o->extent || o->dtype || o->itemsize) {
         cli_error("%s is the array's own; leave it out", o->extent  ? "chunks.extent"
@@ -324,20 +316,24 @@ static int take_array(const struct chunks_options *o, const struct chunks_array 
                                                                     : "chunks.itemsize");
         return CLI_USAGE;
     }
-    if (array->rank != q->rank) {
+    if (info->rank != q->rank && info->rank >= 1 && info->rank <= STK_MAX_RANK) {
         cli_error("window: it has %" PRIu32 " axes and the array has %" PRIu32 "; give as many",
-                  q->rank, array->rank);
+                  q->rank, info->rank);
         return CLI_USAGE;
     }
-    memcpy(q->extent, array->extent, sizeof q->extent);
-    memcpy(task->shapes[task->num_shapes++], array->chunk, sizeof array->chunk);
+    memcpy(window, q->window, sizeof window);
+    memcpy(stride, q->stride, sizeof stride);
+    const stk_status status = stk_chunks_question_of(array, window, stride, NULL, q, &err);
+    if (status != STK_OK)
+        return cli_fail(cli, status, &err);
+    memcpy(task->shapes[task->num_shapes++], info->chunk_shape,
+           info->rank * sizeof *info->chunk_shape);
     task->own = true;
-    q->itemsize = array->itemsize;
-    snprintf(task->element, sizeof task->element, "%s", array->element);
+    snprintf(task->element, sizeof task->element, "%s", info->type_name);
     return CLI_GO_ON;
 }
 
-int chunks_read(struct cli *cli, const struct chunks_array *array, struct chunks_task *task)
+int chunks_read(struct cli *cli, stk_array *array, struct chunks_task *task)
 {
     stk_chunks_question *q = &task->question;
     struct chunks_options o;
@@ -356,14 +352,13 @@ int chunks_read(struct cli *cli, const struct chunks_array *array, struct chunks
     if (code == CLI_GO_ON && o.stride)
         code = take_shape("stride", o.stride, strlen(o.stride), false, q->rank, q->stride);
     if (code == CLI_GO_ON)
-        code = array ? take_array(&o, array, task) : take_element(&o, task);
+        code = array ? take_array(cli, &o, array, task) : take_element(&o, task);
     if (code == CLI_GO_ON)
         code = take_store(&o, &q->store);
     if (code == CLI_GO_ON && o.chunks)
         code = take_list(task, o.chunks);
-    q->ratio = o.ratio;
-    if (array && array->ratio > 0 && !stk_config_count(cli->config, "chunks.ratio"))
-        q->ratio = array->ratio;
+    if (!array || stk_config_count(cli->config, "chunks.ratio"))
+        q->ratio = o.ratio;
     q->access = (stk_chunks_access)o.access;
     q->shuffle_buffer = o.shuffle_buffer;
     q->memory_budget = o.memory_budget;

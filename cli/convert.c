@@ -21,6 +21,11 @@ static const struct cli_usage usage = {
         "  digits:, mnist:, npy: ...  Small pictures of one channel and their labels as IDX files, "
         "the format\n"
         "     -> a folder             of MNIST; the splits train and test where there are both.\n"
+        "  arrays: Zarr, npy, ...     Zarr of other chunks, shards, codecs or types, one array or "
+        "a "
+        "whole group\n"
+        "     -> NAME.zarr            with its attributes; larger than memory, too. zarr2:NAME "
+        "writes version 2.\n"
         "  a checkpoint, .pth, .pt    The weights of a model alone, as PyTorch's load_state_dict() "
         "takes them.\n"
         "     -> NAME.safetensors\n"
@@ -46,7 +51,7 @@ static const struct cli_usage usage = {
     .interrupted = "what is complete is kept; for the rest run the same command again",
     .tables =
         (const struct cli_options[]){
-            {.name = "convert"}, {.name = "images"}, {.name = "weights"}, {0}},
+            {.name = "convert"}, {.name = "images"}, {.name = "arrays"}, {.name = "weights"}, {0}},
     .min_args = 2,
     .max_args = 2,
 };
@@ -122,6 +127,48 @@ static void print_csv(struct cli *cli, const stk_conversion_report *r)
     fputc('\n', cli->out);
 }
 
+/* Of arrays, as JSON or a table of one row. */
+static void print_array_figures(struct cli *cli, const stk_conversion_report *r)
+{
+    const struct figure figures[] = {
+        {"arrays", (double)r->arrays, true},
+        {"total", (double)r->total, true},
+        {"resumed", (double)r->resumed, true},
+        {"verified", (double)r->verified, true},
+        {"bytes_before", (double)r->bytes_before, true},
+        {"bytes_after", (double)r->bytes_after, !r->planned},
+        {"bytes_decoded", (double)r->decoded, true},
+        {"temp_bytes", (double)r->temp_bytes, true},
+        {"memory", (double)r->memory, true},
+        {"seconds", r->seconds, r->planned},
+        {"worst_change", r->worst_change, !r->planned},
+        {"overflowed", (double)r->overflowed, !r->planned},
+    };
+    const int count = sizeof figures / sizeof *figures;
+    const bool json = cli->format == CLI_JSON;
+
+    fputs(json ? "{\"target\": " : "", cli->out);
+    if (json)
+        cli_json_string(cli->out, cli->args[1]);
+    for (int i = 0; i < count && !json; i++)
+        fprintf(cli->out, "%s%s", figures[i].name, i + 1 < count ? "," : "\n");
+    for (int i = 0; i < count; i++) {
+        if (json)
+            fprintf(cli->out, ", \"%s\": ", figures[i].name);
+        if (figures[i].shown)
+            cli_json_number(cli->out, figures[i].value);
+        else if (json)
+            fputs("null", cli->out);
+        if (!json)
+            fputs(i + 1 < count ? "," : "\n", cli->out);
+    }
+    if (!json)
+        return;
+    fputs(", \"plan\": ", cli->out);
+    cli_json_string(cli->out, r->text);
+    fputs("}\n", cli->out);
+}
+
 /* "12.3 MB". */
 static void print_bytes(FILE *out, uint64_t bytes)
 {
@@ -180,14 +227,70 @@ static void print_pictures(struct cli *cli, const stk_conversion_report *r)
         fprintf(out, "  What was left out, and why: %s\n", r->errors_path);
 }
 
+static void print_line(FILE *out, const char *what, double bytes)
+{
+    char size[32];
+
+    fprintf(out, "  %-42s %10s\n", what, stk_size_text(bytes, size));
+}
+
+static void print_counts(FILE *out, const stk_conversion_report *r)
+{
+    fprintf(out, "%" PRIu64 " array%s, %" PRIu64 " object%s\n", r->arrays,
+            r->arrays == 1 ? "" : "s", r->total, r->total == 1 ? "" : "s");
+}
+
+static void print_plan(FILE *out, const stk_conversion_report *r)
+{
+    fputs(r->text, out);
+    fprintf(out, "In all: ");
+    print_counts(out, r);
+    print_line(out, "elements that are read", (double)r->bytes_before);
+    print_line(out, "the same, with what is decoded twice", (double)r->decoded);
+    print_line(out, "memory", (double)r->memory);
+    print_line(out, "largest temporary file", (double)r->temp_bytes);
+    if (r->seconds < 1)
+        fputs("  less than a second", out);
+    else
+        fprintf(out, "  about %.3g s", r->seconds);
+    fputs(", at 150 MB/s for each thread; nothing was written\n", out);
+}
+
+static void print_arrays(struct cli *cli, const stk_conversion_report *r)
+{
+    FILE *out = cli->out;
+
+    if (r->planned) {
+        print_plan(out, r);
+        return;
+    }
+    fprintf(out, "%s: ", cli->args[1]);
+    print_counts(out, r);
+    print_count(out, "of these, done by an earlier run", r->resumed);
+    print_count(out, "read back and compared", r->verified);
+    fputs("  ", out);
+    print_bytes(out, r->bytes_before);
+    fputs(" of elements became ", out);
+    print_bytes(out, r->bytes_after);
+    fputc('\n', out);
+    if (r->worst_change > 0)
+        fprintf(out, "  The greatest change of a value: %.3g\n", r->worst_change);
+    if (r->overflowed)
+        fprintf(out, "  Values that became infinite: %" PRIu64 "\n", r->overflowed);
+}
+
 static void print_statement(struct cli *cli, const char *converter, const stk_conversion_report *r)
 {
-    if (cli->format == CLI_JSON)
+    if (r->arrays && cli->format != CLI_TABLE)
+        print_array_figures(cli, r);
+    else if (cli->format == CLI_JSON)
         print_json(cli, r);
     else if (cli->format == CLI_CSV)
         print_csv(cli, r);
     else if (strcmp(converter, "images") == 0)
         print_pictures(cli, r);
+    else if (r->arrays)
+        print_arrays(cli, r);
     else
         fprintf(cli->out, "%s: %" PRIu64 " samples\n", cli->args[1], r->total);
 }
@@ -222,9 +325,11 @@ static int refuse_options_of_others(struct cli *cli, const stk_option_table *own
 static int run(struct cli *cli, stk_conversion *conversion)
 {
     const stk_converter_ops *converter = stk_conversion_converter(conversion);
+    static stk_conversion_report report; /* too large for some stacks */
     stk_convert_images_options images;
+    stk_convert_arrays_options arrays;
     stk_convert_options options;
-    stk_conversion_report report = {.struct_size = sizeof report};
+    const void *own = NULL;
     stk_error err;
 
     int code = refuse_options_of_others(cli, converter->options, false, converter->doc);
@@ -232,12 +337,17 @@ static int run(struct cli *cli, stk_conversion *conversion)
         code = cli_apply(cli, stk_option_table_find("convert"), 0, &options);
     if (code == CLI_GO_ON)
         code = cli_apply(cli, stk_option_table_find("images"), 0, &images);
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, stk_option_table_find("arrays"), 0, &arrays);
     if (code != CLI_GO_ON)
         return code;
+    report.struct_size = sizeof report;
+    if (converter->options == stk_option_table_find("images"))
+        own = &images;
+    else if (converter->options == stk_option_table_find("arrays"))
+        own = &arrays;
     cli_on_interrupt(cancel, conversion);
-    stk_status status = stk_conversion_run(
-        conversion, &options,
-        converter->options == stk_option_table_find("images") ? &images : NULL, &report, &err);
+    stk_status status = stk_conversion_run(conversion, &options, own, &report, &err);
     cli_on_interrupt(NULL, NULL);
     cli_console_clear();
     if (status != STK_OK)

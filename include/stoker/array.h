@@ -197,22 +197,26 @@ STK_API STK_NODISCARD stk_status stk_group_array(stk_group *group, const char *p
 
 typedef struct stk_array_writer stk_array_writer;
 
-/** What is written: a Zarr v3 array. The memory is read during the call only. */
+/** What is written: a Zarr array. The memory is read during the call only. */
 typedef struct stk_array_writer_options {
     uint32_t struct_size;
-    stk_dtype dtype;
-    const char
-        *type_name; /**< NULL: that of `dtype`; "datetime64[ns]", "timedelta64[s]": of int64 */
+    stk_dtype dtype;       /**< STK_DTYPE_NONE: bytes, as `type_name` says */
+    const char *type_name; /**< NULL: that of `dtype`; "datetime64[ns]", "timedelta64[s]": of int64;
+                              "S8", "U4", "V3" of bytes */
     uint32_t rank;
     const int64_t *shape;
     const int64_t *chunk_shape;
     const int64_t *shard_shape; /**< multiples of the chunk's; NULL: each chunk is an object */
-    const char *codec;          /**< "none", "zstd", "gzip", "blosc" (lz4 within) */
-    int64_t level;              /**< of the codec; STK_AUTO: its usual one */
-    bool checksum;              /**< crc32c behind every chunk */
-    const void *fill_value;     /**< one element; NULL: zero */
+    const char *codec; /**< "none", "zstd", "gzip", "zlib", "blosc" (lz4 within), "blosc_zstd" */
+    int64_t level;     /**< of the codec; STK_AUTO: its usual one */
+    bool checksum;     /**< crc32c behind every chunk */
+    const void *fill_value;             /**< one element; NULL: zero */
     const char *const *dimension_names; /**< `rank` names, each may be NULL; NULL: none */
     const char *attributes;             /**< a JSON object; NULL: none */
+    int32_t zarr_format; /**< 2 or 3; 0: 3. Version 2 has no shards and no `checksum` */
+    const char *shuffle; /**< of bytes before the codec: "none", "byte", "bit" (of blosc alone);
+                            NULL: by blosc alone, of elements of more than a byte */
+    bool no_fill_value;  /**< of version 2: none is defined, and every chunk is written */
 } stk_array_writer_options;
 
 static inline void stk_array_writer_options_init(stk_array_writer_options *options)

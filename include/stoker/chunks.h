@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The chunk advisor: what windows cut out of a chunked array cost, and which chunks cost least.
- * Pure arithmetic: nothing is read, allocated or kept. */
+ * Pure arithmetic but for stk_chunks_question_of(): nothing is read, allocated or kept. */
 #ifndef STOKER_CHUNKS_H
 #define STOKER_CHUNKS_H
 
-#include <stoker/base.h>
+#include <stoker/array.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,6 +40,10 @@ typedef struct stk_chunks_store {
 /** The presets, the default first: ssd, disk, nfs, s3. Each is an assumption to be replaced by
  * figures of one's own; `basis` says which of them have a source. *count receives their number. */
 STK_API const stk_chunks_store *stk_chunks_stores(size_t *count);
+/** The preset of a name. Errors: STK_EINVAL lists the names. */
+STK_API STK_NODISCARD stk_status stk_chunks_store_find(const char *name,
+                                                       const stk_chunks_store **out,
+                                                       stk_error *err);
 
 /** Windows, array, access and store. Everything but rank, window and itemsize may stay as
  * stk_chunks_question_init() sets it. */
@@ -72,6 +76,25 @@ static inline void stk_chunks_question_init(stk_chunks_question *question)
     question->memory_budget = (uint64_t)1 << 30;
     question->store = stk_chunks_stores(&count)[0];
 }
+
+/** Objects of an array that are listed to learn its codec ratio, at most: seconds, in a store that
+ * lists a thousand at a time. The ratio of an array that may have more is taken for 1. */
+#define STK_CHUNKS_LISTED 100000
+
+/**
+ * Ask about windows of an array that is there: extent, elements and codec ratio are its own.
+ *
+ * Everything that names a chunk shape for an array (`stoker info`, `stoker chunks`, `stoker
+ * convert`, the verdict) asks by this function, so that one question has one answer. `window` has a
+ * side for each dimension; `stride` NULL: 1 on each. `store` NULL: the preset that is like the store
+ * the array lies in, s3 where requests are worth saving, else ssd. Blocks: lists what is stored.
+ * Errors: STK_EINVAL, STK_EKIND: a rank of 0 or above STK_MAX_RANK, no elements, a window that does
+ * not fit.
+ */
+STK_API STK_NODISCARD stk_status stk_chunks_question_of(stk_array *array, const int64_t *window,
+                                                        const int64_t *stride,
+                                                        const stk_chunks_store *store,
+                                                        stk_chunks_question *out, stk_error *err);
 
 /** What one window touches, over all places where a window can begin, each as likely as the others.
  * Bytes are those fetched: whole chunks, also at the edges of the array, divided by `ratio`. */

@@ -46,6 +46,31 @@ typedef struct stk_convert_images_options {
     bool keep_png;             /**< copy PNG files as they are */
 } stk_convert_images_options;
 
+/** Of the converters of arrays: Zarr of other chunks, codecs or types. Coordinates, which are
+ * arrays named as a dimension, keep their type, and their chunks unless these are named. */
+typedef struct stk_convert_arrays_options {
+    uint32_t struct_size;
+    const char *variables;  /**< paths of arrays, parted by commas; NULL: all */
+    const char *chunks;     /**< "4x64x64", "time:4,lat:64", "auto": as in the source */
+    const char *shards;     /**< the same, multiples of the chunks; NULL: none */
+    const char *for_window; /**< chunks that suit windows of this shape, written as chunks are */
+    const char *for_store;  /**< in this store: "ssd", "disk", "nfs", "s3" */
+    int32_t codec;          /**< 0 none, 1 zstd, 2 gzip, 3 zlib, 4 blosc, 5 blosc_zstd */
+    int64_t level;          /**< of the codec; STK_AUTO: its usual one */
+    int32_t shuffle;        /**< 0 auto (by blosc alone), 1 none, 2 byte, 3 bit */
+    bool checksum;          /**< crc32c behind every chunk; version 3 alone */
+    int32_t zarr_format;    /**< 0: what the name of the converter says, 1: 2, 2: 3 */
+    const char *astype;     /**< numbers become this type; NULL: they keep theirs */
+    int64_t bitround;       /**< bits of the fraction of floats that are kept; STK_AUTO: all */
+    bool decode_cf;         /**< scale_factor, add_offset and _FillValue are applied */
+    const char *temp_dir;   /**< folder of a temporary file; NULL: the target's, or /var/tmp */
+    const char *part;       /**< "K/N": the K-th of N parts of all objects; NULL: all */
+    uint64_t join;          /**< write the metadata, once all of so many parts are there; 0: no */
+    bool dry_run;           /**< say what would be done, in the report, and write nothing */
+} stk_convert_arrays_options;
+
+#define STK_CONVERT_TEXT 8192
+
 /** What a conversion did. Counts are of the whole target, earlier interrupted runs included. */
 typedef struct stk_conversion_report {
     uint32_t struct_size;
@@ -65,6 +90,19 @@ typedef struct stk_conversion_report {
     double mean_psnr, worst_psnr;    /**< dB against the resized original; equal ones count as 99 */
     char worst[STK_ERROR_KEY];       /**< the picture of worst_psnr */
     char errors_path[STK_ERROR_KEY]; /**< file that lists the skipped; empty: none */
+    /* Of arrays; `total`, `resumed` and `verified` count objects of the target (chunks or shards),
+     * bytes_before the elements as the source has them, bytes_after the objects. */
+    uint64_t arrays;     /**< that were converted */
+    uint64_t decoded;    /**< bytes that were decoded, of a dry run at most; with those that were
+                            decoded twice */
+    uint64_t temp_bytes; /**< of the largest temporary file */
+    uint64_t memory;     /**< bytes that are held at most */
+    double seconds;      /**< of a dry run: an estimate */
+    double worst_change; /**< greatest |new - old| of a value, where values change */
+    uint64_t overflowed; /**< finite values that became infinite */
+    bool planned;        /**< it was a dry run: nothing was written */
+    char text[STK_CONVERT_TEXT]; /**< of a dry run: what would be done, and what training reads
+                                    before and after; lines */
 } stk_conversion_report;
 
 typedef struct stk_conversion stk_conversion;
@@ -74,7 +112,8 @@ typedef struct stk_conversion_job stk_conversion_job;
 struct stk_conversion_job {
     uint32_t struct_size;
     stk_context *context;
-    stk_dataset *dataset; /**< `source`, opened; stays the conversion's */
+    stk_dataset *dataset; /**< `source`, opened; stays the conversion's; NULL: the converter `takes`
+                             it as it is */
     const char *source;   /**< its spec */
     const char *target;   /**< path or URL to write, without name and options of the converter */
     const stk_convert_options *options; /**< complete, in range */
@@ -97,18 +136,22 @@ typedef struct stk_converter_ops {
     /** (optional) Names of the options of stk_convert_options that do nothing here, NULL-ended: one
      * that is set is refused. NULL: it takes all. */
     const char *const *ignores;
-    /** Whether it reads such samples; where not, *why is the end of "SOURCE cannot be written as
+    /** Of converters of datasets, all that have no takes(). Whether it reads such samples; where
+     * not, *why is the end of "SOURCE cannot be written as
      * ...: it", a text that stays. */
     bool (*accepts)(const stk_dataset *dataset, const char **why);
     /** Convert. *report has its struct_size and zeros; progress is the converter's to tell. Blocks.
      */
     stk_status (*run)(const stk_conversion_job *job, stk_conversion_report *report, stk_error *err);
+    /** (optional) Whether it reads what `source` names, which is not opened as a dataset; where
+     * not, *why is as that of accepts(). Blocks. NULL: it converts datasets. */
+    bool (*takes)(stk_context *context, const char *source, const char **why);
 } stk_converter_ops;
 
 /**
- * Open `source`, the spec of a dataset, and choose the converter: the one that `target` names, as
- * "NAME:PATH?option=value" with options of its own, else the first that writes what the ending of
- * `target` tells and accepts the dataset.
+ * Open `source`, the spec of a dataset or what a converter takes, and choose the converter: the one
+ * that `target` names, as "NAME:PATH?option=value" with options of its own, else the first that
+ * writes what the ending of `target` tells and accepts the dataset.
  *
  * Ownership: *out is the caller's, ended with stk_conversion_destroy(). Thread: any. Blocks.
  * Errors: those of stk_dataset_open(); STK_ENOTSUP when there is no way from the one to the other,

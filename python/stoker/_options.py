@@ -105,6 +105,23 @@ class ConvertOptions(ContextOptions, total=False):
     dct_scaling: str | None
     upright: bool | None
     keep_png: bool | None
+    variables: str | None
+    chunks: str | None
+    shards: str | None
+    for_window: str | None
+    for_store: str | None
+    codec: str | None
+    level: int | str | None
+    shuffle: str | None
+    checksum: bool | None
+    zarr_format: str | None
+    astype: str | None
+    bitround: int | str | None
+    decode_cf: bool | None
+    temp_dir: str | None
+    part: str | None
+    join: int | None
+    dry_run: bool | None
     layers: str | None
     input_shape: str | None
 

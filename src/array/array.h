@@ -126,6 +126,9 @@ bool stk__array_is_plain(const stk_array *array);
 /* Copy what lies in the box from a decoded need; `decoded` NULL: the fill value. */
 void stk__array_copy(const stk_array *array, const stk__box *box, const stk__need *need,
                      const void *decoded, void *out, const int64_t *strides);
+/* Copy a box from one memory to another; strides in bytes. */
+void stk__copy_strided(uint32_t rank, uint64_t itemsize, const int64_t *count, const void *from,
+                       const int64_t *from_strides, void *to, const int64_t *to_strides);
 /* The chain of the chunks: what a decode costs, its scratch memory. */
 const stk__chain *stk__array_chain(const stk_array *array);
 /* Strides of C order. */
@@ -134,8 +137,45 @@ void stk__array_strides(uint32_t rank, const int64_t *shape, uint64_t itemsize, 
 stk_status stk__array_object_size(const stk_array *array, uint64_t object, uint64_t *size,
                                   stk_error *err);
 
+/* ---- Objects of a written array, for who puts them by other means (writer.c) ---- */
+
+/* What stk_array_writer_create() makes, but that nothing is put: it has no store, and keys below
+ * "". Ended by stk_array_writer_abandon(). */
+stk_status stk__array_writer_plan(stk_context *ctx, const stk_array_writer_options *options,
+                                  stk_array_writer **out, stk_error *err);
+/* The array as it will be read, without a store: for its keys and grid. */
+const stk_array *stk__array_writer_array(const stk_array_writer *writer);
+/* The zarr.json, or the .zarray, and then *zattrs is the .zattrs. They stay the writer's. */
+const struct json_t *stk__array_writer_metadata(const stk_array_writer *writer,
+                                                const struct json_t **zattrs);
+
+/* What a thread encodes objects with. */
+typedef struct stk__encoder stk__encoder;
+stk_status stk__encoder_create(const stk_array_writer *writer, stk__encoder **out, stk_error *err);
+void stk__encoder_destroy(stk__encoder **encoder);
+/* Bytes that it takes at most, stk__encoder_check() and its scratch memory included. */
+uint64_t stk__encoder_memory(const stk_array_writer *writer);
+/* Encode the object that begins at `start`; *bytes are the encoder's until the next call. *length
+ * 0: it is all fill value, and absent. */
+stk_status stk__encoder_run(stk__encoder *encoder, const int64_t *start, const int64_t *shape,
+                            const void *data, const int64_t *strides, const void **bytes,
+                            uint64_t *length, stk_error *err);
+/* Decode what was encoded last, not absent, and compare it with what it was made of. */
+stk_status stk__encoder_check(stk__encoder *encoder, const int64_t *start, const int64_t *shape,
+                              const void *data, const int64_t *strides, stk_error *err);
+
 /* Whether options name no format, so that it is found by content. */
 bool stk__array_by_content(const stk_array_options *options);
+
+/* A real number in a float type, half to even. (fill.c) */
+void stk__float_bytes(stk_dtype dtype, double x, void *out);
+
+/* The element that the attribute `_FillValue` means, into `out` of the array's itemsize; of a
+ * number alone. False: there is none, or it is something else. (value.c) */
+bool stk__array_fill_attribute(const stk_array *array, void *out);
+/* The attribute of version 3 by which xarray knows an element: base64 of a double for floats. A new
+ * reference; NULL: no memory, or no number. (value.c) */
+struct json_t *stk__fill_attribute_json(stk_context *ctx, stk_dtype dtype, const void *element);
 
 /* The value that stands for "missing" among real numbers, as the elements have it: the attribute
  * `_FillValue` (a number, or base64 as xarray writes it) or `missing_value`. False: there is none,

@@ -226,7 +226,7 @@ stk_status stk__array_create(stk_context *ctx, stk__shared_store *shared, const 
         return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open an array");
     pthread_mutex_init(&a->mutex, NULL);
     a->context = stk__context_ref(ctx);
-    a->shared = shared_ref(shared);
+    a->shared = shared ? shared_ref(shared) : NULL;
     a->options = *options;
     a->order = 'C';
     a->prefix = stk__strdup(ctx, prefix);

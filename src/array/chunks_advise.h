@@ -33,6 +33,10 @@ void stk__chunks_axis_count(int64_t window, int64_t chunk, int64_t extent, int64
  */
 stk__u128 stk__chunks_floor_sum(uint64_t n, uint64_t m, uint64_t a, uint64_t b);
 
+/* Of the codec, as questions may have it. */
+#define STK__CHUNKS_MIN_RATIO 1e-3
+#define STK__CHUNKS_MAX_RATIO 1e6
+
 /* A caller's question, as this version knows it. */
 stk_status stk__chunks_question_read(stk_chunks_question *out, const stk_chunks_question *given,
                                      stk_error *err);

@@ -9,9 +9,6 @@
 #define DECODE_RATE 1e9 /* a general-purpose codec */
 #define COPY_RATE   8e9 /* a copy in memory */
 
-#define MIN_RATIO 1e-3
-#define MAX_RATIO 1e6
-
 /* ---- What may be asked ----------------------------------------------------------------------- */
 
 stk_status stk__chunks_question_read(stk_chunks_question *out, const stk_chunks_question *given,
@@ -86,11 +83,11 @@ stk_status stk__chunks_check(const stk_chunks_question *q, bool priced, stk_erro
     if (!stk__shape_bytes(q->window, q->rank, q->itemsize, &bytes))
         return stk__fail(err, STK_ELIMIT, STK_STAGE_ARRAY,
                          "the window has more than 2^63 - 1 bytes; choose a smaller one");
-    if (!(q->ratio >= MIN_RATIO && q->ratio <= MAX_RATIO))
+    if (!(q->ratio >= STK__CHUNKS_MIN_RATIO && q->ratio <= STK__CHUNKS_MAX_RATIO))
         return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
                          "the codec ratio is %g; it takes decoded bytes / stored bytes from %g to "
                          "%g",
-                         q->ratio, MIN_RATIO, MAX_RATIO);
+                         q->ratio, STK__CHUNKS_MIN_RATIO, STK__CHUNKS_MAX_RATIO);
     if (!priced)
         return STK_OK;
     if (q->access < STK_CHUNKS_RANDOM || q->access > STK_CHUNKS_BLOCK)

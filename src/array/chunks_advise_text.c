@@ -56,6 +56,28 @@ const stk_chunks_store *stk_chunks_stores(size_t *count)
     return stores;
 }
 
+stk_status stk_chunks_store_find(const char *name, const stk_chunks_store **out, stk_error *err)
+{
+    const char *names[STK_COUNT(stores)];
+    char known[64] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < STK_COUNT(stores); i++) {
+        names[i] = stores[i].name;
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
+                                 stores[i].name);
+        *out = &stores[i];
+        if (strcmp(stores[i].name, name) == 0)
+            return STK_OK;
+    }
+    *out = NULL;
+    const char *nearest = stk_nearest_name(name, names, STK_COUNT(stores));
+    return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                     "there is no store '%.60s'; there are %s%s%s%s", name, known,
+                     nearest ? "; did you mean '" : "", nearest ? nearest : "",
+                     nearest ? "'?" : "");
+}
+
 /* ---- Words ----------------------------------------------------------------------------------- */
 
 /* A text being written; what does not fit is cut. */

@@ -210,6 +210,22 @@ void stk__array_gather(const stk_array *a, const stk__box *box, const stk__need 
     run(&b, (const char *)data + in_data, (char *)chunk + in_chunk, a->fill, false, NULL);
 }
 
+void stk__copy_strided(uint32_t rank, uint64_t itemsize, const int64_t *count, const void *from,
+                       const int64_t *from_strides, void *to, const int64_t *to_strides)
+{
+    block b = {.rank = rank, .itemsize = itemsize};
+
+    for (uint32_t d = 0; d < rank; d++) {
+        if (count[d] == 0)
+            return;
+        b.count[d] = count[d];
+        b.from[d] = from_strides[d];
+        b.to[d] = to_strides[d];
+    }
+    join(&b);
+    run(&b, from, to, NULL, false, NULL);
+}
+
 int64_t stk__array_place(const stk_array *a, const stk__box *box, const stk__need *need,
                          const int64_t *strides)
 {

@@ -183,12 +183,37 @@ static bool parse_complex(const stk__type *type, const json_t *value, void *out)
 
 /* ---- Bytes and texts ---- */
 
+static const char base64_digits[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 static int base64_digit(char c)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c ? strchr(digits, c) : NULL;
+    const char *at = c ? strchr(base64_digits, c) : NULL;
 
-    return at ? (int)(at - digits) : -1;
+    return at ? (int)(at - base64_digits) : -1;
+}
+
+char *stk__base64_text(stk_context *ctx, const void *bytes, size_t size)
+{
+    const unsigned char *from = bytes;
+    char *text = stk__alloc(ctx, (size + 2) / 3 * 4 + 1), *at = text;
+
+    for (size_t i = 0; text && i < size; i += 3) {
+        uint32_t bits = (uint32_t)from[i] << 16;
+        bits |= i + 1 < size ? (uint32_t)from[i + 1] << 8 : 0;
+        bits |= i + 2 < size ? from[i + 2] : 0;
+        *at++ = base64_digits[bits >> 18];
+        *at++ = base64_digits[bits >> 12 & 63];
+        *at++ = '=';
+        *at++ = '=';
+        if (i + 1 < size)
+            at[-2] = base64_digits[bits >> 6 & 63];
+        if (i + 2 < size)
+            at[-1] = base64_digits[bits & 63];
+    }
+    if (text)
+        *at = 0;
+    return text;
 }
 
 bool stk__base64_parse(const char *text, uint32_t size, unsigned char *out)

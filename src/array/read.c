@@ -10,7 +10,6 @@
  * only push each other out of the caches before they are decoded. Stores that are far away have a
  * gap worth reading in vain that is larger.
  */
-#define NEAR_GAP    (UINT64_C(1) << 16)
 #define NEAR_READ   (UINT64_C(1) << 19) /* bytes of one request */
 #define NEAR_FLIGHT (UINT64_C(2) << 20) /* for each thread */
 
@@ -328,7 +327,7 @@ static stk_status read_box(stk_array *a, const stk__box *box, uint64_t bytes, vo
     r->depth = r->limits.io_depth;
     uint64_t scratch = threads * a->decode_bytes;
     r->capacity = a->options.memory > scratch ? a->options.memory - scratch : 1;
-    if (r->limits.coalesce_gap < NEAR_GAP) {
+    if (r->limits.coalesce_gap < STK__ARRAY_FAR_GAP) {
         r->capacity = STK_MIN(r->capacity, threads * NEAR_FLIGHT);
         r->limits.max_read =
             r->limits.max_read ? STK_MIN(r->limits.max_read, NEAR_READ) : NEAR_READ;

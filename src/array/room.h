@@ -10,6 +10,8 @@
 #define STK__ARRAY_CODECS     256
 #define STK__ARRAY_IDLE       16 /* codec states kept from read to read */
 #define STK__ARRAY_FORMAT     64 /* bytes of what a format is called */
+/* A store is far whose requests are worth so many bytes that are read in vain. */
+#define STK__ARRAY_FAR_GAP (UINT64_C(1) << 16)
 
 /* ---- The grid ---- */
 

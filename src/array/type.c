@@ -315,11 +315,40 @@ stk_status stk__type_v3(const json_t *data_type, const char *key, stk__type *out
     return configured_type(name, configuration, key, out, err);
 }
 
+void stk__type_to_v2(const stk__type *type, char code[STK__ARRAY_TYPE_NAME])
+{
+    static const char letters[] = {[STK__KIND_BOOL] = 'b',  [STK__KIND_INT] = 'i',
+                                   [STK__KIND_UINT] = 'u',  [STK__KIND_FLOAT] = 'f',
+                                   [STK__KIND_COMPLEX] = 'c'};
+    const char order = type->swap_size > 1 ? '<' : '|', *unit = strchr(type->name, '[');
+
+    if (type->kind == STK__KIND_TIME)
+        snprintf(code, STK__ARRAY_TYPE_NAME, "<%c8%.40s", type->name[0] == 't' ? 'm' : 'M',
+                 unit ? unit : "");
+    else if (type->kind < STK__KIND_TIME)
+        snprintf(code, STK__ARRAY_TYPE_NAME, "%c%c%u", order, letters[type->kind], type->itemsize);
+    else
+        snprintf(code, STK__ARRAY_TYPE_NAME, "%c%.40s", order, type->name);
+}
+
+/* Bytes and texts of fixed length, by the names that zarr-python registered. */
+static json_t *fixed_to_v3(const stk__type *type)
+{
+    const char *name = type->kind == STK__KIND_TEXT    ? "fixed_length_utf32"
+                       : type->kind == STK__KIND_BYTES ? "null_terminated_bytes"
+                                                       : "raw_bytes";
+
+    return json_pack("{s:s,s:{s:I}}", "name", name, "configuration", "length_bytes",
+                     (json_int_t)type->itemsize);
+}
+
 json_t *stk__type_to_v3(const stk__type *type)
 {
     char unit[STK__ARRAY_TYPE_NAME] = "";
     long long factor = 1;
 
+    if (type->kind > STK__KIND_TIME)
+        return fixed_to_v3(type);
     if (type->kind == STK__KIND_TIME) {
         bool delta = type->name[0] == 't';
         const char *at = strchr(type->name, '[');

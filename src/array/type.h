@@ -36,6 +36,8 @@ stk_status stk__type_v2(const json_t *dtype, const char *key, stk__type *out, st
 stk_status stk__type_v3(const json_t *data_type, const char *key, stk__type *out, stk_error *err);
 /* The type as zarr.json has it: a new reference, NULL when there is no memory. */
 json_t *stk__type_to_v3(const stk__type *type);
+/* The code of the type, little endian, as .zarray has it: "<f4", "|S8". */
+void stk__type_to_v2(const stk__type *type, char code[STK__ARRAY_TYPE_NAME]);
 
 /* The fill value of a JSON value into `out` (itemsize bytes, little endian). `version` 2 or 3. */
 stk_status stk__fill_parse(const stk__type *type, const json_t *value, int version, const char *key,
@@ -43,8 +45,8 @@ stk_status stk__fill_parse(const stk__type *type, const json_t *value, int versi
 /* The JSON value of a fill value: a new reference, NULL when there is no memory. (fill.c) */
 json_t *stk__fill_to_json(const stk__type *type, const void *value);
 
-/* A real number in a float type, half to even. (fill.c) */
-void stk__float_bytes(stk_dtype dtype, double x, void *out);
+/* Base64 of bytes; NULL: no memory. */
+char *stk__base64_text(stk_context *ctx, const void *bytes, size_t size);
 /* Base64 of at most `size` bytes; the rest of `out` stays as it is. (fill.c) */
 bool stk__base64_parse(const char *text, uint32_t size, unsigned char *out);
 /* Elements as doubles; false: they are no real numbers. (value.c) */

@@ -253,6 +253,50 @@ bool stk__array_numbers(const stk__type *type, const void *values, size_t count,
     return true;
 }
 
+/* Base64 of a double, as xarray writes floats of version 3, whatever their type. */
+static bool base64_number(const char *text, double *out)
+{
+    unsigned char bytes[8] = {0};
+
+    if (!text || strlen(text) != 12 || !stk__base64_parse(text, sizeof bytes, bytes))
+        return false;
+    *out = stk__element_as_double(bytes, STK_FLOAT64);
+    return true;
+}
+
+bool stk__array_fill_attribute(const stk_array *a, void *out)
+{
+    const json_t *value = json_object_get(a->attributes.value, "_FillValue");
+    double number;
+
+    if (!value || a->type.dtype == STK_DTYPE_NONE || a->type.kind == STK__KIND_COMPLEX)
+        return false;
+    if (json_is_array(value) && json_array_size(value) == 1) /* as HDF5 has attributes */
+        value = json_array_get(value, 0);
+    if (a->type.kind == STK__KIND_FLOAT && base64_number(json_string_value(value), &number)) {
+        stk__float_bytes(a->type.dtype, number, out);
+        return true;
+    }
+    return stk__fill_parse(&a->type, value, 3, "", out, NULL) == STK_OK;
+}
+
+json_t *stk__fill_attribute_json(stk_context *ctx, stk_dtype dtype, const void *element)
+{
+    stk__type type;
+
+    if (dtype == STK_DTYPE_NONE ||
+        stk__type_numpy(stk_dtype_name(dtype), "", &type, NULL) != STK_OK ||
+        type.kind == STK__KIND_COMPLEX)
+        return NULL;
+    if (type.kind != STK__KIND_FLOAT)
+        return stk__fill_to_json(&type, element);
+    const double number = stk__element_as_double(element, dtype);
+    char *text = stk__base64_text(ctx, &number, sizeof number);
+    json_t *value = text ? json_string(text) : NULL;
+    stk__free(ctx, text);
+    return value;
+}
+
 bool stk__array_missing(const stk_array *a, double *out)
 {
     const char *const names[] = {"_FillValue", "missing_value"};
@@ -264,10 +308,8 @@ bool stk__array_missing(const stk_array *a, double *out)
     for (size_t i = 0; i < STK_COUNT(names); i++) {
         const char *text = stk_array_text(a, names[i]);
         bool found = stk_array_number(a, names[i], out);
-        if (!found && text && a->type.kind == STK__KIND_FLOAT && strlen(text) == 12) {
-            found = stk__base64_parse(text, sizeof bytes, bytes); /* a double, whatever the type */
-            *out = stk__element_as_double(bytes, STK_FLOAT64);
-        }
+        if (!found && a->type.kind == STK__KIND_FLOAT)
+            found = base64_number(text, out);
         if (!found)
             continue;
         if (a->type.kind == STK__KIND_FLOAT) {

@@ -5,8 +5,9 @@
 
 #include "array/room.h"
 
-/* The zarr.json of what is to be written; a new reference. */
+/* The zarr.json of what is to be written; of version 2 its .zarray, and its .zattrs in
+ * `attributes`, which is NULL else. New references. */
 stk_status stk__writer_metadata(stk_context *ctx, const stk_array_writer_options *options,
-                                json_t **out, stk_error *err);
+                                json_t **out, json_t **attributes, stk_error *err);
 
 #endif

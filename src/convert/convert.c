@@ -27,19 +27,31 @@ struct stk_conversion {
     bool ran;
 };
 
-static const stk__member members[] = {STK__MEMBER(stk_converter_ops, accepts),
-                                      STK__MEMBER(stk_converter_ops, run)};
+static const stk__member members[] = {STK__MEMBER(stk_converter_ops, run)};
 static const stk__table kind = {.type = "stk_converter_ops",
-                                .least = sizeof(stk_converter_ops),
+                                .least = offsetof(stk_converter_ops, takes),
                                 .members = members,
                                 .num_members = STK_COUNT(members),
                                 .stage = STK_STAGE_CONVERT};
+
+typedef bool takes_fn(stk_context *context, const char *source, const char **why);
+
+/* A table of an earlier version ends before that member. */
+static takes_fn *takes_of(const stk_converter_ops *converter)
+{
+    return converter->struct_size >= offsetof(stk_converter_ops, takes) + sizeof(takes_fn *)
+               ? converter->takes
+               : NULL;
+}
 
 stk_status stk__converter_kind_check(const void *ops, stk_error *err)
 {
     const stk_converter_ops *converter = ops;
 
     STK_TRY(stk__table_check(&kind, ops, err));
+    if (!converter->accepts && !takes_of(converter))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_CONVERT,
+                         "the stk_converter_ops of '%.64s' lacks accepts", converter->name);
     if (converter->options)
         STK_TRY(stk__options_check(converter->options, err));
     if (!converter->from || !converter->doc)
@@ -247,14 +259,28 @@ static stk_status take_name(stk_conversion *c, stk_error *err)
     return STK_OK;
 }
 
-static bool accepts(const stk_converter_ops *converter, const stk_dataset *dataset,
-                    const char **why)
+static bool accepts(const stk_conversion *c, const stk_converter_ops *converter, const char **why)
 {
     *why = NULL;
-    const bool does = converter->accepts(dataset, why);
+    const bool does = takes_of(converter) ? takes_of(converter)(c->job.context, c->source, why)
+                                          : c->dataset && converter->accepts(c->dataset, why);
     if (!*why)
         *why = "has samples of another kind";
     return does;
+}
+
+/* The first that suits the target and takes the source as it is. */
+static bool choose_taker(stk_conversion *c)
+{
+    const stk_converter_ops *converter;
+    const char *why;
+
+    for (size_t i = 0; (converter = converter_at(c, i)); i++)
+        if (takes_of(converter) && suits(c, converter) && accepts(c, converter, &why)) {
+            c->converter = converter;
+            return true;
+        }
+    return false;
 }
 
 static stk_status choose(stk_conversion *c, stk_error *err)
@@ -264,7 +290,7 @@ static stk_status choose(stk_conversion *c, stk_error *err)
     const stk_converter_ops *converter;
 
     if (c->converter) {
-        if (accepts(c->converter, c->dataset, &why))
+        if (accepts(c, c->converter, &why))
             return STK_OK;
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_CONVERT,
                          "%.120s cannot be written as %s: it %s. The converter %s reads %s",
@@ -277,7 +303,7 @@ static stk_status choose(stk_conversion *c, stk_error *err)
                  converter->doc);
         if (!suits(c, converter))
             continue;
-        if (accepts(converter, c->dataset, &why)) {
+        if (accepts(c, converter, &why)) {
             c->converter = converter;
             return STK_OK;
         }
@@ -372,8 +398,11 @@ static stk_status open_source(stk_conversion *c, stk_error *err)
     own_options own;
 
     STK_TRY(take_name(c, err));
-    STK_TRY(stk_dataset_open(c->job.context, c->source, &c->dataset, err));
-    STK_TRY(choose(c, err));
+    /* Of one that was named, what it cannot read is told when it opens it. */
+    if (c->converter ? !takes_of(c->converter) : !choose_taker(c)) {
+        STK_TRY(stk_dataset_open(c->job.context, c->source, &c->dataset, err));
+        STK_TRY(choose(c, err));
+    }
     STK_TRY(own_take(c, NULL, &own, err));
     own_release(c->job.context, &own);
     return STK_OK;

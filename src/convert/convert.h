@@ -9,9 +9,10 @@
 
 /* The built-in converters; to add one: a file src/convert/NAME.c with such a table, its declaration
  * here, and a row in the table of src/stoker.c. */
-extern const stk_converter_ops stk__convert_images, stk__convert_idx;
+extern const stk_converter_ops stk__convert_images, stk__convert_idx, stk__convert_zarr,
+    stk__convert_zarr2;
 extern const stk_option_table stk__convert_option_table, stk__convert_images_option_table,
-    stk__survey_option_table;
+    stk__convert_arrays_option_table, stk__survey_option_table;
 /* Whether an outsider's table of a converter is whole. */
 stk_status stk__converter_kind_check(const void *table, stk_error *err);
 

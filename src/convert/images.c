@@ -255,7 +255,7 @@ static stk_status convert_all(stk__images_run *run, stk_error *err)
     if (status == STK_OK)
         status = run->target->ops->begin(run->target, err);
     if (status == STK_OK)
-        status = stk__journal_open(run->job, &run->journal, err);
+        status = stk__journal_open(run->job, STK__TARGET_JOURNAL, &run->journal, err);
     if (status == STK_OK)
         status = stk__images_resume(run, names, err);
     if (status == STK_OK)
@@ -341,8 +341,10 @@ static stk_status images_run(const stk_conversion_job *job, stk_conversion_repor
     choose_memory(&run);
     char folder[PATH_MAX];
     const bool local = stk__convert_folder(ctx, stk__convert_source(job), folder);
-    run.head = (stk__journal_head){local ? folder : job->source, &stk__convert_images_option_table,
-                                   job->own};
+    run.head = (stk__journal_head){.kind = "images",
+                                   .source = local ? folder : job->source,
+                                   .table = &stk__convert_images_option_table,
+                                   .options = job->own};
     run.done = stk__calloc(ctx, run.total, sizeof *run.done);
     run.waiting = stk__calloc(ctx, 2 * options->checkpoint, sizeof *run.waiting);
     stk_status status = run.done && run.waiting ? STK_OK
@@ -350,7 +352,7 @@ static stk_status images_run(const stk_conversion_job *job, stk_conversion_repor
                                                             "no memory for a list of %llu pictures",
                                                             (unsigned long long)run.total);
     if (status == STK_OK)
-        status = stk__target_open(job, &run.target, err);
+        status = stk__target_open(job, "", &run.target, err);
     if (status == STK_OK)
         status = convert_all(&run, err);
     stk__journal_close(&run.journal);

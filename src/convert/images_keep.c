@@ -98,7 +98,7 @@ static stk_status write_journal(stk__images_run *run, bool with_old, stk_error *
 stk_status stk__images_resume(stk__images_run *run, const stk__images_names *names, stk_error *err)
 {
     resuming r = {run, names};
-    stk__journal_lines lines = {resume_done, resume_old, &r};
+    stk__journal_lines lines = {.done = resume_done, .old = resume_old, .user = &r};
     bool fresh;
 
     STK_TRY(stk__journal_read(run->job, &run->journal, &run->head, &lines, &fresh, err));

@@ -14,7 +14,6 @@
 #include "dataset/dataset.h"
 
 #define FIRST_LINE  "stoker-convert 1"
-#define KIND        "images" /* of what is converted: no other has a journal */
 #define MAX_WORD    (3 * STK_MAX_OBJECT_KEY)
 #define MAX_LINE    (MAX_WORD + 256)
 #define VALUE_SHOWN 64
@@ -91,21 +90,48 @@ stk_status stk__journal_old(stk__journal *journal, const char *name, uint64_t si
     return add_line(journal, line, err);
 }
 
+stk_status stk__journal_object(stk__journal *journal, uint64_t node, uint64_t number, uint64_t size,
+                               stk_error *err)
+{
+    char line[96];
+
+    snprintf(line, sizeof line, "object %" PRIu64 " %" PRIu64 " %" PRIu64, node, number, size);
+    return add_line(journal, line, err);
+}
+
+stk_status stk__journal_end(stk__journal *journal, stk_error *err)
+{
+    return add_line(journal, "end ", err);
+}
+
+static bool skipped(const stk__journal_head *head, const char *option)
+{
+    for (const char *const *name = head->skips; name && *name; name++)
+        if (strcmp(*name, option) == 0)
+            return true;
+    return false;
+}
+
 stk_status stk__journal_begin(stk__journal *journal, const stk__journal_head *head, stk_error *err)
 {
     char line[MAX_LINE], value[VALUE_SHOWN];
 
     journal->lines.length = 0;
     STK_TRY(add_line(journal, FIRST_LINE, err));
-    int n = snprintf(line, sizeof line, "source " KIND " ");
+    int n = snprintf(line, sizeof line, "source %s ", head->kind);
     stk__journal_word(head->source, line + n);
     STK_TRY(add_line(journal, line, err));
     for (size_t i = 0; i < head->table->count; i++) {
+        if (skipped(head, head->table->options[i].name))
+            continue;
         stk_options_format(&head->table->options[i], head->options, value, sizeof value);
         snprintf(line, sizeof line, "option %s %s", head->table->options[i].name, value);
         STK_TRY(add_line(journal, line, err));
     }
-    return STK_OK;
+    if (!head->plan)
+        return STK_OK;
+    snprintf(line, sizeof line, "plan %016" PRIx64, head->plan);
+    return add_line(journal, line, err);
 }
 
 stk_status stk__journal_commit(stk__journal *journal, stk_error *err)
@@ -131,10 +157,11 @@ stk_status stk__journal_sync(stk__journal *journal, stk_error *err)
     return stk_mirror_flush(journal->mirror, false, err);
 }
 
-stk_status stk__journal_open(const stk_conversion_job *job, stk__journal *journal, stk_error *err)
+stk_status stk__journal_open(const stk_conversion_job *job, const char *name, stk__journal *journal,
+                             stk_error *err)
 {
     stk_context *ctx = job->context;
-    char *url = stk__url_below(ctx, job->target, STK__TARGET_JOURNAL);
+    char *url = stk__url_below(ctx, job->target, name);
 
     *journal = (stk__journal){.fd = -1, .lines.ctx = ctx};
     if (!url)
@@ -215,7 +242,7 @@ static void check_source(reader *r, const char *rest)
 {
     char expected[MAX_LINE];
 
-    int n = snprintf(expected, sizeof expected, KIND " ");
+    int n = snprintf(expected, sizeof expected, "%s ", r->head->kind);
     stk__journal_word(r->head->source, expected + n);
     if (strcmp(rest, expected) != 0 && !*r->different)
         snprintf(r->different, sizeof r->different, "of %.200s and not of %.200s",
@@ -236,6 +263,16 @@ static void check_option(reader *r, char *rest)
     if (strcmp(was, value) != 0 && !*r->different)
         snprintf(r->different, sizeof r->different, "with %.64s=%.64s and not %.64s", rest, was,
                  value);
+}
+
+static void check_plan(reader *r, const char *rest)
+{
+    char expected[24];
+
+    snprintf(expected, sizeof expected, "%016" PRIx64, r->head->plan);
+    if (strcmp(rest, expected) != 0 && !*r->different)
+        snprintf(r->different, sizeof r->different,
+                 "of other arrays (shapes, chunks, codecs or attributes have changed)");
 }
 
 static stk_status refuse_line(const reader *r, stk_error *err)
@@ -293,6 +330,28 @@ static stk_status take_old(reader *r, char *rest, stk_error *err)
     return r->lines->old(r->lines->user, rest, size, err);
 }
 
+static stk_status take_object(reader *r, char *rest, stk_error *err)
+{
+    uint64_t node, number, size;
+    const char *at;
+
+    if (!r->lines->object || !take_number(&rest, UINT64_MAX, &node) ||
+        !take_number(&rest, UINT64_MAX, &number))
+        return refuse_line(r, err);
+    at = rest;
+    if (!stk__take_uint(&at, &size) || *at)
+        return refuse_line(r, err);
+    return r->lines->object(r->lines->user, node, number, size, err);
+}
+
+static stk_status take_end(reader *r, const char *rest, stk_error *err)
+{
+    if (!r->lines->end || *rest)
+        return refuse_line(r, err);
+    r->lines->end(r->lines->user);
+    return STK_OK;
+}
+
 static stk_status take_line(reader *r, stk_error *err)
 {
     char *rest = strchr(r->line, ' ');
@@ -300,14 +359,20 @@ static stk_status take_line(reader *r, stk_error *err)
     if (!rest)
         return refuse_line(r, err);
     *rest++ = 0;
-    if (strcmp(r->line, "done") == 0)
+    if (strcmp(r->line, "done") == 0 && r->lines->done)
         return take_done(r, rest, err);
-    if (strcmp(r->line, "old") == 0)
+    if (strcmp(r->line, "object") == 0)
+        return take_object(r, rest, err);
+    if (strcmp(r->line, "end") == 0)
+        return take_end(r, rest, err);
+    if (strcmp(r->line, "old") == 0 && r->lines->old)
         return take_old(r, rest, err);
     if (strcmp(r->line, "source") == 0)
         check_source(r, rest);
     else if (strcmp(r->line, "option") == 0)
         check_option(r, rest);
+    else if (strcmp(r->line, "plan") == 0 && r->head->plan)
+        check_plan(r, rest);
     else
         return refuse_line(r, err);
     return STK_OK;
@@ -337,7 +402,8 @@ static stk_status read_lines(reader *r, stk_error *err)
         return judge(r, err);
     }
     while (next_line(r)) {
-        bool head = strncmp(r->line, "source ", 7) == 0 || strncmp(r->line, "option ", 7) == 0;
+        bool head = strncmp(r->line, "source ", 7) == 0 || strncmp(r->line, "option ", 7) == 0 ||
+                    strncmp(r->line, "plan ", 5) == 0;
         if (head && judged)
             return refuse_line(r, err);
         if (!head && !judged) {

@@ -19,6 +19,12 @@
  *     done KIND RENAMED SOURCE_SIZE SOURCE_MTIME SIZE SSE SAMPLES KEY SUM
  *     old SIZE NAME SUM
  *
+ * The journal of arrays has numbers in the place of names, and a line that says of what:
+ *
+ *     plan FINGERPRINT
+ *     object NODE NUMBER SIZE SUM
+ *     end SUM
+ *
  * "old" are files of an earlier conversion that may have no place in this one: at its end they are
  * removed where nothing of their name was written and they still have that size. Bytes that would
  * end a word are %XX. A whole line that is no such line is damage: it is refused.
@@ -47,15 +53,21 @@ typedef struct stk__done {
 
 /* The head of a journal. */
 typedef struct stk__journal_head {
+    const char *kind; /* of what is converted: "images" */
     const char *source;
     const stk_option_table *table; /* options that decide what is written */
     const void *options;
+    const char *const *skips; /* names of options that do not, NULL-ended; NULL: all do */
+    uint64_t plan;            /* a fingerprint of what is written; 0: no line */
 } stk__journal_head;
 
 /* What reading a journal gives, line by line. A status ends it. */
 typedef struct stk__journal_lines {
     stk_status (*done)(void *user, const char *key, const stk__done *done, stk_error *err);
     stk_status (*old)(void *user, const char *name, uint64_t size, stk_error *err);
+    /* Of arrays; NULL: such a line is refused. */
+    stk_status (*object)(void *user, uint64_t node, uint64_t number, uint64_t size, stk_error *err);
+    void (*end)(void *user); /* all that this journal is about is done */
     void *user;
 } stk__journal_lines;
 
@@ -66,8 +78,10 @@ typedef struct stk__journal {
     stk__bytes lines;   /* not written yet */
 } stk__journal;
 
-/* Of the target of a job; it need not be there. stk__journal_close() after a failure as well. */
-stk_status stk__journal_open(const stk_conversion_job *job, stk__journal *journal, stk_error *err);
+/* Of the target of a job, of this name; it need not be there. stk__journal_close() after a failure
+ * as well. */
+stk_status stk__journal_open(const stk_conversion_job *job, const char *name, stk__journal *journal,
+                             stk_error *err);
 /*
  * Read what is there. A head that differs is STK_EMISMATCH, naming what differs, unless the job has
  * overwrite; then *fresh is set: what is done there is not done in this conversion.
@@ -81,6 +95,9 @@ stk_status stk__journal_begin(stk__journal *journal, const stk__journal_head *he
 stk_status stk__journal_done(stk__journal *journal, const char *key, const stk__done *done,
                              stk_error *err);
 stk_status stk__journal_old(stk__journal *journal, const char *name, uint64_t size, stk_error *err);
+stk_status stk__journal_object(stk__journal *journal, uint64_t node, uint64_t number, uint64_t size,
+                               stk_error *err);
+stk_status stk__journal_end(stk__journal *journal, stk_error *err);
 stk_status stk__journal_commit(stk__journal *journal, stk_error *err);
 /* Append the lines added since, and make them safe. */
 stk_status stk__journal_sync(stk__journal *journal, stk_error *err);

@@ -139,7 +139,8 @@ static stk_status check(const stk__target *target, stk_error *err)
     const stk_conversion_job *job = target->job;
 
     STK_TRY(check_apart(job, err));
-    if (target->has_others && !target->has_journal && !job->options->overwrite)
+    const bool begun = target->has_journal || (*target->suffix && target->has_parts);
+    if (target->has_others && !begun && !job->options->overwrite)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "the target %.200s is not empty and no conversion began it; choose a new "
                          "folder, or set overwrite to write among what is there",
@@ -147,12 +148,13 @@ static stk_status check(const stk__target *target, stk_error *err)
     return STK_OK;
 }
 
-stk_status stk__target_open(const stk_conversion_job *job, stk__target **out, stk_error *err)
+stk_status stk__target_open(const stk_conversion_job *job, const char *suffix, stk__target **out,
+                            stk_error *err)
 {
     *out = NULL;
     stk_status status = stk__url_elsewhere(job->context, job->target)
-                            ? stk__target_store_open(job, out, err)
-                            : stk__target_folder_open(job, out, err);
+                            ? stk__target_store_open(job, suffix, out, err)
+                            : stk__target_folder_open(job, suffix, out, err);
     if (status == STK_OK)
         status = check(*out, err);
     if (status != STK_OK)

@@ -20,13 +20,14 @@
 #include "base/durable.h"
 #include "base/url.h"
 
-#define PARTS       STK__TARGET_OWN "-parts"
+#define PARTS       STK__TARGET_OWN "-parts" /* and the suffix */
 #define CHECK_BYTES 16384
 #define FOLDER      (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
 typedef struct folder_target {
     stk__target base;
     char *path;
+    char parts_name[sizeof PARTS + STK__TARGET_SUFFIX];
     int root, parts; /* -1: not open */
     bool made;       /* the folder, by this run */
 } folder_target;
@@ -77,16 +78,29 @@ static void remove_parts(const folder_target *t)
     closedir(folder);
 }
 
+static stk_status busy(const folder_target *t, stk_error *err)
+{
+    return stk__fail(err, STK_EBUSY, STK_STAGE_CONVERT,
+                     "another conversion writes to %.200s; wait for its end, or stop it", t->path);
+}
+
 static stk_status folder_begin(stk__target *target, stk_error *err)
 {
     folder_target *t = of(target);
 
-    stk__durable_sweep(t->root);
-    if (mkdirat(t->root, PARTS, 0777) != 0 && errno != EEXIST)
+    /* Other parts may be written, also by other machines, whose processes are not seen here. */
+    if (!*target->suffix)
+        stk__durable_sweep(t->root);
+    if (mkdirat(t->root, t->parts_name, 0777) != 0 && errno != EEXIST)
         return fail(t, "write to the folder", t->path, err);
-    t->parts = openat(t->root, PARTS, FOLDER | O_NOFOLLOW);
+    t->parts = openat(t->root, t->parts_name, FOLDER | O_NOFOLLOW);
     if (t->parts < 0)
-        return fail(t, "open", PARTS, err);
+        return fail(t, "open", t->parts_name, err);
+    if (*target->suffix && flock(t->parts, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        close(t->parts);
+        t->parts = -1;
+        return busy(t, err);
+    }
     remove_parts(t);
     return STK_OK;
 }
@@ -95,14 +109,16 @@ static void folder_close(stk__target *target)
 {
     folder_target *t = of(target);
     stk_context *ctx = target->job->context;
+    char journal[sizeof STK__TARGET_JOURNAL + STK__TARGET_SUFFIX];
 
     if (t->parts >= 0) {
         remove_parts(t);
         close(t->parts);
-        stk__remove_folder(t->root, PARTS);
+        stk__remove_folder(t->root, t->parts_name);
     }
     if (t->root >= 0 && t->made && !atomic_load(&t->base.kept)) {
-        stk__remove_file(t->root, STK__TARGET_JOURNAL);
+        snprintf(journal, sizeof journal, STK__TARGET_JOURNAL "%s", target->suffix);
+        stk__remove_file(t->root, journal);
         stk__remove_folder_path(t->path);
     }
     if (t->root >= 0)
@@ -269,9 +285,11 @@ static stk_status folder_remove(stk__target *target, const char *name, stk_error
 /* Whether something that is not ours lies in the folder, and whether there is a journal. */
 static stk_status look(folder_target *t, stk_error *err)
 {
+    char journal[sizeof STK__TARGET_JOURNAL + STK__TARGET_SUFFIX];
     int fd = openat(t->root, ".", FOLDER);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
 
+    snprintf(journal, sizeof journal, STK__TARGET_JOURNAL "%s", t->base.suffix);
     if (!folder) {
         stk_status status = fail(t, "list", t->path, err);
         if (fd >= 0)
@@ -280,8 +298,10 @@ static stk_status look(folder_target *t, stk_error *err)
     }
     for (struct dirent *entry; (entry = readdir(folder));) {
         const char *name = entry->d_name;
-        if (strcmp(name, STK__TARGET_JOURNAL) == 0)
+        if (strcmp(name, journal) == 0)
             t->base.has_journal = true;
+        else if (strncmp(name, STK__TARGET_PART, strlen(STK__TARGET_PART)) == 0)
+            t->base.has_parts = true;
         else if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && !stk__is_temporary(name) &&
                  strncmp(name, STK__TARGET_OWN, strlen(STK__TARGET_OWN)) != 0)
             t->base.has_others = true;
@@ -309,14 +329,15 @@ static stk_status open_root(folder_target *t, stk_error *err)
     t->root = open(t->path, FOLDER);
     if (t->root < 0)
         return fail(t, "open the folder", t->path, err);
-    if (flock(t->root, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return stk__fail(err, STK_EBUSY, STK_STAGE_CONVERT,
-                         "another conversion writes to %.200s; wait for its end, or stop it",
-                         t->path);
+    /* Parts share the folder, and lock files of their own. */
+    if (flock(t->root, (*t->base.suffix ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0 &&
+        errno == EWOULDBLOCK)
+        return busy(t, err);
     return look(t, err);
 }
 
-stk_status stk__target_folder_open(const stk_conversion_job *job, stk__target **out, stk_error *err)
+stk_status stk__target_folder_open(const stk_conversion_job *job, const char *suffix,
+                                   stk__target **out, stk_error *err)
 {
     folder_target *t = stk__calloc(job->context, 1, sizeof *t);
 
@@ -324,6 +345,8 @@ stk_status stk__target_folder_open(const stk_conversion_job *job, stk__target **
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the target");
     t->base = (stk__target){.ops = &folder_ops, .job = job};
     t->root = t->parts = -1;
+    snprintf(t->base.suffix, sizeof t->base.suffix, "%s", suffix);
+    snprintf(t->parts_name, sizeof t->parts_name, PARTS "%s", suffix);
     *out = &t->base;
     STK_TRY(stk__url_local(job->context, job->target, &t->path, err));
     return open_root(t, err);

@@ -130,21 +130,34 @@ static void store_close(stk__target *target)
 {
     store_target *t = of(target);
 
+    char name[sizeof STK__TARGET_JOURNAL + STK__TARGET_SUFFIX];
+
+    snprintf(name, sizeof name, STK__TARGET_JOURNAL "%s", target->suffix);
     if (t->begun && !target->has_journal && !atomic_load(&target->kept))
-        (void)store_remove(target, STK__TARGET_JOURNAL, NULL);
+        (void)store_remove(target, name, NULL);
     stk_store_close(&t->store);
     stk__free(target->job->context, t);
 }
 
 static stk_status note_other(void *user, const char *key, const stk_object_info *info)
 {
-    const store_target *t = user;
+    store_target *t = user;
     const char *name = key + strlen(t->prefix);
 
     (void)info;
+    if (strncmp(name, STK__TARGET_PART, strlen(STK__TARGET_PART)) == 0)
+        t->base.has_parts = true;
     return strncmp(name, STK__TARGET_OWN, strlen(STK__TARGET_OWN)) == 0 || stk__is_temporary(name)
                ? STK_OK
                : STK_EOS;
+}
+
+static stk_status journal_key(const store_target *t, char key[STK_MAX_OBJECT_KEY], stk_error *err)
+{
+    char name[sizeof STK__TARGET_JOURNAL + STK__TARGET_SUFFIX];
+
+    snprintf(name, sizeof name, STK__TARGET_JOURNAL "%s", t->base.suffix);
+    return stk__key_below(t->prefix, name, key, err);
 }
 
 /* Whether there is something that is not ours; asked for where it matters alone. */
@@ -154,7 +167,7 @@ static stk_status look(store_target *t, stk_error *err)
     stk__presence journal;
     stk_error own;
 
-    STK_TRY(stk__key_below(t->prefix, STK__TARGET_JOURNAL, key, err));
+    STK_TRY(journal_key(t, key, err));
     STK_TRY(stk__store_look(t->store, key, &journal, err));
     t->base.has_journal = journal == STK__IS_OBJECT;
     if (t->base.has_journal || t->base.job->options->overwrite)
@@ -185,13 +198,15 @@ static const stk__target_ops store_ops = {
     .close = store_close,
 };
 
-stk_status stk__target_store_open(const stk_conversion_job *job, stk__target **out, stk_error *err)
+stk_status stk__target_store_open(const stk_conversion_job *job, const char *suffix,
+                                  stk__target **out, stk_error *err)
 {
     store_target *t = stk__calloc(job->context, 1, sizeof *t);
 
     if (!t)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the target");
     t->base = (stk__target){.ops = &store_ops, .job = job};
+    snprintf(t->base.suffix, sizeof t->base.suffix, "%s", suffix);
     *out = &t->base;
     STK_TRY(stk__put_folder_open(job->context, job->target, &t->store, t->prefix, err));
     return look(t, err);

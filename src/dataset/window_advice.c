@@ -5,28 +5,45 @@
 
 #include "dataset/window.h"
 
-/* Advice is worth the work of rechunking where it saves half of the bytes. */
+/* Advice is worth the work of rechunking where it saves half of the bytes, or of the time. */
 #define WORTH 2.0
 
-/* The question that `stoker chunks ARRAY --window W --stride S` asks: of the ratio, too. */
+/* The question that `stoker chunks ARRAY --window W --stride S` asks. */
 static bool question_of(const stk__window *w, const stk__window_variable *v,
                         stk_chunks_question *out)
 {
-    stk_array_stored stored = {.struct_size = sizeof stored};
+    int64_t window[STK__WINDOW_DIMS], stride[STK__WINDOW_DIMS];
 
-    if (v->info->rank < 1 || v->info->rank > STK_MAX_RANK)
-        return false;
-    stk_chunks_question_init(out);
-    out->rank = v->info->rank;
-    out->itemsize = v->info->itemsize;
     for (uint32_t d = 0; d < v->info->rank; d++) {
-        const stk__window_dim *dim = &w->dims[v->dims[d]];
-        out->window[d] = dim->window;
-        out->stride[d] = dim->stride;
-        out->extent[d] = v->info->shape[d];
+        window[d] = w->dims[v->dims[d]].window;
+        stride[d] = w->dims[v->dims[d]].stride;
     }
-    if (stk_array_stored_count(v->array, &stored, NULL) == STK_OK && stored.bytes && stored.values)
-        out->ratio = (double)stored.values / (double)stored.bytes;
+    out->struct_size = sizeof *out;
+    return stk_chunks_question_of(v->array, window, stride, NULL, out, NULL) == STK_OK;
+}
+
+/* "8x64x64 for NAME: ..."; false: the chunks that there are will do. */
+static bool say_advice(const stk__window_variable *v, const stk_chunks_question *question,
+                       char *text, size_t size)
+{
+    stk_chunks_answer answer = {.struct_size = sizeof answer};
+    const stk_chunks_cost *best = &answer.ranked[0];
+    stk_chunks_cost now;
+    size_t at = 0;
+
+    if (stk_chunks_predict(question, v->info->chunk_shape, &now, NULL) != STK_OK ||
+        stk_chunks_advise(question, &answer, NULL) != STK_OK)
+        return false;
+    const double seconds = now.seconds[STK_CHUNKS_TYPICAL],
+                 least = best->seconds[STK_CHUNKS_TYPICAL];
+    if (now.bytes < WORTH * best->bytes && seconds < WORTH * least)
+        return false;
+    for (uint32_t d = 0; d < question->rank; d++)
+        at += (size_t)snprintf(text + at, size - at, "%s%" PRId64, d ? "x" : "", best->chunk[d]);
+    snprintf(text + at, size - at,
+             " for %s: a window in random order then takes %.0f bytes of chunks in %.3g requests "
+             "instead of %.0f in %.3g, from %s",
+             v->name, best->bytes, best->requests, now.bytes, now.requests, question->store.name);
     return true;
 }
 
@@ -34,26 +51,13 @@ void stk__window_advise(const stk__window *w,
                         void (*line)(void *user, const char *name, const char *value), void *user)
 {
     stk_chunks_question question;
-    stk_chunks_counts now;
-    stk_chunks_answer answer = {.struct_size = sizeof answer};
-    char text[300];
+    char text[400];
 
     for (uint32_t i = 0; i < w->num_variables; i++) {
         const stk__window_variable *v = &w->variables[i];
-        const stk_chunks_cost *best = &answer.ranked[0];
-        size_t at = 0;
         /* What is read in part has no chunks to suit. */
-        if (v->plain || !question_of(w, v, &question) ||
-            stk_chunks_count(&question, v->info->chunk_shape, &now, NULL) != STK_OK ||
-            stk_chunks_advise(&question, &answer, NULL) != STK_OK ||
-            now.expected_bytes < WORTH * best->counts.expected_bytes)
-            continue;
-        for (uint32_t d = 0; d < question.rank; d++)
-            at += (size_t)snprintf(text + at, sizeof text - at, "%s%" PRId64, d ? "x" : "",
-                                   best->chunk[d]);
-        snprintf(text + at, sizeof text - at,
-                 " for %s: %.0f bytes of chunks a window in random order instead of %.0f", v->name,
-                 best->counts.expected_bytes, now.expected_bytes);
-        line(user, "advised chunks", text);
+        if (!v->plain && question_of(w, v, &question) &&
+            say_advice(v, &question, text, sizeof text))
+            line(user, "advised chunks", text);
     }
 }

@@ -329,6 +329,18 @@ class Conversion(Result):
     """The file that lists what was skipped."""
     tensors: int | None
     """Of weights."""
+    arrays: int | None
+    """Whose objects `total`, `resumed` and `verified` count."""
+    bytes_decoded: int | None
+    """With those that are decoded twice."""
+    temp_bytes: int | None
+    memory: int | None
+    seconds: float | None
+    """An estimate, of a dry run."""
+    worst_change: float | None
+    overflowed: int | None
+    plan: str | None
+    """What a dry run says."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         super().__init__({**dict.fromkeys(Conversion.__annotations__), **values})

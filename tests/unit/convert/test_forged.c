@@ -171,7 +171,7 @@ static void names(void **state)
 
     set_up(&f);
     const stk_conversion_job job = tree_job(ctx, f.to);
-    assert_ok(stk__target_open(&job, &target, &err), &err);
+    assert_ok(stk__target_open(&job, "", &target, &err), &err);
     assert_ok(target->ops->begin(target, &err), &err);
     assert_ok(stk__target_write(target, 0, "a/x.jpg", "data", 4, true, &err), &err);
     for (size_t i = 0; i < STK_COUNT(bad); i++) {

@@ -70,7 +70,7 @@ static void test_interrupted_close(void **state)
 
     test_folder(folder);
     const stk_conversion_job job = tree_job(ctx, folder);
-    assert_ok(stk__target_open(&job, &target, &err), &err);
+    assert_ok(stk__target_open(&job, "", &target, &err), &err);
     assert_ok(target->ops->begin(target, &err), &err);
     atomic_store(&interrupted, true);
     assert_ok(stk__target_write(target, 0, "whole", "bytes", 5, false, &err), &err);
@@ -94,7 +94,7 @@ static void test_read_back(void **state)
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (char)(i * 7 + i / 256);
     const stk_conversion_job job = tree_job(ctx, folder);
-    assert_ok(stk__target_open(&job, &target, &err), &err);
+    assert_ok(stk__target_open(&job, "", &target, &err), &err);
     assert_ok(target->ops->begin(target, &err), &err);
     for (uint64_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         atomic_store(&disk, faults[i]);

@@ -310,7 +310,7 @@ static void test_refused_targets(void **state)
     assert_int_not_equal(tree_convert(&run, f.from, f.to, &err), STK_OK);
     assert_non_null(strstr(err.text, "cat/"));
     snprintf(path, sizeof path, "%s/x.zarr", f.to);
-    assert_fails(tree_convert(&run, f.from, path, &err), STK_ENOTSUP, &err, "by its name");
+    assert_fails(tree_convert(&run, f.from, path, &err), STK_ENOTSUP, &err, "written as Zarr");
     remove_folders(&f);
 }
 

@@ -1,0 +1,90 @@
+/* What the files of the conversion of arrays share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_CONVERT_ARRAYS_H
+#define STK_SRC_CONVERT_ARRAYS_H
+
+#include "array/array.h"
+#include "base/text.h"
+#include "convert/array_target.h"
+#include "convert/arrays_values.h"
+#include "convert/crew.h"
+#include "convert/rechunk.h"
+
+#define STK__ARRAYS_BOUNCE                                                                         \
+    ((uint64_t)256 << 10) /* bytes that pass to or from the temporary file                         \
+                           */
+
+/* An array that is converted: what the source has, and how it is done. */
+typedef struct stk__arrays_array {
+    size_t node; /* in the list of nodes */
+    stk_array *array;
+    bool is_coordinate; /* its name is that of a dimension: neither rounded nor of another type */
+    stk__values values;
+    stk__rechunk_plan plan; /* of what of it is this part's */
+    bool nothing;           /* nothing is */
+    uint64_t members;       /* threads that write it at a time */
+    uint64_t *hashes;       /* of its objects as they were written, by number; NULL: not compared
+                               once the target is finished */
+} stk__arrays_array;
+
+/* A conversion of arrays. */
+typedef struct stk__arrays {
+    const stk_conversion_job *job;
+    stk_context *context;
+    const stk_convert_options *options;
+    const stk_convert_arrays_options *own;
+    const stk__array_target_ops *ops;
+    uint64_t part, parts; /* this one of so many, from 1; parts 0: whole */
+    uint64_t budget;
+    uint32_t num_workers;
+
+    stk_group *group;        /* the source, where it is one */
+    stk__target_node *nodes; /* parents first */
+    stk__arrays_array *arrays;
+    size_t num_nodes, num_arrays;
+
+    stk__array_target *target;
+    stk__crew *crew;
+    stk__values_loss loss; /* of all arrays; the caller's thread adds */
+    uint64_t total,
+        done; /* bytes of elements that pass, for the progress; `done` of what is over */
+    stk_conversion_report *report;
+} stk__arrays;
+
+/* ---- The source (arrays_source.c) ---- */
+
+/* Open what the job names, and make the nodes and arrays, without chunks of the target. */
+stk_status stk__arrays_open(stk__arrays *run, stk_error *err);
+void stk__arrays_close(stk__arrays *run);
+
+/* ---- Chunks of the target (arrays_chunks.c) ---- */
+
+stk_status stk__arrays_choose_chunks(stk__arrays *run, stk_error *err);
+/* The window that the options name, for an array; false: none, or not of this array. */
+stk_status stk__arrays_window(const stk__arrays *run, const stk__arrays_array *a, bool *has,
+                              int64_t *window, stk_error *err);
+
+/* ---- Plans (arrays_plan.c) ---- */
+
+/* Threads, memory, parts and slabs of every array; the target is open. */
+stk_status stk__arrays_plan(stk__arrays *run, stk_error *err);
+/* The text of a dry run, and its figures, into the report. */
+stk_status stk__arrays_tell(stk__arrays *run, stk_error *err);
+
+/* ---- Work (arrays_copy.c) ---- */
+
+/* Read and write all of an array that is this part's and not done yet. */
+stk_status stk__arrays_copy(stk__arrays *run, stk__arrays_array *a, stk_error *err);
+
+/* ---- Comparing what is finished (arrays_verify.c) ---- */
+
+bool stk__arrays_verifies_later(const stk__arrays *run);
+/* The hash of an object's elements, which may not follow each other; `packed` has room for them. */
+uint64_t stk__arrays_hash(const stk__target_node *node, const stk__target_box *box, void *packed);
+/* Once the target is finished: read it, and compare hashes. */
+stk_status stk__arrays_verify(stk__arrays *run, stk_error *err);
+
+/* Elements of a node's shape. */
+uint64_t stk__arrays_elements(const stk__target_node *node);
+
+#endif
