@@ -33,7 +33,8 @@ int main(int argc, char **argv)
 
     bench_known(argc, argv, "mode url seconds");
     const double seconds = bench_number(argc, argv, "seconds", 5);
-    const char *mode = bench_text(argc, argv, "mode", "made"), *path = bench_text(argc, argv, "url", NULL);
+    const char *mode = bench_text(argc, argv, "mode", "made"),
+               *path = bench_text(argc, argv, "url", NULL);
     const bool kept = strcmp(mode, "kept") == 0;
     if (!path || snprintf(url, sizeof url, "%s?chunk_index=%s", path, kept ? "auto" : "none") >=
                      (int)sizeof url)
