@@ -23,7 +23,8 @@ PEERS = Path(os.environ.get("STOKER_PEERS", ROOT.parent / "shared/peers"))
 DATA = Path(os.environ.get("STOKER_TEST_DATA", PEERS.parent / "data"))
 WORK = Path(os.environ.get("STOKER_PEERS_WORK", CACHE / "work")).expanduser()
 VENV = Path(os.environ.get("STOKER_PEERS_VENV", CACHE / "venv"))
-VENVS = {"ffcv": Path(os.environ.get("STOKER_PEERS_FFCV_VENV", CACHE / "ffcv"))}
+VENVS = {"ffcv": Path(os.environ.get("STOKER_PEERS_FFCV_VENV", CACHE / "ffcv")),
+         "rechunker": Path(os.environ.get("STOKER_PEERS_RECHUNKER_VENV", CACHE / "rechunker"))}
 TIMEOUT = 600
 SCRIPTS = ("ledger", "verdicts")  # benchmarks of another kind, with options of their own
 
@@ -41,7 +42,7 @@ class Case:
     bound_figure: str = ""           # of the bound's line, where it is another one
     seconds: bool = True             # whether ours takes --seconds
     bars: tuple = ()                 # (text, function of figures -> (value, whether it holds))
-    script: str = ""                 # of the rivals, where it is not the workload's
+    script: str = ""                 # of the rivals, where it is not the workload's; with a folder, of this tree
 
 
 @dataclass
@@ -104,6 +105,43 @@ def array(layout, bound):
                      lambda f: min(f.ratio(p, "samples_per_s") for p in rivals), lambda x: x >= 1.4)))
 
 
+SEVEN = ("torch-netcdf4", "torch-h5py", "torch-xarray")
+FIELD_WINDOWS = "--num_workers 2 --dataset array:{netcdf}/field.nc/v?window=4x64x64"
+
+
+def netcdf_windows(name, ours, ratio):
+    return Case(name, f"windows {ours}", {p: "--workers 2" for p in SEVEN}, bars=(
+        (f"rate / netCDF4 in DataLoader, random windows >= {ratio}",
+         lambda f: f.ratio("torch-netcdf4", "samples_per_s"), lambda x: x >= ratio),
+        (f"CPU / netCDF4's in DataLoader <= 1 / {ratio}", lambda f: f.ratio("torch-netcdf4", "cpu_s_per_1000"),
+         lambda x: x <= 1 / ratio)))
+
+
+def netcdf_all(threads, ratio, bars=()):
+    return Case(f"whole variable, {threads} thread{'s' if threads > 1 else ''}",
+                f"arrays --url {{netcdf}}/field.nc/v --threads {threads}", {"h5py": "", "netcdf4": ""},
+                f"bench:bare_deflate --url {{netcdf}}/field.nc/v --threads {threads}", script="bench/rivals/hdf5.py", bars=(
+                    (f"rate / h5py >= {ratio}", lambda f: f.ratio("h5py", "samples_per_s"), lambda x: x >= ratio), *bars))
+
+
+def chunk_index(kind, name):
+    return Case(name, f"index --url {{netcdf}}/many-{kind}.h5/v", {"chunk_iter": f"--kind {kind}"}, figure="index_ms",
+                lower=True, bars=(("h5py's ms / ours >= 1", lambda f: 1 / f.ratio("chunk_iter", "index_ms"),
+                                   lambda x: x >= 1),))
+
+
+def rechunk(chunks):
+    rivals = ("rechunker", "xarray-dask")
+    return Case(f"16x64x64 -> {chunks}", f"bench/rechunk.py {{stoker}} {{netcdf}}/field.nc --chunks {chunks}",
+                {p: f"--chunks {chunks}" for p in rivals}, seconds=False, bars=(
+                    ("rate / the better of rechunker, xarray + Dask >= 4",
+                     lambda f: min(f.ratio(p, "samples_per_s") for p in rivals), lambda x: x >= 4),
+                    ("CPU / the better's <= 1/4", lambda f: max(f.ratio(p, "cpu_s_per_1000") for p in rivals),
+                     lambda x: x <= 1 / 4),
+                    ("memory / the better's <= 1/4", lambda f: max(f.ratio(p, "peak_rss_mib") for p in rivals),
+                     lambda x: x <= 1 / 4)))
+
+
 def beyond_bare(f, who):
     """What a batch takes beyond the bare calls of its dataset."""
     return 1 / f.median(who, "samples_per_s") - 1 / f.of("bare", "samples_per_s")
@@ -149,6 +187,19 @@ WORKLOADS = {
              bound=f"bench:images {W1}",
              bars=(("rate / uint8 >= 0.87", lambda f: f.share(), lambda x: x >= 1 / 1.15),)),
     ], "bench_images.py"),
+    "index": Workload("where 100,000 chunks of an HDF5 dataset lie: opened, and opened again", [
+        chunk_index("earliest", "B-tree of version 1"), chunk_index("latest", "fixed array"),
+        Case("opened again", "index --mode kept --url {netcdf}/many-earliest.h5/v", figure="index_ms", lower=True, bars=(
+            ("ms <= 100", lambda f: f.ours("index_ms"), lambda x: x <= 100),)),
+    ], "bench/rivals/hdf5.py"),
+    "netcdf": Workload("float32 (1024, 256, 256) of NetCDF-4, chunks of 16x64x64, deflate and shuffle: windows, and all of it", [
+        netcdf_windows("random windows, no cache", f"--shuffle true {FIELD_WINDOWS}&stride=1x1x1", 3),
+        netcdf_windows("an epoch of all windows, block shuffle", f"--shuffle block --warm 4096 {FIELD_WINDOWS}", 10),
+        netcdf_windows("random windows, decoded cache of all",
+                       f"--shuffle true --cache decoded --memory_budget 600MiB --warm 8000 {FIELD_WINDOWS}&stride=1x1x1", 50),
+        netcdf_all(1, 1.8),
+        netcdf_all(2, 3.2, (("rate / libdeflate and unshuffle alone >= 0.85", lambda f: f.share(), lambda x: x >= 0.85),)),
+    ], "bench_netcdf.py"),
     "overhead": Workload("the trainer alone, around a module that computes nothing", [
         Case("empty module", "trainer_overhead", figure="defaults_us", lower=True, bars=(
             ("us a step with defaults <= 5", lambda f: f.ours("defaults_us"), lambda x: x <= 5),
@@ -180,6 +231,9 @@ WORKLOADS = {
                  ("rate / ffcv >= 3", lambda f: f.ratio("ffcv", "samples_per_s"), lambda x: x >= 3),
                  ("rate / DataLoader >= 3", lambda f: f.ratio("torch-tvio", "samples_per_s"), lambda x: x >= 3))),
     ], "bench_pydata.py"),
+    "rechunk": Workload("a NetCDF-4 variable of 268 MB -> Zarr v2 in other chunks, not verified; MB/s", [
+        rechunk("1024x16x16"), rechunk("1x256x256"),
+    ], "bench/rivals/rechunk.py"),
     "resnet": Workload("a training step of ResNet-18 on 32x32 pictures, 3x3 stem, batches of 64", [
         resnet(1), resnet(2),
     ], "bench_resnet.py"),
@@ -350,19 +404,24 @@ def run(command, env=None, cwd=None):
     return None, (p.stderr or p.stdout).strip()[-400:] or f"exit code {p.returncode}"
 
 
+def rivals_script(name):
+    """Below the tree where it has a folder; it takes what it measures with from the rivals' common.py all the same."""
+    return ROOT / name if "/" in name else PEERS / name
+
+
 def run_peer(script, peer, options, seconds):
     peer = peer.split()[0]  # what follows tells two settings of one rival apart
     venv = VENVS.get(peer, VENV)
-    command = [str(venv / "bin/python"), str(PEERS / script), "--peer", peer, *options.split(),
+    command = [str(venv / "bin/python"), str(rivals_script(script)), "--peer", peer, *options.split(),
                "--seconds", str(seconds)]
     env = {**os.environ, "PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3", "GLOG_minloglevel": "3",
-           "STOKER_TEST_DATA": str(DATA)}
+           "STOKER_TEST_DATA": str(DATA), "PYTHONPATH": str(PEERS)}
     return run(command, env, PEERS)
 
 
 def run_ours(build, folder, text, seconds):
     places = {"mnist": build / "bench/mnist", "images": photographs(), "arrays": WORK / "arrays",
-              "tokens": WORK / "tokens/tokens.bin", "stoker": build / "stoker", "data": DATA}
+              "netcdf": WORK / "netcdf", "tokens": WORK / "tokens/tokens.bin", "stoker": build / "stoker", "data": DATA}
     words = [w.format(**places) for w in text.split()]
     if seconds:
         words += ["--seconds", str(seconds)]
@@ -393,6 +452,14 @@ def plain_mnist(build):
             with gzip.open(packed) as src, open(f"{plain}.part", "wb") as dst:
                 shutil.copyfileobj(src, dst)
             os.rename(f"{plain}.part", plain)
+
+
+def many_chunks():
+    """The files of the workload `index`, where they are not there."""
+    row = subprocess.run([str(VENV / "bin/python"), str(ROOT / "bench/rivals/hdf5.py"), "--peer", "prepare"],
+                         env={**os.environ, "PYTHONPATH": str(PEERS)}, check=False)
+    if row.returncode != 0:
+        sys.exit("bench: the files of 100,000 chunks could not be made; ./dev bench --setup makes what that takes")
 
 
 def runs_of(workload, case, chosen, build, seconds):
@@ -498,7 +565,7 @@ def main():
     known = {x for c in workload.cases for x in c.peers}
     if chosen and chosen - known:
         sys.exit(f"bench: no rival {', '.join(sorted(chosen - known))} in {args.name}; there are {', '.join(sorted(known))}")
-    if known and not (PEERS / workload.script).exists():
+    if known and not ((PEERS / "common.py").exists() and rivals_script(workload.script).exists()):
         print(f"bench: no rivals in {PEERS} (set STOKER_PEERS); ours runs alone", file=sys.stderr)
         chosen = set()
     if args.name in ("tiny", "turn", "train") and not (DATA / "mnist").is_dir():
@@ -507,6 +574,10 @@ def main():
         sys.exit(f"bench: no {photographs()}; set STOKER_TEST_DATA to the folder that holds imagenet-sample/")
     if args.name in ("arrays", "tokens", "windows") and not (WORK / "arrays").is_dir():
         sys.exit(f"bench: no {WORK / 'arrays'}; ./dev bench --setup makes it")
+    if args.name in ("index", "netcdf", "rechunk") and not (WORK / "netcdf").is_dir():
+        sys.exit(f"bench: no {WORK / 'netcdf'}; ./dev bench --setup makes it")
+    if args.name == "index":
+        many_chunks()
     if any("{mnist}" in c.ours for c in workload.cases):
         plain_mnist(args.build)
 
