@@ -32,6 +32,10 @@ int info_array(struct cli *cli, stk_context *context, const char *spec);
  * code. (info_survey.c) */
 int info_array_stats(struct cli *cli, bool *make, bool *show);
 
+/* What a window reads of a variable of an HDF5 or NetCDF file; nothing of other arrays.
+ * (info_window.c) */
+void info_window_line(const stk_array *array, struct lines *lines);
+
 /* ---- Pictures (info_survey.c) ---- */
 
 /* The option table of --stats. */

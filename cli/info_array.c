@@ -307,6 +307,8 @@ static stk_status array_lines(const struct found *f, struct lines *lines, stk_er
                  stk_array_get_info(f->array)->num_objects);
         lines_add(lines, "stored", text);
     }
+    if (status == STK_OK)
+        info_window_line(f->array, lines);
     if (f->has_stats)
         stats_lines(f, lines);
     return status;
