@@ -162,8 +162,11 @@ static stk_status tell(stk__hdf5 *f, const stk__hdf5_node *node, void *user)
     const char *slash = strrchr(node->path, '/'), *name = slash ? slash + 1 : node->path;
     stk__netcdf_marks marks = {0};
 
-    if (node->is_array)
-        STK_TRY(stk__netcdf_marks_read(f, node->object, &marks));
+    if (node->is_array) {
+        const stk_status marked = stk__netcdf_marks_read(f, node->object, &marks);
+        if (marked != STK_OK && marked != STK_EKIND) /* that is told when the array is opened */
+            return marked;
+    }
     if (marks.bare)
         return STK_OK;
     char *path =

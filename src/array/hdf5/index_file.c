@@ -69,15 +69,19 @@ static uint8_t *load(const stk__hdf5 *f, const char *key, uint64_t *length)
     return data;
 }
 
-/* Not in other stores than local folders, nor where those may not be written. */
+/* Not in other stores than local folders, nor where those may not be written, nor of a file that is
+ * another one by now. */
 static bool may_write(const stk__hdf5 *f)
 {
     const int folder = stk__file_root(f->store);
     const int64_t now = (int64_t)(stk__wall_seconds() * 1e9);
+    stk_object_info info = {.struct_size = sizeof info};
     struct stat st;
 
     return folder >= 0 && fstat(folder, &st) == 0 && (st.st_mode & 0222) &&
-           f->mtime_ns < now - RACY_NS;
+           f->mtime_ns < now - RACY_NS &&
+           stk_store_stat(f->store, f->key, NULL, &info, NULL) == STK_OK &&
+           info.identity == f->identity;
 }
 
 /* Without it everything works as well: what went wrong is a remark. */

@@ -50,6 +50,10 @@ static stk_status visit(stk__hdf5 *f, walking *w, uint64_t address)
     bool again = false;
 
     stk_status status = stk__hdf5_object_begin(f, address, &o);
+    if (status == STK_EKIND) { /* what is not read hides nothing of the others */
+        stk__hdf5_object_end(f, &o);
+        return STK_OK;
+    }
     node.object = &o;
     node.is_array = stk__hdf5_has(&o, STK__HDF5_LAYOUT) && stk__hdf5_has(&o, STK__HDF5_DATASPACE);
     const bool group = !node.is_array && stk__hdf5_is_group(&o);
@@ -136,7 +140,10 @@ static stk_status lengthen(stk__hdf5 *f, const stk__hdf5_node *node, void *user)
         unlimited |= other.most[d] == UINT64_MAX;
     if (!unlimited)
         return STK_OK;
-    STK_TRY(stk__netcdf_marks_read(f, node->object, &marks));
+    const stk_status status = stk__netcdf_marks_read(f, node->object, &marks);
+    if (status == STK_EKIND)
+        return STK_OK;
+    STK_TRY(status);
     for (uint32_t e = 0; e < other.rank; e++) {
         const uint64_t scale = marks.scale && other.rank == 1 ? node->address
                                : e < marks.num_scales         ? marks.scales[e]

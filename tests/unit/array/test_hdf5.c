@@ -342,7 +342,13 @@ static void put(uint8_t **at, uint64_t value, unsigned bytes)
     *at += bytes;
 }
 
-/* A file of version 0 by hand: a dataset of CHUNKS chunks of one byte, in one B-tree. */
+static uint64_t place_of(uint64_t number, uint8_t first)
+{
+    return first == 1 ? number : CHUNKS - 1 - number;
+}
+
+/* A file of version 0 by hand: a dataset of CHUNKS chunks of one byte, in one B-tree; in the file
+ * they lie in order where `first` is 1, else the last is first. */
 static uint64_t make_many(uint8_t *file, uint8_t first)
 {
     enum { ROOT = 96, TREE = 4096, NODE = 24 + 65 * 24 + 64 * 8, LEAVES = (CHUNKS + 63) / 64 };
@@ -380,7 +386,7 @@ static uint64_t make_many(uint8_t *file, uint8_t first)
         for (uint64_t i = 0; i < n; i++) {
             const uint64_t number = root ? i * 64 * 40 : leaf * 64 + i;
             put(&at, 1, 4), put(&at, 0, 4), put(&at, number, 8), put(&at, 0, 8);
-            put(&at, root ? top + (i + 1) * NODE : data + number, 8);
+            put(&at, root ? top + (i + 1) * NODE : data + place_of(number, first), 8);
         }
     }
     for (uint64_t half = 0; half < 2; half++) { /* of 40 leaves each */
@@ -395,7 +401,7 @@ static uint64_t make_many(uint8_t *file, uint8_t first)
         }
     }
     for (uint64_t i = 0; i < CHUNKS; i++)
-        file[data + i] = (uint8_t)(first + i * 7);
+        file[data + place_of(i, first)] = (uint8_t)(first + i * 7);
     return data + CHUNKS;
 }
 
