@@ -100,6 +100,7 @@ static void test_refused(void **state)
         {"classic.nc,offset64.nc/one_i2?concat=0", STK_EINVAL, "no dimension along which"},
         {"classic.nc,join_0.nc/time?concat=time", STK_ENOENT, "no variable 'time'"},
         {"classic.nc,other.nc/fixed_i2?concat=x", STK_EMISMATCH, "another fill value"},
+        {"classic.nc,units.nc/fixed_i4?concat=x", STK_EMISMATCH, "another 'units'"},
         {"refs.json,old.json/whole?concat=0", STK_ENOTSUP, "are not joined"},
     };
     stk_context *ctx = test_context();
@@ -119,6 +120,10 @@ static void test_refused(void **state)
         if (memcmp(file + i, "_FillValue", 10) == 0)
             file[i + 21] = 8;
     assert_ok(stk_store_put(store, "files/other.nc", file, info.size, NULL, &err), &err);
+    for (uint64_t i = 0; i + 24 < info.size; i++)
+        if (memcmp(file + i, "units", 5) == 0)
+            file[i + 16] = 'C';
+    assert_ok(stk_store_put(store, "files/units.nc", file, info.size, NULL, &err), &err);
     free(file);
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
         snprintf(url, sizeof url, "mem://pack/files/%s", cases[i].url);
