@@ -46,9 +46,7 @@ static size_t file_of(const joined *j, int64_t at)
         else
             high = middle;
     }
-    while (j->first[low + 1] <= at) /* those without elements have no chunks */
-        low++;
-    return low;
+    return low; /* the last that begins there: those without elements have no chunks */
 }
 
 /* A piece of an array that is one run, as the format of its file would locate it. */

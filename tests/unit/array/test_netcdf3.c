@@ -10,6 +10,7 @@
 #include "golden/array/pack.h"
 
 #include "array/array.h"
+#include "unit/dataset/windows.h"
 
 #define FILES "mem://pack/files/"
 
@@ -219,6 +220,23 @@ static void test_pieces(void **state)
     free(out);
 }
 
+/* Windows take pieces whole: the last of a record ends with it, also at the end of the file. */
+static void test_windows(void **state)
+{
+    stk_tensor data = {.struct_size = sizeof data};
+    stk_loader_options o = window_options();
+
+    put_records();
+    stk_dataset *d = open_windows(context, "array:mem://pack/records.nc/v?window=t:1");
+    o.batch_size = RECORDS;
+    delivery b = first_batch(d, &o);
+    const double *values = field_of(&b, "data", &data);
+    for (int64_t i = 0; i < (int64_t)RECORDS * ROWS * COLUMNS; i++)
+        assert_true(values[i] == (double)i);
+    close_batch(&b);
+    stk_dataset_close(&d);
+}
+
 /* ---- Damage ---- */
 
 /* It opens and reads, or says why not. */
@@ -323,7 +341,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_specification), cmocka_unit_test(test_streaming),
         cmocka_unit_test(test_attributes),    cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_damaged),       cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_windows),       cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_refused),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

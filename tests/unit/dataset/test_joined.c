@@ -81,6 +81,31 @@ static void test_once(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Several variables of the same files. */
+static void test_variables(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_tensor t = {.struct_size = sizeof t}, time = {.struct_size = sizeof time};
+    stk_store *store;
+
+    pack_load(ctx, "netcdf3", &store);
+    float *values = expected(store);
+    stk_dataset *d = open_windows(ctx, "array:mem://pack/files/join_*.nc?concat=time&"
+                                       "variables=t,time&window=time:9");
+    delivery b = first_batch(d, NULL);
+    const double *at = field_of(&b, "t", &t); /* the type of both is that of the wider */
+    for (size_t i = 0; i < STEPS * PLACE; i++)
+        assert_true(at[i] == (double)values[i]);
+    at = field_of(&b, "time", &time);
+    for (size_t i = 0; i < STEPS; i++)
+        assert_true(at[i] == (double)i);
+    close_batch(&b);
+    stk_dataset_close(&d);
+    free(values);
+    stk_store_close(&store);
+    stk_context_destroy(&ctx);
+}
+
 static void test_refused(void **state)
 {
     static const struct {
@@ -100,6 +125,7 @@ static void test_refused(void **state)
         {"classic.nc,offset64.nc/one_i2?concat=0", STK_EINVAL, "no dimension along which"},
         {"classic.nc,join_0.nc/time?concat=time", STK_ENOENT, "no variable 'time'"},
         {"classic.nc,other.nc/fixed_i2?concat=x", STK_EMISMATCH, "another fill value"},
+        {"classic.nc,units.nc/fixed_i4?concat=x", STK_EMISMATCH, "another 'units'"},
         {"refs.json,old.json/whole?concat=0", STK_ENOTSUP, "are not joined"},
     };
     stk_context *ctx = test_context();
@@ -119,6 +145,10 @@ static void test_refused(void **state)
         if (memcmp(file + i, "_FillValue", 10) == 0)
             file[i + 21] = 8;
     assert_ok(stk_store_put(store, "files/other.nc", file, info.size, NULL, &err), &err);
+    for (uint64_t i = 0; i + 24 < info.size; i++)
+        if (memcmp(file + i, "units", 5) == 0)
+            file[i + 16] = 'C';
+    assert_ok(stk_store_put(store, "files/units.nc", file, info.size, NULL, &err), &err);
     free(file);
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
         snprintf(url, sizeof url, "mem://pack/files/%s", cases[i].url);
@@ -136,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_once),
+        cmocka_unit_test(test_variables),
         cmocka_unit_test(test_refused),
     };
 
