@@ -246,7 +246,8 @@ static void take_waiting(zarr_target *t, waiting **out, size_t *count)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Names are safe before a line tells of them, as in the conversion of pictures. */
+/* Bytes are safe before they have a name. A name that a power cut takes is missed when the line of
+ * it is read, as nothing else can have it: what was there before was removed for good. */
 static stk_status commit(zarr_target *t, stk_error *err)
 {
     waiting *list;
@@ -263,11 +264,8 @@ static stk_status commit(zarr_target *t, stk_error *err)
             t->files->ops->drop(t->files, list[i].part);
     stk__free(t->base.job->context, list);
     if (named) {
-        stk_error *of = status == STK_OK ? err : NULL;
-        stk_status safe = t->files->ops->sync(t->files, of);
-        if (safe == STK_OK)
-            safe = stk__journal_sync(&t->journal, of);
-        status = status == STK_OK ? safe : status;
+        const stk_status noted = stk__journal_sync(&t->journal, status == STK_OK ? err : NULL);
+        status = status == STK_OK ? noted : status;
     }
     t->checked_ns = stk__now_ns();
     return status;
@@ -401,8 +399,7 @@ static stk_status put_metadata(zarr_target *t, stk_error *err)
     STK_TRY(stk__zarr_documents_each(d, alone || d->v2, put_document, t, err));
     STK_TRY(sync(t, err));
     STK_TRY(stk__zarr_documents_each(d, alone || d->v2, name_document, &n, err));
-    STK_TRY(sync(t, err));
-    return alone ? STK_OK : put_root(t, err);
+    return alone ? sync(t, err) : put_root(t, err);
 }
 
 /* A journal of its own for each part, all of which have to say that they are at their end. */
@@ -439,8 +436,7 @@ static stk_status zarr_finish(stk__array_target *target, stk_error *err)
     zarr_target *t = of(target);
 
     STK_TRY(commit(t, err));
-    if (!t->part)
-        STK_TRY(put_metadata(t, err));
+    STK_TRY(t->part ? sync(t, err) : put_metadata(t, err));
     if (t->parts && !t->part)
         return STK_OK;
     STK_TRY(stk__journal_end(&t->journal, err));
