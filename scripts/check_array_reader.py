@@ -142,9 +142,9 @@ def texts(cases):
     words = ["", "a", "grüße", "日本", "x" * 500, "q\"\\\n"]
     compressors = {2: [None, numcodecs.Zlib(1), numcodecs.LZ4(), numcodecs.Zstd(1), numcodecs.Blosc("lz4", 3, 0)],
                    3: [None, GzipCodec(level=1), ZstdCodec(level=1), Crc32cCodec(), BloscCodec(cname="zstd", shuffle="noshuffle")]}
-    for pipeline, version, shape in itertools.product(("BatchedCodecPipeline", "ZarrsCodecPipeline"), (2, 3), SHAPES[:4]):
+    for pipeline, version, shape in itertools.product(("BatchedCodecPipeline", "ZarrsCodecPipeline"), (2, 3), SHAPES[:3]):
         zarr.config.set({"codec_pipeline.path": f"zarr{'s.' if pipeline[0] == 'Z' else '.core.codec_pipeline.'}{pipeline}"})
-        for kind, compressor in itertools.product((str, zarr.dtype.VariableLengthBytes()), compressors[version]):
+        for kind, compressor in itertools.product((str, zarr.dtype.VariableLengthBytes()), rng.sample(compressors[version], 2)):
             data = np.empty(shape, object)
             data.flat = [rng.choice(words) if kind is str else rng.randbytes(rng.randint(0, 9)) for _ in range(data.size)]
             chunks = chunks_of(shape)

@@ -65,7 +65,8 @@ static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
         return stk__pass_fail(pass, STK_EFORMAT, reasons.longer);
     if (size % (s->planes ? s->planes : s->sample))
         return stk__pass_fail(pass, STK_EFORMAT, reasons.damaged);
-    uint8_t *out = s->planes ? stk__scratch(state, STK__SCRATCH_BLOCK, size) : pass->out;
+    uint8_t *out =
+        s->planes ? stk__scratch(state, STK__SCRATCH_BLOCK, STK_MAX(size, 1)) : pass->out;
     if (!out)
         return stk__pass_fail(pass, STK_ENOMEM, reasons.memory);
     struct aec_stream aec = {.next_in = pass->in + HEADER,

@@ -261,6 +261,7 @@ static void test_claims(void **unused)
         {FILTER("szip", "[36,8,16,8]"), {31}, 8, STK_EFORMAT},
         {FILTER("szip", "[36,8,32,8]"), {30}, 8, STK_EFORMAT},
         {FILTER("szip", "[36,8,8,8]"), {32}, 4, STK_ETRUNCATED},
+        {FILTER("szip", "[36,8,32,8]"), {0}, 8, STK_ETRUNCATED},
 #endif
     };
     uint8_t out[COUNT * 4];
