@@ -36,6 +36,14 @@ int info_array_stats(struct cli *cli, bool *make, bool *show);
  * (info_window.c) */
 void info_window_line(stk_array *array, struct lines *lines);
 
+/* ---- Statistics of arrays (info_stats.c) ---- */
+
+/* NaN and missing elements among all; NaN where there are no elements. */
+double info_left_out(const stk_array_stats *stats);
+void info_stats_lines(const stk_array_stats *stats, struct lines *lines);
+/* The member "stats" behind what is there. */
+void info_stats_json(const stk_array_stats *stats, FILE *out);
+
 /* ---- Pictures (info_survey.c) ---- */
 
 /* The option table of --stats. */

@@ -176,23 +176,16 @@ static void number_text(char text[CLI_TABLE_CELL], double value, int digits)
         snprintf(text, CLI_TABLE_CELL, "%.*g", digits, value);
 }
 
-static double nan_share(const stk_array_stats *s)
-{
-    const double all = (double)s->values + (double)s->nan + (double)s->missing;
-
-    return all > 0 ? ((double)s->nan + (double)s->missing) / all : NAN;
-}
-
 static void stats_row(struct cli_table_row *row, size_t c, const stk_array_stats *s, int digits)
 {
     const double values[] = {s->mean, s->std, s->min, s->max};
 
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         number_text(row->cells[c++], values[i], digits);
-    if (isnan(nan_share(s)))
+    if (isnan(info_left_out(s)))
         snprintf(row->cells[c], CLI_TABLE_CELL, "-");
     else
-        snprintf(row->cells[c], CLI_TABLE_CELL, "%.3g %%", 100 * nan_share(s));
+        snprintf(row->cells[c], CLI_TABLE_CELL, "%.3g %%", 100 * info_left_out(s));
 }
 
 /* Indented below the groups it is in, which have rows of their own. */
@@ -309,45 +302,6 @@ static void print_group(const struct survey *survey, FILE *out)
     print_times(survey, out);
 }
 
-/* "from 236 in 42 bins of 2: " and a column for each bin, as high as its share of the fullest. */
-static void histogram_line(const stk_array_stats *s, struct lines *lines)
-{
-    static const char *const columns[] = {" ",      "\u2581", "\u2582", "\u2583", "\u2584",
-                                          "\u2585", "\u2586", "\u2587", "\u2588"};
-    char text[64 + 3 * STK_ARRAY_BINS];
-    uint64_t most = 0;
-
-    if (s->num_bins == 0)
-        return;
-    for (uint32_t i = 0; i < s->num_bins; i++)
-        most = s->bins[i] > most ? s->bins[i] : most;
-    int at = snprintf(text, sizeof text, "from %.6g in %" PRIu32 " bin%s of %.6g: ", s->bin_low,
-                      s->num_bins, s->num_bins == 1 ? "" : "s", s->bin_width);
-    for (uint32_t i = 0; i < s->num_bins; i++) {
-        const double share = most ? (double)s->bins[i] / (double)most : 0;
-        at += snprintf(text + at, sizeof text - (size_t)at, "%s", columns[(int)ceil(8 * share)]);
-    }
-    lines_add(lines, "histogram", text);
-}
-
-static void stats_lines(const struct found *f, struct lines *lines)
-{
-    static const char *const names[] = {"mean", "std", "min", "max"};
-    const double values[] = {f->stats.mean, f->stats.std, f->stats.min, f->stats.max};
-    char text[96];
-
-    snprintf(text, sizeof text, "%" PRIu64, f->stats.values);
-    lines_add(lines, "values", text);
-    for (size_t i = 0; i < 4; i++) {
-        snprintf(text, sizeof text, isnan(values[i]) ? "-" : "%.9g", values[i]);
-        lines_add(lines, names[i], text);
-    }
-    snprintf(text, sizeof text, "%" PRIu64 " NaN, %" PRIu64 " missing (%.3g %%)", f->stats.nan,
-             f->stats.missing, isnan(nan_share(&f->stats)) ? 0.0 : 100 * nan_share(&f->stats));
-    lines_add(lines, "left out", text);
-    histogram_line(&f->stats, lines);
-}
-
 static stk_status array_lines(const struct found *f, struct lines *lines, stk_error *err)
 {
     char text[160];
@@ -367,7 +321,7 @@ static stk_status array_lines(const struct found *f, struct lines *lines, stk_er
     if (status == STK_OK)
         info_window_line(f->array, lines);
     if (f->has_stats)
-        stats_lines(f, lines);
+        info_stats_lines(&f->stats, lines);
     return status;
 }
 
@@ -403,28 +357,6 @@ static void json_attributes(const char *text, FILE *out)
     }
 }
 
-static void json_stats(const stk_array_stats *s, FILE *out)
-{
-    fprintf(out,
-            ", \"stats\": {\"values\": %" PRIu64 ", \"nan\": %" PRIu64 ", \"missing\": %" PRIu64,
-            s->values, s->nan, s->missing);
-    cli_json_member_number(out, "mean", s->mean);
-    cli_json_member_number(out, "std", s->std);
-    cli_json_member_number(out, "min", s->min);
-    cli_json_member_number(out, "max", s->max);
-    cli_json_member_number(out, "nan_share", s->nan_share);
-    if (s->num_bins) {
-        fputs(", \"histogram\": {\"low\": ", out);
-        cli_json_number(out, s->bin_low);
-        cli_json_member_number(out, "width", s->bin_width);
-        fputs(", \"counts\": [", out);
-        for (uint32_t i = 0; i < s->num_bins; i++)
-            fprintf(out, "%s%" PRIu64, i ? ", " : "", s->bins[i]);
-        fputs("]}", out);
-    }
-    fputc('}', out);
-}
-
 static void json_array(const struct found *f, FILE *out)
 {
     const stk_array_info *info = stk_array_get_info(f->array);
@@ -458,7 +390,7 @@ static void json_array(const struct found *f, FILE *out)
     fputs(", \"attributes\": ", out);
     json_attributes(info->attributes, out);
     if (f->has_stats)
-        json_stats(&f->stats, out);
+        info_stats_json(&f->stats, out);
 }
 
 static void print_json_survey(const struct survey *survey, FILE *out)
@@ -511,7 +443,7 @@ static void print_csv_group(const struct survey *survey, FILE *out)
         }
         if (f->has_stats) {
             stats_row(&row, 10, &f->stats, 17);
-            snprintf(row.cells[14], CLI_TABLE_CELL, "%.9g", nan_share(&f->stats));
+            snprintf(row.cells[14], CLI_TABLE_CELL, "%.9g", info_left_out(&f->stats));
         }
         cli_csv_string(out, f->path);
         for (size_t c = 1; c < 15; c++) {

@@ -121,7 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const stk_option_table *table = stk_option_table_find("images");
     stk_convert_images_options options;
     stk_options_init(table, &options, sizeof options);
-    const stk__journal_head head = {"/from", table, &options};
+    const stk__journal_head head = {.kind = "images", .source = "/from", .table = table, .options = &options};
     stk_convert_options_init(&common);
     common.overwrite = true;
     const stk_conversion_job job = {.struct_size = sizeof job,
