@@ -131,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                     .options = &common};
     FUZZ_CHECK(stk__target_open(&job, "", &target, &err) == STK_OK);
     FUZZ_CHECK(stk__journal_open(&job, STK__TARGET_JOURNAL, &journal, &err) == STK_OK);
-    const stk__journal_lines lines = {done, old, target};
+    const stk__journal_lines lines = {.done = done, .old = old, .user = target};
     stk_error_init(&err);
     stk_status status = stk__journal_read(&job, &journal, &head, &lines, &fresh, &err);
     FUZZ_CHECK(status == STK_OK || (err.text[0] && status != STK_EINTERNAL));
