@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <time.h>
 
-#define NEAR_EVERY  UINT64_C(100000000)  /* from look to look at one object */
-#define FAR_EVERY   UINT64_C(1000000000) /* from look to look at any */
-#define PATIENCE    UINT64_C(5000000000) /* a look that takes longer is none */
+#define NEAR_EVERY   UINT64_C(100000000)  /* from look to look at one object */
+#define FAR_EVERY    UINT64_C(1000000000) /* from look to look at any */
+#define PATIENCE     UINT64_C(5000000000) /* a look that takes longer is none */
 #define MOST_AT_ONCE 4096 /* objects looked at while opening; of more each at its first read */
 
 void stk__watch_before(stk_store *store, const char *key, stk_object_info *out)
@@ -97,7 +97,7 @@ void stk__watch_end(stk_array *a)
 
 /* Whether it is another object now. File systems made of other things number files anew now and
  * then, so that of a near one time and size count, and not which file it is. */
-static bool differs(const stk__watch *w, const stk__watched *was, const stk_object_info *is)
+static bool differs(const stk__array_watch *w, const stk__watched *was, const stk_object_info *is)
 {
     if (was->identity == is->identity)
         return false;
@@ -140,7 +140,7 @@ static stk_status look(const stk_array *a, uint64_t object, stk_error *err)
     const stk_store_call call = {.struct_size = sizeof call,
                                  .deadline_ns = stk__now_ns() + PATIENCE};
     stk_object_info is = {.struct_size = sizeof is};
-    stk__watch *w = a->watch;
+    stk__array_watch *w = a->watch;
     stk__watched *o = &w->objects[object];
     char key[STK_MAX_OBJECT_KEY];
     stk_status status = STK_OK;
@@ -163,7 +163,7 @@ static stk_status look(const stk_array *a, uint64_t object, stk_error *err)
 
 stk_status stk__array_unchanged(const stk_array *a, uint64_t object, bool now, stk_error *err)
 {
-    stk__watch *w = a->watch;
+    stk__array_watch *w = a->watch;
 
     if (!w || object >= w->count)
         return STK_OK;

@@ -1,8 +1,8 @@
 /* Objects whose places are remembered, and that may change meanwhile. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where chunks lie was read when the array was opened. Of an object that is another one by then, old
- * places give bytes of anything, so that what it was is kept, and compared now and then.
+ * Where chunks lie was read when the array was opened. Of an object that is another one by then,
+ * old places give bytes of anything, so that what it was is kept, and compared now and then.
  */
 #ifndef STK_SRC_ARRAY_WATCH_H
 #define STK_SRC_ARRAY_WATCH_H
@@ -16,14 +16,14 @@ typedef struct stk__watched {
     int64_t mtime_ns;
 } stk__watched;
 
-struct stk__watch {
+typedef struct stk__array_watch {
     pthread_mutex_t mutex; /* guards what objects were */
     bool far;              /* a look is a request to another machine: one at a time, in turn */
     atomic_uint_fast64_t due_ns; /* of far ones */
     uint64_t every_ns;           /* from look to look */
     uint64_t count;
     stk__watched objects[];
-};
+} stk__array_watch;
 
 /* What an object is before the format opens it; identity 0: it is a folder, or cannot be told. */
 void stk__watch_before(stk_store *store, const char *key, stk_object_info *out);

@@ -101,7 +101,8 @@ static void check_changes(const subject *s)
     replace_at(folder, s->name, data, size, 6);
     assert_fails(read_all(a, &err), STK_ECHANGED, &err, "has changed since it was opened");
     assert_string_equal(err.key, s->name);
-    assert_fails(read_all(a, &err), STK_ECHANGED, &err, "of 2001-09-09T01:46:40.000000005Z and has");
+    assert_fails(read_all(a, &err), STK_ECHANGED, &err,
+                 "of 2001-09-09T01:46:40.000000005Z and has");
     assert_fails(read_all(a, &err), STK_ECHANGED, &err, "of 2001-09-09T01:46:40.000000006Z; open");
     set_time(folder, s->name, 5);
     assert_ok(read_all(a, &err), &err);
