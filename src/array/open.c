@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "array/concat.h"
+#include "array/texts.h"
 
 #include "base/options.h"
 #include "base/sized.h"
