@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "array/concat.h"
+#include "array/watch.h"
 #include "array/zarr.h"
 
 #define MOST_CHUNKS (INT64_C(1) << 26) /* along the dimension of the files */
@@ -333,6 +334,7 @@ static stk_status build(stk_array *a, joined *j, const stk__concat_files *files,
     STK_TRY(take_edges(a, j, err));
     STK_TRY(take_objects(a, files, err));
     STK_TRY(take_values(a, j, err));
+    STK_TRY(stk__watch_join(a, j->files, err));
     return stk__array_finish(a, err);
 }
 

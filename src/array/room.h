@@ -104,7 +104,8 @@ struct stk_array {
     bool as_is;           /* of ONE, and of PLACES without codecs: elements are as the type says */
     char **objects;       /* of PLACES: their keys; NULL: object_key alone */
     uint64_t num_objects; /* of PLACES */
-    stk__shared_store *home; /* of READ: where it was opened; NULL: `shared` */
+    struct stk__array_watch *watch; /* of ONE and PLACES (watch.h); NULL: none */
+    stk__shared_store *home;        /* of READ: where it was opened; NULL: `shared` */
 
     stk__index_cache *indexes;               /* has a lock of its own */
     pthread_mutex_t mutex;                   /* guards the rest */
