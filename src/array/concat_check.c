@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the arrays of joined files must have in common, and how their coordinates go on. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,9 +7,11 @@
 
 #include "base/text.h"
 
-/* Attributes that say what stored values mean. */
+/* Attributes that say what stored values mean; the last ones of times are compared by what they
+ * say. */
 static const char *const meaning[] = {"scale_factor", "add_offset", "_FillValue", "missing_value",
-                                      "units",        "calendar",   "_Unsigned"};
+                                      "_Unsigned",    "units",      "calendar"};
+#define OF_TIMES 2
 
 static stk_status differs(const stk_array *first, const stk_array *other, const char *what,
                           stk_error *err)
@@ -44,9 +45,10 @@ stk_status stk__concat_dimension(const stk_array *a, const char *name, uint32_t 
                         name, bytes);
 }
 
-static bool same_attributes(const stk_array *a, const stk_array *b, const char **which)
+static bool same_attributes(const stk_array *a, const stk_array *b, size_t count,
+                            const char **which)
 {
-    for (size_t i = 0; i < STK_COUNT(meaning); i++) {
+    for (size_t i = 0; i < count; i++) {
         const json_t *one = json_object_get(a->attributes.value, meaning[i]);
         const json_t *two = json_object_get(b->attributes.value, meaning[i]);
         *which = meaning[i];
@@ -95,10 +97,11 @@ static bool same_chunks(const stk_array *a, const stk_array *b, uint32_t dimensi
 }
 
 stk_status stk__concat_same(const stk_array *first, const stk_array *other, uint32_t dimension,
-                            stk_error *err)
+                            bool *converts, stk_error *err)
 {
-    char text[96];
+    bool alike = true;
     const char *which;
+    char text[96];
 
     if (other->rank != first->rank)
         return differs(first, other, "another number of dimensions", err);
@@ -111,58 +114,91 @@ stk_status stk__concat_same(const stk_array *first, const stk_array *other, uint
         return differs(first, other, "other chunks or codecs", err);
     if (memcmp(other->fill, first->fill, first->type.itemsize) != 0)
         return differs(first, other, "another fill value", err);
-    if (same_attributes(first, other, &which))
+    const bool times = stk__concat_times(first, other, &alike);
+    if (same_attributes(first, other, STK_COUNT(meaning) - (times ? OF_TIMES : 0), &which)) {
+        *converts |= times && !alike;
         return STK_OK;
+    }
     snprintf(text, sizeof text, "another '%s'", which);
     return differs(first, other, text, err);
 }
 
 /* ---- Coordinates ---- */
 
-static stk_status read_end(stk_array *a, int64_t at, double *out, stk_error *err)
+typedef struct end {
+    int64_t key;
+    char text[STK__DATE_TEXT];
+} end;
+
+static stk_status read_end(stk_array *a, const stk__coordinate *c, int64_t at, end *out,
+                           stk_error *err)
 {
     unsigned char value[16];
     const int64_t one = 1;
 
-    *out = NAN;
-    if (a->rank != 1 || a->type.itemsize > sizeof value || at < 0)
-        return STK_OK;
     STK_TRY(stk_array_read(a, &(stk_array_box){&at, &one, NULL}, value, a->type.itemsize, NULL, -1,
                            err));
-    if (!stk__array_numbers(&a->type, value, 1, out))
-        *out = NAN;
+    stk__coordinate_keys(c, a, value, 1, &out->key);
+    if (stk_array_time_text(a, value, out->text, sizeof out->text) == 0)
+        (void)stk_array_value_text(a, value, out->text, sizeof out->text);
     return STK_OK;
 }
 
-static stk_status step(stk__concat_ends *ends, const stk_array *a, double value, stk_error *err)
+static stk_status step(stk__concat_ends *ends, const stk_array *a, const end *next, stk_error *err)
 {
-    const int direction = value > ends->last ? 1 : -1;
+    const int direction = next->key > ends->last ? 1 : -1;
 
-    if (ends->any && (value == ends->last || (ends->direction && direction != ends->direction)))
+    if (ends->any && (next->key == ends->last || (ends->direction && direction != ends->direction)))
         return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
-                            "%.300s: the coordinate comes to %.10g behind the %.10g of what stands "
+                            "%.300s: the coordinate comes to %s behind the %s of what stands "
                             "before it; files are joined in the order of their names: rename them, "
                             "or list them in theirs, as a.nc,b.nc",
-                            a->metadata_key, value, ends->last);
+                            a->metadata_key, next->text, ends->text);
     if (ends->any)
         ends->direction = direction;
     ends->any = true;
-    ends->last = value;
+    ends->last = next->key;
+    memcpy(ends->text, next->text, sizeof ends->text);
     return STK_OK;
+}
+
+/* Instants of two calendars do not compare, nor do dates and numbers. */
+static stk_status same_meaning(const stk__concat_ends *ends, const stk_array *a,
+                               const stk__coordinate *c, stk_error *err)
+{
+    const stk__coordinate *before = &ends->meaning;
+
+    if (!ends->any ||
+        (before->is_time == c->is_time && (!c->is_time || before->calendar == c->calendar)))
+        return STK_OK;
+    return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
+                        "%.300s: the coordinate has %s than that of the file before it, so they do "
+                        "not make one array; convert one of them, or join others",
+                        a->metadata_key,
+                        before->is_time && c->is_time ? "another calendar"
+                        : c->is_time                  ? "dates rather"
+                                                      : "numbers without dates rather");
 }
 
 stk_status stk__concat_follow(stk__concat_ends *ends, stk_array *a, stk_error *err)
 {
-    double first, last;
+    stk__coordinate c;
+    end first, last;
 
     if (ends->unknown || a->bytes == 0)
         return STK_OK;
-    STK_TRY(read_end(a, 0, &first, err));
-    STK_TRY(read_end(a, a->shape[0] - 1, &last, err));
-    if (isnan(first) || isnan(last)) {
+    if (a->rank != 1 || stk__coordinate_init(a, &c, NULL) != STK_OK) {
         ends->unknown = true;
         return STK_OK;
     }
-    STK_TRY(step(ends, a, first, err));
-    return a->shape[0] > 1 ? step(ends, a, last, err) : STK_OK;
+    STK_TRY(same_meaning(ends, a, &c, err));
+    STK_TRY(read_end(a, &c, 0, &first, err));
+    STK_TRY(read_end(a, &c, a->shape[0] - 1, &last, err));
+    if (first.key == STK__COORDINATE_NONE || last.key == STK__COORDINATE_NONE) {
+        ends->unknown = true;
+        return STK_OK;
+    }
+    STK_TRY(step(ends, a, &first, err));
+    ends->meaning = c;
+    return a->shape[0] > 1 ? step(ends, a, &last, err) : STK_OK;
 }
