@@ -208,6 +208,11 @@ struct json_t *stk__fill_attribute_json(stk_context *ctx, stk_dtype dtype, const
  * or it is NaN, which is no value anyway. */
 bool stk__array_missing(const stk_array *array, double *out);
 
+/* Open a group as stk_group_open() does; `along`: of the files that the URL names, joined along
+ * this dimension. NULL: as the URL says. (group.c) */
+stk_status stk__group_open_along(stk_context *ctx, const char *url, const char *along,
+                                 stk_group **out, stk_error *err);
+
 /* ---- Coordinates (coordinate.c) ---- */
 
 #define STK__COORDINATE_NONE INT64_MIN /* a key: no value, NaN, NaT, or a time beyond all dates */

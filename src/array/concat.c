@@ -443,6 +443,7 @@ const stk_array_format_ops stk__array_concat = {
     .struct_size = sizeof(stk_array_format_ops),
     .name = "concat",
     .doc = "Files joined along a dimension",
+    .takes_rest = true,
     .recognise = recognise,
     .locate = locate,
     .read = read_times,

@@ -45,6 +45,17 @@ stk_status stk__concat_dimension(const stk_array *a, const char *name, uint32_t 
                         name, bytes);
 }
 
+bool stk__concat_has(const stk_array *a, const char *name)
+{
+    uint32_t d = 0;
+
+    if (!a->names)
+        return stk__concat_dimension(a, name, &d, NULL) == STK_OK;
+    while (d < a->rank && !(a->names[d] && strcmp(a->names[d], name) == 0))
+        d++;
+    return d < a->rank;
+}
+
 static bool same_attributes(const stk_array *a, const stk_array *b, size_t count,
                             const char **which)
 {
@@ -96,8 +107,8 @@ static bool same_chunks(const stk_array *a, const stk_array *b, uint32_t dimensi
     return true;
 }
 
-stk_status stk__concat_same(const stk_array *first, const stk_array *other, uint32_t dimension,
-                            bool *converts, stk_error *err)
+stk_status stk__concat_alike(const stk_array *first, const stk_array *other, uint32_t dimension,
+                             bool *converts, stk_error *err)
 {
     bool alike = true;
     const char *which;
@@ -110,8 +121,6 @@ stk_status stk__concat_same(const stk_array *first, const stk_array *other, uint
         return differs(first, other, "another type or byte order", err);
     if (!same_shape(first, other, dimension))
         return differs(first, other, "other dimensions", err);
-    if (!same_chunks(first, other, dimension))
-        return differs(first, other, "other chunks or codecs", err);
     if (memcmp(other->fill, first->fill, first->type.itemsize) != 0)
         return differs(first, other, "another fill value", err);
     const bool times = stk__concat_times(first, other, &alike);
@@ -121,6 +130,37 @@ stk_status stk__concat_same(const stk_array *first, const stk_array *other, uint
     }
     snprintf(text, sizeof text, "another '%s'", which);
     return differs(first, other, text, err);
+}
+
+stk_status stk__concat_same(const stk_array *first, const stk_array *other, uint32_t dimension,
+                            bool *converts, stk_error *err)
+{
+    STK_TRY(stk__concat_alike(first, other, dimension, converts, err));
+    return same_chunks(first, other, dimension)
+               ? STK_OK
+               : differs(first, other, "other chunks or codecs", err);
+}
+
+stk_status stk__concat_equal(stk_array *first, stk_array *other, stk_error *err)
+{
+    stk_context *ctx = first->context;
+    bool converts = false;
+
+    STK_TRY(stk__concat_alike(first, other, first->rank, &converts, err));
+    if (converts)
+        return differs(first, other, "another 'units'", err);
+    if (first->bytes == 0 || first->bytes > STK__CONCAT_COMPARED || stk__type_varies(&first->type))
+        return STK_OK;
+    char *values = stk__alloc(ctx, 2 * first->bytes);
+    if (!values)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to compare files");
+    stk_status status = stk_array_read(first, NULL, values, first->bytes, NULL, -1, err);
+    if (status == STK_OK)
+        status = stk_array_read(other, NULL, values + first->bytes, first->bytes, NULL, -1, err);
+    if (status == STK_OK && memcmp(values, values + first->bytes, first->bytes) != 0)
+        status = differs(first, other, "other values", err);
+    stk__free(ctx, values);
+    return status;
 }
 
 /* ---- Coordinates ---- */
