@@ -130,6 +130,8 @@ bool stk__array_fills(const stk_array *array);
  */
 stk_status stk__array_decode(const stk_array *array, stk__codec_state *state, const stk__need *need,
                              const void *data, uint64_t length, void *out, stk_error *err);
+/* Whether chunks have chains of their own: then that of the array does not decode them all. */
+bool stk__array_has_parts(const stk_array *array);
 /* Byte of a destination of these strides from which on the decoded need lies as it is, one run of
  * need->decode_size bytes; -1: it has to be decoded elsewhere and copied. */
 int64_t stk__array_place(const stk_array *array, const stk__box *box, const stk__need *need,

@@ -328,6 +328,8 @@ static stk_status take_chain(stk_array *a, const joined *j, stk_error *err)
     for (size_t i = 0; i < j->count; i++) /* that of the largest chunks */
         if (chunk_of(j, i) == j->chunk[j->dimension])
             m = j->files[i];
+        else if (!a->as_is)
+            a->parts = j->files;
     memcpy(a->chunk_strides, m->chunk_strides, sizeof a->chunk_strides);
     a->chain = m->chain;
     a->skipping = m->skipping;

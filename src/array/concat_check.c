@@ -90,8 +90,8 @@ bool stk__concat_runs(const stk_array *a, uint32_t dimension)
     return a->order == 'C';
 }
 
-/* Chunks encoded alike, of one shape; along the dimension it may be another where they are as the
- * type says. Those of one run follow from the shape. */
+/* Chunks encoded alike, of one shape; along the dimension it may be another where a shorter one has
+ * the first elements of a longer one. Those of one run follow from the shape. */
 static bool same_chunks(const stk_array *a, const stk_array *b, uint32_t dimension)
 {
     const char *one = stk__array_codecs(a), *two = stk__array_codecs(b);
@@ -100,7 +100,7 @@ static bool same_chunks(const stk_array *a, const stk_array *b, uint32_t dimensi
         return false;
     if ((one || two) && (!one || !two || strcmp(one, two) != 0))
         return false;
-    const bool any = a->as_is && stk__concat_runs(a, dimension);
+    const bool any = stk__concat_runs(a, dimension);
     for (uint32_t d = 0; a->manifest != STK__MANIFEST_ONE && d < a->rank; d++)
         if (a->levels[0].shape[d] != b->levels[0].shape[d] && !(any && d == dimension))
             return false;
@@ -136,9 +136,12 @@ stk_status stk__concat_same(const stk_array *first, const stk_array *other, uint
                             bool *converts, stk_error *err)
 {
     STK_TRY(stk__concat_alike(first, other, dimension, converts, err));
-    return same_chunks(first, other, dimension)
-               ? STK_OK
-               : differs(first, other, "other chunks or codecs", err);
+    if (*converts || same_chunks(first, other, dimension))
+        return STK_OK;
+    return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_ARRAY, other->metadata_key, STK_NO_OFFSET,
+                        "%.300s has other chunks or codecs than %.300s, so they do not make one "
+                        "array; give both the same, as 'stoker convert FILE NEW.nc --chunks' does",
+                        other->metadata_key, first->metadata_key);
 }
 
 stk_status stk__concat_equal(stk_array *first, stk_array *other, stk_error *err)

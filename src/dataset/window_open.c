@@ -559,6 +559,7 @@ static stk_status open_all(stk__window *w, const char *url, const stk__window_op
         v->num_objects = v->info->num_objects;
         STK_TRY(stk__window_manifest(w, v, &array_options, err));
         v->prefix = !v->plain && !v->fixed && v->info->order == 'C' &&
+                    !stk__array_has_parts(v->array) &&
                     stk__chain_has_prefix(stk__array_chain(v->array));
         v->first_object = objects;
         if (!stk__add_size(objects, v->num_objects, &objects))
