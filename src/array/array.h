@@ -26,19 +26,6 @@
 /* Formats, found by content or by name. */
 extern const stk_array_format_ops stk__array_zarr, stk__array_npy, stk__array_raw, stk__array_hdf5,
     stk__array_libhdf5, stk__array_netcdf3, stk__array_kerchunk;
-struct stk__text; /* base/text.h */
-typedef struct stk__kerchunk_written {
-    uint64_t arrays, references;
-    uint64_t bytes; /* of the arrays' elements */
-} stk__kerchunk_written;
-/*
- * References of kerchunk, version 1, to all arrays of a group of a file: a document for the folder
- * in which `file` names that file. Errors: STK_ENOTSUP: what Zarr cannot say of an array, by name.
- * (kerchunk/write.c)
- */
-stk_status stk__kerchunk_write(stk_context *ctx, stk_group *group, const char *file,
-                               struct stk__text *out, stk__kerchunk_written *written,
-                               stk_error *err);
 /* Whether an outsider's table of a format is whole. (format.c) */
 stk_status stk__array_kind_check(const void *table, stk_error *err);
 

@@ -2,7 +2,7 @@
 /* What every driver needs to make an array: memory, levels of the grid, sizes, and their checks. */
 #include <stdio.h>
 
-#include "array/room.h"
+#include "array/index.h"
 #include "array/watch.h"
 #include "base/text.h"
 
