@@ -52,6 +52,7 @@ typedef struct stk__concat_ends {
     bool any, unknown;       /* some file's were seen; not to be compared */
     int direction;           /* 1 rising, -1 falling, 0 not known yet */
     stk__coordinate meaning; /* of the file seen last */
+    char units[64];          /* of it, where they are not read: its numbers compare with the same */
     int64_t last;            /* key of its end, and the value as a text */
     char text[STK__DATE_TEXT];
 } stk__concat_ends;

@@ -223,6 +223,27 @@ static stk_status same_meaning(const stk__concat_ends *ends, const stk_array *a,
                                                       : "numbers without dates rather");
 }
 
+/* Units that are not read, as "months since", are of plain numbers while they stay the same. False:
+ * the values are not to be compared. */
+static bool take_meaning(stk__concat_ends *ends, const stk_array *a, stk__coordinate *out)
+{
+    const char *text = stk_array_text(a, "units");
+    char units[sizeof ends->units] = "";
+    double none[1];
+
+    if (a->rank != 1)
+        return false;
+    if (stk__coordinate_init(a, out, NULL) != STK_OK) {
+        if (!stk__array_numbers(&a->type, none, 0, none))
+            return false;
+        *out = (stk__coordinate){.down = 1, .scale = 1};
+        snprintf(units, sizeof units, "%s", text ? text : "");
+    }
+    const bool same = !ends->any || strcmp(units, ends->units) == 0;
+    memcpy(ends->units, units, sizeof units);
+    return same;
+}
+
 stk_status stk__concat_follow(stk__concat_ends *ends, stk_array *a, stk_error *err)
 {
     stk__coordinate c;
@@ -230,7 +251,7 @@ stk_status stk__concat_follow(stk__concat_ends *ends, stk_array *a, stk_error *e
 
     if (ends->unknown || a->bytes == 0)
         return STK_OK;
-    if (a->rank != 1 || stk__coordinate_init(a, &c, NULL) != STK_OK) {
+    if (!take_meaning(ends, a, &c)) {
         ends->unknown = true;
         return STK_OK;
     }

@@ -227,7 +227,7 @@ static stk_status open_either(stk__window *w, const char *url, const stk_array_o
     if (status == STK_EMISMATCH) { /* the metadata of a group, or files that do not go together */
         status = open_group(w, url, NULL, o, &second);
         if (status != STK_OK && err)
-            *err = status == STK_EMISMATCH && !w->group ? first : second;
+            *err = !w->group && (status == STK_EMISMATCH || status == STK_EINVAL) ? first : second;
         return status;
     }
     if (status == STK_EFORMAT && stk__array_by_content(o) &&

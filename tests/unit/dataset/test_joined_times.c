@@ -263,6 +263,10 @@ static void test_refused(void **state)
           {"months since 2001-01-01", NULL, INT4, 1, {0}, 0}},
          "v",
          NULL},
+        {{{"months since 2000-01-01", NULL, INT4, 2, {0, 1}, 0},
+          {"months since 2000-01-01", NULL, INT4, 1, {0}, 0}},
+         "v",
+         "comes to 0 behind the 1"},
         {{{"K", NULL, INT4, 1, {0}, 0}, {"C", NULL, INT4, 1, {1}, 0}}, "time", "another 'units'"},
     };
 
