@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The journal of a conversion. The input is its lines without their checksums, which are added, so
- * that the parser behind them is reached; the first byte odd: as they stand. What it calls old is
+ * that the parser behind them is reached; the first byte odd: as they stand; its next bit: the
+ * journal may have lines of arrays. What it calls old is
  * removed as at the end of a conversion. What must hold: nothing outside the target is touched, nor
  * a file of another size in it.
  */
@@ -104,6 +105,19 @@ static stk_status old(void *user, const char *name, uint64_t size, stk_error *er
     return stk__target_remove(user, name, size, err);
 }
 
+static stk_status object(void *user, uint64_t node, uint64_t number, uint64_t size, stk_error *err)
+{
+    (void)user, (void)number;
+    if (node > 7 || size == 0)
+        return stk__fail(err, STK_EFORMAT, STK_STAGE_CONVERT, "no such object");
+    return STK_OK;
+}
+
+static void end(void *user)
+{
+    (void)user;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     stk_convert_options common;
@@ -121,7 +135,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const stk_option_table *table = stk_option_table_find("images");
     stk_convert_images_options options;
     stk_options_init(table, &options, sizeof options);
-    const stk__journal_head head = {.kind = "images", .source = "/from", .table = table, .options = &options};
+    const stk__journal_head head = {
+        .kind = "images", .source = "/from", .table = table, .options = &options};
     stk_convert_options_init(&common);
     common.overwrite = true;
     const stk_conversion_job job = {.struct_size = sizeof job,
@@ -129,9 +144,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                     .source = "images:/from",
                                     .target = root,
                                     .options = &common};
-    FUZZ_CHECK(stk__target_open(&job, &target, &err) == STK_OK);
-    FUZZ_CHECK(stk__journal_open(&job, &journal, &err) == STK_OK);
-    const stk__journal_lines lines = {done, old, target};
+    FUZZ_CHECK(stk__target_open(&job, "", &target, &err) == STK_OK);
+    FUZZ_CHECK(stk__journal_open(&job, STK__TARGET_JOURNAL, &journal, &err) == STK_OK);
+    const stk__journal_lines lines = {.done = done,
+                                      .old = old,
+                                      .object = data[0] & 2 ? object : NULL,
+                                      .end = data[0] & 2 ? end : NULL,
+                                      .user = target};
     stk_error_init(&err);
     stk_status status = stk__journal_read(&job, &journal, &head, &lines, &fresh, &err);
     FUZZ_CHECK(status == STK_OK || (err.text[0] && status != STK_EINTERNAL));

@@ -159,6 +159,13 @@ void stk__array_pieces(uint32_t rank, const int64_t *shape, uint64_t itemsize, i
 int64_t stk__array_chunk_count(const stk_array *array, uint32_t dimension);
 int64_t stk__array_chunk_of(const stk_array *array, uint32_t dimension, int64_t element);
 int64_t stk__array_chunk_begin(const stk_array *array, uint32_t dimension, int64_t chunk);
+/*
+ * STK_ECHANGED, with what it was and what it is, of an object that is another one than when the
+ * array was opened. Each is looked at now and then, and between two looks it passes; `now`: it is
+ * looked at in any case. One that nobody can ask for passes. Any thread; may wait for storage.
+ * (watch.c)
+ */
+stk_status stk__array_unchanged(const stk_array *array, uint64_t object, bool now, stk_error *err);
 /* Strides of C order. */
 void stk__array_strides(uint32_t rank, const int64_t *shape, uint64_t itemsize, int64_t *strides);
 /* STK__ARRAY_UNKNOWN never: asks the store where it has to. For the length of a need. */
@@ -239,13 +246,5 @@ void stk__coordinate_keys(const stk__coordinate *coordinate, const stk_array *ar
                           const void *values, size_t count, int64_t *keys);
 /* The key of a number that is looked for among the elements, rounded as they are. */
 int64_t stk__coordinate_asked(const stk__coordinate *coordinate, const stk_array *array, double x);
-/* Turn an element of `array` of at most 8 bytes, a time of `from`, into the same date in the units
- * of `to`, of the same calendar; both without scale, offset and months. False: it is no date, or
- * elements of the type have none in those units that is the same; `value` is lost then. */
-bool stk__coordinate_convert(const stk__coordinate *from, const stk__coordinate *to,
-                             const stk_array *array, void *value);
-/* "1979-01-01T00:00:00 to 2021-12-31T18:00:00", the first and the last of a list of times, which
- * are read. False: it is none, or they cannot be. */
-bool stk__coordinate_ends(stk_array *array, char *text, size_t size);
 
 #endif

@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "array/room.h"
+#include "array/skipping.h"
+#include "array/watch.h"
 #include "base/text.h"
 
 /* A level is bounded, so that numbers of chunks stay far from the ends of their type. */
@@ -306,6 +308,7 @@ void stk_array_close(stk_array **array)
     stk__free(ctx, a->attributes_text);
     stk__free(ctx, a->fill);
     stk__free(ctx, a->fill_text);
+    stk__watch_end(a);
     for (uint64_t i = 0; a->objects && i < a->num_objects; i++)
         stk__free(ctx, a->objects[i]);
     stk__free(ctx, a->objects);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "array/concat.h"
+#include "array/watch.h"
 #include "array/zarr.h"
 
 #define MOST_CHUNKS (INT64_C(1) << 26) /* along the dimension of the files */
@@ -380,6 +381,7 @@ static stk_status build(stk_array *a, joined *j, const stk__concat_files *files,
     if (j->converts) {
         STK_TRY(hold_times(a, j, err));
     } else {
+        STK_TRY(stk__watch_join(a, j->files, err));
         STK_TRY(take_edges(a, j, err));
         STK_TRY(take_chain(a, j, err));
     }

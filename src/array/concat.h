@@ -37,11 +37,8 @@ stk_status stk__concat_dimension(const stk_array *first, const char *name, uint3
 bool stk__concat_runs(const stk_array *array, uint32_t dimension);
 /* Whether an array has the dimension: by its name, or where dimensions have none by its number. */
 bool stk__concat_has(const stk_array *array, const char *name);
-/* Whether the elements of both mean the same, whatever their chunks. *converts becomes true where
- * the other's times have to be told in the first one's units. */
-stk_status stk__concat_alike(const stk_array *first, const stk_array *other, uint32_t dimension,
-                             bool *converts, stk_error *err);
-/* The same, and whether chunks of one chain make both. */
+/* Whether elements and chunks of both mean the same. *converts becomes true where the other's times
+ * have to be told in the first one's units. */
 stk_status stk__concat_same(const stk_array *first, const stk_array *other, uint32_t dimension,
                             bool *converts, stk_error *err);
 /* Whether an array that is not joined is the same in both; values of large ones are not looked at.

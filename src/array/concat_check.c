@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "array/concat.h"
+#include "array/skipping.h"
 
 #include "base/text.h"
 
@@ -107,8 +108,9 @@ static bool same_chunks(const stk_array *a, const stk_array *b, uint32_t dimensi
     return true;
 }
 
-stk_status stk__concat_alike(const stk_array *first, const stk_array *other, uint32_t dimension,
-                             bool *converts, stk_error *err)
+/* Whether the elements of both mean the same, whatever their chunks. */
+static stk_status alike_but_chunks(const stk_array *first, const stk_array *other,
+                                   uint32_t dimension, bool *converts, stk_error *err)
 {
     bool alike = true;
     const char *which;
@@ -135,7 +137,7 @@ stk_status stk__concat_alike(const stk_array *first, const stk_array *other, uin
 stk_status stk__concat_same(const stk_array *first, const stk_array *other, uint32_t dimension,
                             bool *converts, stk_error *err)
 {
-    STK_TRY(stk__concat_alike(first, other, dimension, converts, err));
+    STK_TRY(alike_but_chunks(first, other, dimension, converts, err));
     if (*converts || same_chunks(first, other, dimension))
         return STK_OK;
     return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_ARRAY, other->metadata_key, STK_NO_OFFSET,
@@ -149,7 +151,7 @@ stk_status stk__concat_equal(stk_array *first, stk_array *other, stk_error *err)
     stk_context *ctx = first->context;
     bool converts = false;
 
-    STK_TRY(stk__concat_alike(first, other, first->rank, &converts, err));
+    STK_TRY(alike_but_chunks(first, other, first->rank, &converts, err));
     if (converts)
         return differs(first, other, "another 'units'", err);
     if (first->bytes == 0 || first->bytes > STK__CONCAT_COMPARED || stk__type_varies(&first->type))

@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "array/concat.h"
+#include "array/coordinate.h"
+#include "array/texts.h"
 
 #include "base/options.h"
 #include "base/sized.h"

@@ -13,7 +13,7 @@
 #ifndef STK_SRC_ARRAY_READING_H
 #define STK_SRC_ARRAY_READING_H
 
-#include "array/room.h"
+#include "array/texts.h"
 #include "store/fetch.h"
 
 #define STK__READING_PLAN 512 /* chunks planned at a time */

@@ -107,7 +107,8 @@ struct stk_array {
     bool as_is;           /* of ONE, and of PLACES without codecs: elements are as the type says */
     char **objects;       /* of PLACES: their keys; NULL: object_key alone */
     uint64_t num_objects; /* of PLACES */
-    stk__shared_store *home; /* of READ: where it was opened; NULL: `shared` */
+    struct stk__array_watch *watch; /* of ONE and PLACES (watch.h); NULL: none */
+    stk__shared_store *home;        /* of READ: where it was opened; NULL: `shared` */
 
     stk__index_cache *indexes;               /* has a lock of its own */
     pthread_mutex_t mutex;                   /* guards the rest */
@@ -165,18 +166,6 @@ stk_status stk__array_locate(const stk_array *a, uint64_t chunk, stk_array_place
 stk_status stk__array_read_by_format(stk_array *a, stk_error *err);
 /* What a chain of the array's innermost chunks is made of, but for its codecs. (zarr.c) */
 void stk__array_chain_spec(const stk_array *a, stk__chain_spec *spec);
-/* Remember what chains without some codecs are made of: the array as it is, and its list of codecs.
- * (skipping.c) */
-stk_status stk__skipping_create(const stk_array *a, const char *codecs, stk__skipping **out,
-                                stk_error *err);
-void stk__skipping_destroy(stk__skipping **skipping);
-/* The chain for `skipped` of a place, made once; lives as long as the array. A failure has a static
- * text. Any thread. */
-stk_status stk__skipping_chain(stk__skipping *skipping, uint32_t skipped, const stk__chain **out,
-                               const char **reason);
-/* The list of codecs of located chunks, JSON as the format gave it; NULL: they are as the type
- * says. (skipping.c) */
-const char *stk__array_codecs(const stk_array *a);
 /* The store in which it was opened. */
 stk_store *stk__array_home(const stk_array *a);
 
@@ -205,22 +194,6 @@ stk_status stk__array_settle(stk_context *ctx, const stk_array_options *options,
 
 /* Uncompressed data in one object, object_key, from `offset` on. */
 stk_status stk__array_one_object(stk_array *a, uint64_t offset, bool fortran, stk_error *err);
-
-/* ---- Elements of varying length (texts.c) ---- */
-
-#define STK__TEXTS_READ 4 /* of the memory of a read: what is on its way; the rest is decoded */
-
-/* Refuse an array whose elements vary in length. */
-stk_status stk__array_fixed(const stk_array *a, stk_error *err);
-/* The fill value of a JSON value. */
-stk_status stk__texts_fill(stk_array *a, const json_t *value, const char *key, stk_error *err);
-
-/* What the chunks of one read hold; one thread. */
-typedef struct stk__texts stk__texts;
-/* Decode the bytes of a need into `out`, an stk_array_string for each element of its chunk. */
-stk_status stk__texts_decode(stk__texts *texts, const stk_array *a, stk__codec_state *state,
-                             const stk__need *need, const void *data, stk_array_string *out,
-                             stk_error *err);
 
 /* ---- Shard indexes (index.c) ---- */
 

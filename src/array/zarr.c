@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "array/room.h"
+#include "array/texts.h"
 #include "array/zarr.h"
 
 stk_status stk__zarr_load(stk_store *store, const char *key, stk__json *out, bool *found,

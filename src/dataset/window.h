@@ -145,6 +145,11 @@ uint32_t stk__window_skipped(const stk__window_variable *v, uint64_t object, uin
 stk_status stk__window_manifest(stk__window *w, stk__window_variable *v,
                                 const stk_array_options *options, stk_error *err);
 
+/* ---- Fields (window_fields.c) ---- */
+
+/* Make the fields of a sample and its parts, of variables whose type was chosen. */
+stk_status stk__window_fields(stk__window *w, stk_error *err);
+
 /* ---- Values (window_values.c) ---- */
 
 /* Whether elements of this type can become numbers of another. */

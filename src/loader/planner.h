@@ -79,6 +79,7 @@ typedef struct stk__planner {
     bool sends;        /* (L) the last round sent reads */
     stk__order_epoch epoch;
     stk__round round;
+    char reason[STK_ERROR_TEXT]; /* what locate() said first of a failure; "": nothing */
     uint32_t *map;                           /* row of each index handed to locate() */
     uint64_t rows, cache_hits, cache_misses; /* so far */
     struct {
