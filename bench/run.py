@@ -25,6 +25,8 @@ WORK = Path(os.environ.get("STOKER_PEERS_WORK", CACHE / "work")).expanduser()
 VENV = Path(os.environ.get("STOKER_PEERS_VENV", CACHE / "venv"))
 VENVS = {"ffcv": Path(os.environ.get("STOKER_PEERS_FFCV_VENV", CACHE / "ffcv")),
          "rechunker": Path(os.environ.get("STOKER_PEERS_RECHUNKER_VENV", CACHE / "rechunker"))}
+RECHUNKER = ("rechunker==0.5.4", "zarr==2.18.7", "numcodecs==0.15.2", "xarray==2026.9.0", "dask[array]==2026.8.0",
+             "netCDF4==1.7.5.1.post1")
 TIMEOUT = 600
 SCRIPTS = ("ledger", "verdicts")  # benchmarks of another kind, with options of their own
 
@@ -528,7 +530,18 @@ def setup(extra):
     script = PEERS / "setup"
     if not script.exists():
         sys.exit(f"bench: no {script}; set STOKER_PEERS to the folder of the rivals' scripts")
-    sys.exit(subprocess.run([str(script), *extra], cwd=PEERS, check=False).returncode)
+    status = subprocess.run([str(script), *extra], cwd=PEERS, check=False).returncode
+    sys.exit(status or make_rechunker())
+
+
+def make_rechunker():
+    """rechunker wants a zarr older than the others have."""
+    venv = VENVS["rechunker"]
+    if venv.exists():
+        return 0
+    python = os.environ.get("PYTHON", "/usr/bin/python3")
+    made = subprocess.run([python, "-m", "venv", str(venv)], check=False)
+    return made.returncode or subprocess.run([str(venv / "bin/pip"), "install", "-q", *RECHUNKER], check=False).returncode
 
 
 def main():

@@ -130,6 +130,8 @@ bool stk__array_fills(const stk_array *array);
  */
 stk_status stk__array_decode(const stk_array *array, stk__codec_state *state, const stk__need *need,
                              const void *data, uint64_t length, void *out, stk_error *err);
+/* Whether chunks have chains of their own: then that of the array does not decode them all. */
+bool stk__array_has_parts(const stk_array *array);
 /* Byte of a destination of these strides from which on the decoded need lies as it is, one run of
  * need->decode_size bytes; -1: it has to be decoded elsewhere and copied. */
 int64_t stk__array_place(const stk_array *array, const stk__box *box, const stk__need *need,
@@ -215,6 +217,11 @@ struct json_t *stk__fill_attribute_json(stk_context *ctx, stk_dtype dtype, const
  * or it is NaN, which is no value anyway. */
 bool stk__array_missing(const stk_array *array, double *out);
 
+/* Open a group as stk_group_open() does; `along`: of the files that the URL names, joined along
+ * this dimension. NULL: as the URL says. (group.c) */
+stk_status stk__group_open_along(stk_context *ctx, const char *url, const char *along,
+                                 stk_group **out, stk_error *err);
+
 /* ---- Coordinates (coordinate.c) ---- */
 
 #define STK__COORDINATE_NONE INT64_MIN /* a key: no value, NaN, NaT, or a time beyond all dates */
@@ -239,6 +246,11 @@ void stk__coordinate_keys(const stk__coordinate *coordinate, const stk_array *ar
                           const void *values, size_t count, int64_t *keys);
 /* The key of a number that is looked for among the elements, rounded as they are. */
 int64_t stk__coordinate_asked(const stk__coordinate *coordinate, const stk_array *array, double x);
+/* Turn an element of `array` of at most 8 bytes, a time of `from`, into the same date in the units
+ * of `to`, of the same calendar; both without scale, offset and months. False: it is no date, or
+ * elements of the type have none in those units that is the same; `value` is lost then. */
+bool stk__coordinate_convert(const stk__coordinate *from, const stk__coordinate *to,
+                             const stk_array *array, void *value);
 /* "1979-01-01T00:00:00 to 2021-12-31T18:00:00", the first and the last of a list of times, which
  * are read. False: it is none, or they cannot be. */
 bool stk__coordinate_ends(stk_array *array, char *text, size_t size);

@@ -93,6 +93,9 @@ struct stk_array {
     uint64_t decode_bytes; /* of a chunk and all that lies between its codecs */
     stk__chain *chain;
     stk__skipping *skipping; /* of located chunks with codecs; has a lock of its own */
+    /* Of PLACES: for each object the array whose chain decodes its chunks, the first elements of a
+     * chunk of this one; one without a chain has lent it. NULL: `chain` decodes all. */
+    stk_array *const *parts;
 
     stk__manifest manifest;
     char separator;         /* of KEYS */

@@ -259,7 +259,7 @@ static stk_status window_decode(stk_dataset *dataset, const stk_need *need, cons
     stk__window_state *state;
     STK_TRY(begin_work(w, worker, &state));
     const stk_status status =
-        v->fixed || whole.skipped
+        v->fixed || whole.skipped || stk__array_has_parts(v->array)
             ? stk__array_decode(v->array, state->codec, &whole, data, need->length, out, NULL)
             : stk__chain_decode_prefix(stk__array_chain(v->array), state->codec, data, need->length,
                                        out, need->decoded, wanted, reason);
