@@ -240,7 +240,7 @@ static stk_status open_either(stk__window *w, const char *url, const stk_array_o
     stk_status status = stk_array_open(w->base.context, url, o, &array, &first);
     if (status == STK_OK)
         return add_variable(w, "data", array, err);
-    if (status == STK_EMISMATCH) /* the metadata of a group */
+    if (status == STK_EMISMATCH && !(o->concat && *o->concat)) /* the metadata of a group */
         return open_group(w, url, NULL, o, err);
     if (status == STK_EFORMAT && stk__array_by_content(o) &&
         open_group(w, url, NULL, o, NULL) == STK_OK)
