@@ -19,7 +19,8 @@ void info_window_line(stk_array *array, struct lines *lines)
         return;
     if (info->num_chunks < 2 || info->rank > STK_MAX_RANK)
         return;
-    /* One step of the first dimension, all others whole: the window of `array:` where none is said. */
+    /* One step of the first dimension, all others whole: the window of `array:` where none is said.
+     */
     for (uint32_t d = 0; d < info->rank; d++)
         window[d] = d ? info->shape[d] : 1;
     if (stk_chunks_question_of(array, window, NULL, NULL, &question, NULL) != STK_OK ||

@@ -257,11 +257,12 @@ static stk_status refuse_slow(const char *url, const stk_array_options *o, stk_e
 
     if (!o->format || !stk__option_same(o->format, strlen(o->format), slow, strlen(slow)))
         return STK_OK;
-    return stk__fail(err, STK_ENOTSUP, STK_STAGE_DATASET,
-                     "'%.300s': format=%s reads one chunk at a time, in a process of its own, and is "
-                     "not for training: convert it first, as 'stoker convert FILE?format=%s "
-                     "OUT.zarr' does",
-                     url, slow, slow);
+    return stk__fail(
+        err, STK_ENOTSUP, STK_STAGE_DATASET,
+        "'%.300s': format=%s reads one chunk at a time, in a process of its own, and is "
+        "not for training: convert it first, as 'stoker convert FILE?format=%s "
+        "OUT.zarr' does",
+        url, slow, slow);
 }
 
 /* The array of a URL, or those of its group. `url` is the spec's; the arrays' options are taken

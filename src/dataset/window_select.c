@@ -281,8 +281,8 @@ static stk_status open_joined(const stk__window *w, const char *url, const char 
     for (size_t folder = strlen(path); folder > 0 && status == STK_ENOENT; folder -= folder > 0) {
         while (folder > 0 && path[folder - 1] != '/')
             folder--;
-        char *below = stk__format(ctx, "%.*s/%.*s%s%s", files, url, (int)folder, path, name,
-                                  url + files);
+        char *below =
+            stk__format(ctx, "%.*s/%.*s%s%s", files, url, (int)folder, path, name, url + files);
         if (!below)
             return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory for the name of '%s'",
                              name);

@@ -211,8 +211,8 @@ static stk_status put_document(const writing *w, const stk_array *a, const char 
     return text ? STK_OK : no_memory(a, err);
 }
 
-/* A fill value of version 2 is a missing value to xarray, which makes floats of integers then: where
- * every chunk lies somewhere it is said only if the file says it, too. */
+/* A fill value of version 2 is a missing value to xarray, which makes floats of integers then:
+ * where every chunk lies somewhere it is said only if the file says it, too. */
 static bool has_fill(const stk_array *a, bool whole)
 {
     const bool bytes = a->type.kind == STK__KIND_BYTES || a->type.kind == STK__KIND_RAW;

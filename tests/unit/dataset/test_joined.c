@@ -183,12 +183,29 @@ static void test_refused(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Files that do not fit make no group, either: the reason is theirs. */
+static void test_reason(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_dataset *d = NULL;
+    stk_store *store;
+    stk_error err;
+
+    pack_load(ctx, "netcdf3", &store);
+    stk_error_init(&err);
+    assert_fails(
+        stk_dataset_open(ctx, "array:mem://pack/files/join_1.nc,join_0.nc/t?concat=time", &d, &err),
+        STK_EMISMATCH, &err, "join_0.nc: the coordinate");
+    stk_store_close(&store);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_windows),   cmocka_unit_test(test_once),
         cmocka_unit_test(test_variables), cmocka_unit_test(test_select),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_reason),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
