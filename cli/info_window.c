@@ -12,7 +12,7 @@ void info_window_line(stk_array *array, struct lines *lines)
     const stk_array_info *info = stk_array_get_info(array);
     int64_t window[STK_MAX_RANK];
     char text[256], read[32], needed[32];
-    stk_chunks_question question;
+    stk_chunks_question question = {.struct_size = sizeof question};
     stk_chunks_counts counts;
 
     if (strcmp(info->format, "hdf5") != 0 && strncmp(info->format, "netcdf", 6) != 0)

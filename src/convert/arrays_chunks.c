@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/lines.h"
+#include "base/options.h"
 #include "convert/arrays.h"
 
 #define AUTO_BYTES ((uint64_t)32 << 20) /* of one chunk where the source has no chunks */
@@ -210,6 +211,51 @@ static stk_status refuse(const char *option, const char *text, stk_error *err)
                      option, text);
 }
 
+static void offer_names(const stk__target_node *node, stk__nearest *nearest)
+{
+    for (uint32_t d = 0; node->dimension_names && d < node->rank; d++)
+        if (node->dimension_names[d])
+            stk__nearest_offer(nearest, node->dimension_names[d]);
+}
+
+/* A dimension that no array has is mistyped, also beside others that some have. What is no list of
+ * names is left to the parser. */
+static stk_status check_names(const stk__arrays *run, const char *option, const char *text,
+                              stk_error *err)
+{
+    char name[STK_OPTION_NAME], shown[STK_OPTION_SHOWN], meant[STK_OPTION_MEANT];
+    stk__nearest nearest;
+
+    for (const char *at = text; *at; at += *at == ',') {
+        const char *begin = at + strspn(at, " ");
+        const size_t length = strcspn(begin, ":=,");
+        bool found = false;
+        at = begin + strcspn(begin, ",");
+        for (size_t i = 0; !found && i < run->num_arrays; i++)
+            found = find_dimension(&run->nodes[run->arrays[i].node], begin, length) >= 0;
+        if (found)
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)STK_MIN(length, sizeof name - 1), begin);
+        stk__nearest_init(&nearest, name);
+        for (size_t i = 0; i < run->num_arrays; i++)
+            offer_names(&run->nodes[run->arrays[i].node], &nearest);
+        stk__option_show(shown, name);
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "arrays.%s: none of the arrays has a dimension '%s'%s", option, shown,
+                         *stk__nearest_said(&nearest, meant) ? meant : "; stoker info lists them");
+    }
+    return STK_OK;
+}
+
+/* An option of sides took effect on some array, and every name in it is a dimension's. */
+static stk_status check_applied(const stk__arrays *run, const char *option, const char *text,
+                                bool applied, stk_error *err)
+{
+    if (!applied)
+        return refuse(option, text, err);
+    return strpbrk(text, ":=") ? check_names(run, option, text, err) : STK_OK;
+}
+
 stk_status stk__arrays_choose_chunks(stk__arrays *run, stk_error *err)
 {
     const stk_convert_arrays_options *own = run->own;
@@ -228,9 +274,10 @@ stk_status stk__arrays_choose_chunks(stk__arrays *run, stk_error *err)
                          "arrays.shards: %s has none; leave it out", run->ops->name);
     for (size_t i = 0; i < run->num_arrays; i++)
         STK_TRY(choose(run, &run->arrays[i], &chunked, &sharded, err));
-    if (window && !chunked)
-        return refuse("for_window", own->for_window, err);
-    if (is_set(own->chunks) && !chunked)
-        return refuse("chunks", own->chunks, err);
-    return own->shards && *own->shards && !sharded ? refuse("shards", own->shards, err) : STK_OK;
+    if (window)
+        STK_TRY(check_applied(run, "for_window", own->for_window, chunked, err));
+    if (is_set(own->chunks))
+        STK_TRY(check_applied(run, "chunks", own->chunks, chunked, err));
+    return own->shards && *own->shards ? check_applied(run, "shards", own->shards, sharded, err)
+                                       : STK_OK;
 }

@@ -94,7 +94,8 @@ static stk_status put_element(stk__hdf5 *f, json_writer *w, const stk__hdf5_attr
     return put_text(f, w->out, text, STK_MIN(bytes, count), a->type.padding);
 }
 
-/* What would be one number is one, also where it is a list of one, as NetCDF writes it. */
+/* What would be one number is one, also where it is a list of one, as NetCDF writes it. What holds
+ * nothing is how NetCDF writes lists without elements, and texts without letters. */
 static stk_status put_attribute(stk__hdf5 *f, const stk__hdf5_attribute *a, void *user)
 {
     json_writer *w = user;
@@ -107,7 +108,7 @@ static stk_status put_attribute(stk__hdf5 *f, const stk__hdf5_attribute *a, void
     stk__text_add_json(w->out, a->name);
     stk__text_add(w->out, ":");
     if (a->space.null || (a->count == 0 && a->space.rank == 0)) {
-        stk__text_add(w->out, "null");
+        stk__text_add(w->out, a->type.class_ == STK__HDF5_STRING || a->type.text ? "\"\"" : "[]");
         return STK_OK;
     }
     stk__text_add(w->out, a->count == 1 ? "" : "[");

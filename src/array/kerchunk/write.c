@@ -212,12 +212,23 @@ static stk_status put_document(const writing *w, const stk_array *a, const char 
     return text ? STK_OK : no_memory(a, err);
 }
 
-static stk_status put_metadata(const writing *w, const stk_array *a, const told *t,
-                               const char *path, stk_error *err)
+/* A fill value of version 2 is a missing value to xarray, which makes floats of integers then:
+ * where every chunk lies somewhere it is said only if the file says it, too. */
+static bool has_fill(const stk_array *a, bool whole)
 {
     const bool bytes = a->type.kind == STK__KIND_BYTES || a->type.kind == STK__KIND_RAW;
-    const bool fill = a->fill_defined && !bytes;
-    json_t *names = a->names ? json_array() : NULL;
+
+    return a->fill_defined && !bytes &&
+           (!whole || json_object_get(a->attributes.value, "_FillValue"));
+}
+
+/* `whole`: no chunk is missing. */
+static stk_status put_metadata(const writing *w, const stk_array *a, const told *t, bool whole,
+                               const char *path, stk_error *err)
+{
+    const bool fill = has_fill(a, whole);
+    /* Of a scalar the list without a name: what has no list is no variable to xarray. */
+    json_t *names = a->names || a->rank == 0 ? json_array() : NULL;
     char code[16];
 
     STK_TRY(type_code(a, t, code, err));
@@ -237,10 +248,12 @@ static stk_status put_metadata(const writing *w, const stk_array *a, const told 
 }
 
 static stk_status put_chunks(const writing *w, const stk_array *a, const told *t, const char *path,
-                             stk_error *err)
+                             bool *whole, stk_error *err)
 {
     uint64_t counts[STK_ARRAY_MAX_RANK], total = 1;
     stk_array_place place;
+
+    *whole = true;
 
     for (uint32_t d = 0; d < a->rank; d++) {
         counts[d] = (uint64_t)(a->shape[d] / t->chunk[d] + (a->shape[d] % t->chunk[d] != 0));
@@ -255,8 +268,10 @@ static stk_status put_chunks(const writing *w, const stk_array *a, const told *t
             rest /= counts[d];
         }
         const stk_status status = find(a, t, i, &place, err);
-        if (status == STK_ENOENT)
+        if (status == STK_ENOENT) {
+            *whole = false;
             continue;
+        }
         STK_TRY(status);
         w->written->references++;
         stk__text_add(w->out, ",\n\"%s/", path);
@@ -273,6 +288,7 @@ static stk_status put_chunks(const writing *w, const stk_array *a, const told *t
 static stk_status put_array(const writing *w, const stk_array *a, const char *path, stk_error *err)
 {
     told t = {0};
+    bool whole;
 
     if (strpbrk(path, "\"\\"))
         return cannot(a, "has a name with quotes", err);
@@ -280,9 +296,9 @@ static stk_status put_array(const writing *w, const stk_array *a, const char *pa
     if (status == STK_OK)
         status = take_grid(a, &t, err);
     if (status == STK_OK)
-        status = put_metadata(w, a, &t, path, err);
+        status = put_chunks(w, a, &t, path, &whole, err);
     if (status == STK_OK)
-        status = put_chunks(w, a, &t, path, err);
+        status = put_metadata(w, a, &t, whole, path, err);
     json_decref(t.filters);
     w->written->arrays++;
     w->written->bytes += a->bytes;

@@ -161,6 +161,8 @@ static void say_how(const stk__libhdf5 *h, const siginfo_t *info, char *text, si
         snprintf(text, size, "ended with exit code %d", info->si_status);
     else if (info->si_status == SIGXCPU)
         snprintf(text, size, "needed more than %" PRIu64 " s of processor time", h->limits.seconds);
+    else if (info->si_status == SIGXFSZ)
+        snprintf(text, size, "met the limit of the size of files, 'ulimit -f'");
     else
         snprintf(text, size, "ended by SIG%s", sigabbrev_np(info->si_status));
 }

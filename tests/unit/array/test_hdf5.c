@@ -173,7 +173,7 @@ static void test_attributes(void **state)
     static const char wanted[] =
         "{\"text\": \"d\303\251j\303\240 vu\", \"bytes\": \"fixed\", \"integers\": [1, -2, 3], "
         "\"large\": 9223372036854775813, \"real\": 0.5, \"nan\": NaN, \"texts\": [\"x\", \"yy\", "
-        "\"\"], \"one\": 7, \"nothing\": null}";
+        "\"\"], \"one\": 7, \"nothing\": []}";
     static const char *const files[] = {FILES "groups_old.h5", FILES "groups_new.h5"};
     stk_group *g = NULL;
     stk_error err;

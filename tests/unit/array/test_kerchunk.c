@@ -277,12 +277,41 @@ static void test_written(void **state)
     }
 }
 
+/* To xarray what has no list of dimensions is no variable, and a fill value is a missing value: it
+ * is said where the file says it, or where a chunk is missing. */
+static void test_written_for_xarray(void **state)
+{
+    static const char *const said[] = {
+        "\"one_i1/.zattrs\": \"{\\\"units\\\": \\\"K\\\", \\\"scale_factor\\\": "
+        "0.10000000149011612, \\\"_ARRAY_DIMENSIONS\\\": []}\"",
+        "\\\">i4\\\", \\\"compressor\\\": null, \\\"filters\\\": null, \\\"order\\\": \\\"C\\\", "
+        "\\\"fill_value\\\": null}\"",
+        "\\\">i2\\\", \\\"compressor\\\": null, \\\"filters\\\": null, \\\"order\\\": \\\"C\\\", "
+        "\\\"fill_value\\\": 7}\"",
+    };
+    stk__kerchunk_written written;
+    stk__text text = {0};
+    stk_group *g = NULL;
+    stk_error err;
+
+    assert_ok(stk_group_open(context, "mem://pack/files/classic.nc", &g, &err), &err);
+    assert_ok(stk__kerchunk_write(context, g, "classic.nc", &text, &written, &err), &err);
+    for (size_t i = 0; i < STK_COUNT(said); i++)
+        assert_non_null(strstr(text.bytes, said[i]));
+    stk__text_release(&text);
+    stk_group_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nodes),   cmocka_unit_test(test_foreign),
-        cmocka_unit_test(test_missing), cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_written),
+        cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_written),
+        cmocka_unit_test(test_written_for_xarray),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

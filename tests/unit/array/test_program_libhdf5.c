@@ -280,7 +280,8 @@ static void test_killed(void **state)
         const char *why;
     } ends[] = {{SIGKILL, STK_ESYSTEM, "ended by SIGKILL: the kernel does so"},
                 {SIGSYS, STK_EFORMAT, "ended by SIGSYS while it was at work on 'kinds.h5'"},
-                {SIGXCPU, STK_EFORMAT, "needed more than 60 s of processor time"}};
+                {SIGXCPU, STK_EFORMAT, "needed more than 60 s of processor time"},
+                {SIGXFSZ, STK_EFORMAT, "met the limit of the size of files, 'ulimit -f'"}};
     const int64_t start[1] = {0}, shape[1] = {3};
     stk__libhdf5_object object;
     stk_store *store = NULL;

@@ -106,6 +106,28 @@ static void test_variables(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* By the coordinate in all files, of one array and of several, which make no group. */
+static void test_select(void **state)
+{
+    static const char *const specs[] = {
+        "array:mem://pack/files/join_*.nc/t?concat=time&window=time:2&select=time=3:6",
+        "array:mem://pack/files/join_*.nc?concat=time&variables=t&window=time:2&select=time=3:6"};
+    stk_context *ctx = test_context();
+    stk_store *store;
+
+    pack_load(ctx, "netcdf3", &store);
+    for (size_t i = 0; i < STK_COUNT(specs); i++) {
+        int64_t start[STK__WINDOW_DIMS];
+        stk_dataset *d = open_windows(ctx, specs[i]);
+        assert_int_equal(d->size, 2);
+        stk__window_start((stk__window *)d, 1, start);
+        assert_int_equal(start[0], 5);
+        stk_dataset_close(&d);
+    }
+    stk_store_close(&store);
+    stk_context_destroy(&ctx);
+}
+
 static void test_refused(void **state)
 {
     static const struct {
@@ -161,13 +183,29 @@ static void test_refused(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Files that do not fit make no group, either: the reason is theirs. */
+static void test_reason(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_dataset *d = NULL;
+    stk_store *store;
+    stk_error err;
+
+    pack_load(ctx, "netcdf3", &store);
+    stk_error_init(&err);
+    assert_fails(
+        stk_dataset_open(ctx, "array:mem://pack/files/join_1.nc,join_0.nc/t?concat=time", &d, &err),
+        STK_EMISMATCH, &err, "join_0.nc: the coordinate");
+    stk_store_close(&store);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_once),
-        cmocka_unit_test(test_variables),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_windows),   cmocka_unit_test(test_once),
+        cmocka_unit_test(test_variables), cmocka_unit_test(test_select),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_reason),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
