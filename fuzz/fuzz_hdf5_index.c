@@ -44,6 +44,7 @@ static void parse(stk_context *ctx, const uint8_t *data, size_t size)
     check(&index);
     FUZZ_CHECK(stk__sidecar_make(ctx, data, size, &of, &index, &made, &length) == STK_OK);
     FUZZ_CHECK(stk__sidecar_parse(ctx, made, length, &of, &again) == STK_OK);
+    FUZZ_CHECK(length <= size + HEADER + ROW + index.count * sizeof *index.chunks);
     FUZZ_CHECK(again.count == index.count);
     FUZZ_CHECK(memcmp(again.chunks, index.chunks, index.count * sizeof *index.chunks) == 0);
     stk__free(ctx, again.chunks);

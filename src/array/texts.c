@@ -222,14 +222,17 @@ typedef struct result {
 } result;
 
 /* One allocation: the struct, the offsets and the bytes. */
-static stk_status gather(const stk_array *a, const stk_array_string *elements, uint64_t count,
-                         stk_array_texts **out, stk_error *err)
+static stk_status gather(const stk__texts *texts, const stk_array *a,
+                         const stk_array_string *elements, uint64_t count, stk_array_texts **out,
+                         stk_error *err)
 {
     uint64_t bytes = 0, size;
 
     for (uint64_t i = 0; i < count; i++)
         if (!stk__add_size(bytes, elements[i].length, &bytes))
             return no_memory(a, err);
+    if (bytes > texts->memory) /* of chunks it is not; a fill value may stand for many */
+        return over_budget(texts, a, err);
     if (!stk__mul_size(count + 1, sizeof(uint64_t), &size) ||
         !stk__add_size(size, sizeof(result), &size) || !stk__add_size(size, bytes, &size))
         return no_memory(a, err);
@@ -266,7 +269,7 @@ static stk_status read_box(stk_array *a, const stk__box *box, uint64_t bytes, in
         bytes ? stk__array_read_box(a, box, bytes, elements, strides, &texts, deadline, err)
               : STK_OK;
     if (status == STK_OK)
-        status = gather(a, elements, bytes / sizeof *elements, out, err);
+        status = gather(&texts, a, elements, bytes / sizeof *elements, out, err);
     stk__free(a->context, elements);
     release(&texts);
     return status;

@@ -7,7 +7,10 @@
 #include "array/hdf5/netcdf.h"
 
 #include "base/decimal.h"
+#include "base/json.h"
 #include "base/text.h"
+
+#define MOST_ESCAPED 6u /* bytes that one of a text becomes: \u001f */
 
 typedef struct json_writer {
     stk__text *out;
@@ -59,6 +62,20 @@ static void put_number(stk__text *out, const stk__hdf5_type *type, const uint8_t
     }
 }
 
+/* Elements may stand for the same bytes of a heap, so that what they become is bounded, too. */
+static stk_status check_room(const stk__hdf5 *f, const stk__text *out, uint64_t more)
+{
+    const uint64_t most = STK_MIN(f->memory, STK__JSON_MAX_BYTES);
+
+    return out->length <= most && more <= (most - out->length) / MOST_ESCAPED
+               ? STK_OK
+               : stk__fail_at(
+                     f->err, STK_ELIMIT, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
+                     "%.300s: the attributes of an object take more than 64 MiB, or than is "
+                     "left of a quarter of memory_limit",
+                     f->key);
+}
+
 /* A text without what pads it. */
 static stk_status put_text(stk__hdf5 *f, stk__text *out, const uint8_t *data, uint64_t bytes,
                            uint8_t padding)
@@ -69,6 +86,7 @@ static stk_status put_text(stk__hdf5 *f, stk__text *out, const uint8_t *data, ui
 
     while (padding == 2 && length && data[length - 1] == ' ')
         length--;
+    STK_TRY(check_room(f, out, length));
     STK_TRY(stk__hdf5_take(f, length + 1, &text));
     memcpy(text, data, length);
     stk__text_add_json(out, text);
@@ -88,7 +106,7 @@ static stk_status put_element(stk__hdf5 *f, json_writer *w, const stk__hdf5_attr
         return put_text(f, w->out, data, a->type.size, a->type.padding);
     if (!a->type.text) {
         put_number(w->out, &a->type, data);
-        return STK_OK;
+        return check_room(f, w->out, 0);
     }
     STK_TRY(stk__hdf5_vlen(f, &w->kept, data, &text, &bytes, &count));
     return put_text(f, w->out, text, STK_MIN(bytes, count), a->type.padding);

@@ -15,7 +15,8 @@
 #define USUAL_LEAF    4u
 #define USUAL_INNER   16u
 #define USUAL_CHUNK   32u
-#define SUPER_WRITING 5u /* flags of version 3: open for writing, or by a single writer */
+#define STEP_BYTES    1024u /* that are read as one step of work */
+#define SUPER_WRITING 5u    /* flags of version 3: open for writing, or by a single writer */
 
 struct stk__hdf5_block {
     uint64_t at, length; /* in the file */
@@ -49,14 +50,22 @@ static stk_status no_memory(const stk__hdf5 *f)
                         "no memory to read the structure of %.300s", f->key);
 }
 
-stk_status stk__hdf5_step(stk__hdf5 *f)
+static stk_status spend(stk__hdf5 *f, uint64_t steps)
 {
-    if (f->work-- > 0)
+    if (steps <= f->work) {
+        f->work -= steps;
         return STK_OK;
+    }
     f->work = 0;
     return stk__fail_at(f->err, STK_ELIMIT, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                        "%.300s: its structure has more than %llu parts (STK__HDF5_MAX_WORK)",
+                        "%.300s: its structure has more than %llu parts, or KiB that are read for "
+                        "them (STK__HDF5_MAX_WORK)",
                         f->key, (unsigned long long)STK__HDF5_MAX_WORK);
+}
+
+stk_status stk__hdf5_step(stk__hdf5 *f)
+{
+    return spend(f, 1);
 }
 
 /* ---- Memory ---- */
@@ -145,6 +154,7 @@ stk_status stk__hdf5_load(stk__hdf5 *f, uint64_t address, uint64_t length, uint8
     *out = NULL;
     if (!stk__hdf5_inside(f, address, length)) /* before memory is taken for it */
         return stk__hdf5_damaged(f, address, "something points behind the end of the file");
+    STK_TRY(spend(f, length / STEP_BYTES)); /* large blocks may be asked for again and again */
     STK_TRY(stk__hdf5_take(f, length, &data));
     const stk_status status = stk__hdf5_read(f, address, length, data);
     if (status != STK_OK)

@@ -17,7 +17,7 @@
 
 #define STK__HDF5_NONE       UINT64_MAX          /* an address: there is none */
 #define STK__HDF5_PART       4                   /* of memory_limit: what one pass may hold */
-#define STK__HDF5_MAX_WORK   (UINT64_C(1) << 24) /* messages, links, nodes of one pass */
+#define STK__HDF5_MAX_WORK   (UINT64_C(1) << 24) /* messages, links, nodes, KiB of one pass */
 #define STK__HDF5_MAX_LEVELS 32                  /* groups in groups */
 
 /* ---- Files (file.c) ---- */

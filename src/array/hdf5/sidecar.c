@@ -100,17 +100,22 @@ stk_status stk__sidecar_parse(stk_context *ctx, const void *data, uint64_t lengt
     return STK_EFORMAT;
 }
 
-/* Rows of `old` that are kept: of other datasets, and whole. */
+/* Rows of `old` that are kept: of other datasets, whole, and no more together than it holds, as
+ * rows may name the same chunks. */
 static uint32_t kept_rows(const uint8_t *old, uint64_t length, const stk__sidecar_of *of, row *rows)
 {
     uint32_t count = 0, kept = 0;
+    uint64_t left = length;
 
     if (!old || read_table(old, length, of, &count) != STK_OK)
         return 0;
     for (uint32_t i = 0; i < count && kept + 1 < MOST_SECTIONS; i++) {
         const row r = row_at(old, i);
-        if (r.dataset != of->dataset && check_row(old, length, &r) == STK_OK)
-            rows[kept++] = r;
+        if (r.dataset == of->dataset || r.count > left / CHUNK_BYTES ||
+            check_row(old, length, &r) != STK_OK)
+            continue;
+        left -= r.count * CHUNK_BYTES;
+        rows[kept++] = r;
     }
     return kept;
 }

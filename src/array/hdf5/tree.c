@@ -4,12 +4,14 @@
 
 #include "array/hdf5/netcdf.h"
 
+#define LEAST_SEEN 64u
+
 /* Where a walk is. Groups that it has been in are remembered, as links may lead in circles. */
 typedef struct walking {
     stk__hdf5_node_fn *each;
     void *user;
-    uint64_t *seen;
-    size_t num_seen, room;
+    uint64_t *seen; /* by address, NONE where a slot is empty; a power of two of slots */
+    uint64_t num_seen, room;
     uint32_t level;
     size_t length;
     char path[STK_MAX_OBJECT_KEY];
@@ -17,29 +19,44 @@ typedef struct walking {
 
 static stk_status enter(stk__hdf5 *f, walking *w, stk__hdf5_object *group);
 
-/* Note an object; *again: it has been there. */
+/* The slot of an address: the first from its own on that has it or is empty. */
+static uint64_t *find_slot(uint64_t *seen, uint64_t room, uint64_t address)
+{
+    const uint64_t mixed = address * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t at = (mixed ^ mixed >> 32) & (room - 1);
+
+    while (seen[at] != STK__HDF5_NONE && seen[at] != address)
+        at = (at + 1) & (room - 1);
+    return &seen[at];
+}
+
+/* Twice the slots, and at most half of them taken. */
+static stk_status grow_seen(stk__hdf5 *f, walking *w)
+{
+    const uint64_t room = w->room ? 2 * w->room : LEAST_SEEN;
+    void *memory = NULL;
+
+    STK_TRY(stk__hdf5_take(f, room * sizeof *w->seen, &memory));
+    uint64_t *seen = memory;
+    memset(seen, 0xff, room * sizeof *seen);
+    for (uint64_t i = 0; i < w->room; i++)
+        if (w->seen[i] != STK__HDF5_NONE)
+            *find_slot(seen, room, w->seen[i]) = w->seen[i];
+    stk__hdf5_give(f, w->seen, w->room * sizeof *seen);
+    w->seen = seen;
+    w->room = room;
+    return STK_OK;
+}
+
+/* Note an object, which lies in the file; *again: it has been there. */
 static stk_status note(stk__hdf5 *f, walking *w, uint64_t address, bool *again)
 {
-    size_t low = 0, high = w->num_seen;
-
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (w->seen[middle] < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *again = low < w->num_seen && w->seen[low] == address;
-    if (*again)
-        return STK_OK;
-    uint64_t *grown = stk__grow(f->ctx, w->seen, &w->room, w->num_seen + 1, sizeof *grown);
-    if (!grown)
-        return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                            "no memory to list %.200s", f->key);
-    w->seen = grown;
-    memmove(grown + low + 1, grown + low, (w->num_seen - low) * sizeof *grown);
-    grown[low] = address;
-    w->num_seen++;
+    if (2 * w->num_seen >= w->room)
+        STK_TRY(grow_seen(f, w));
+    uint64_t *slot = find_slot(w->seen, w->room, address);
+    *again = *slot == address;
+    w->num_seen += !*again;
+    *slot = address;
     return STK_OK;
 }
 
@@ -112,7 +129,7 @@ stk_status stk__hdf5_walk(stk__hdf5 *f, uint64_t group, stk__hdf5_node_fn *each,
     if (status == STK_OK)
         status = enter(f, w, &o);
     stk__hdf5_object_end(f, &o);
-    stk__free(f->ctx, w->seen);
+    stk__hdf5_give(f, w->seen, w->room * sizeof *w->seen);
     stk__hdf5_give(f, w, sizeof *w);
     return status;
 }

@@ -7,7 +7,8 @@
 
 #include "base/url.h"
 
-#define PLACES_PART 8 /* of memory_limit: what the list of places may take */
+#define PLACES_PART 8  /* of memory_limit: what places, and names of their objects, may take */
+#define NAME_BYTES  64 /* that a name takes besides its own */
 
 typedef struct finding {
     const stk_array *array;
@@ -48,6 +49,20 @@ static bool parse_key(const stk_array *a, const char *at, uint64_t *number)
     return !*at;
 }
 
+/* Whether the list of places and the names of objects have so many bytes of room. */
+static stk_status check_room(const stk__kerchunk_places *p, uint64_t list, uint64_t names,
+                             const char *key, stk_error *err)
+{
+    const uint64_t most = stk__context_memory_limit(p->context) / PLACES_PART;
+
+    if (list <= most && names <= most - list)
+        return STK_OK;
+    return stk__fail_at(err, STK_ELIMIT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                        "%s: the references of an array take more than %llu bytes, an eighth of "
+                        "memory_limit; raise it",
+                        key, (unsigned long long)most);
+}
+
 static stk_status add_object(stk__kerchunk_places *p, const char *url, const char *key,
                              uint32_t *number, stk_error *err)
 {
@@ -57,6 +72,9 @@ static stk_status add_object(stk__kerchunk_places *p, const char *url, const cha
         *number = (uint32_t)json_integer_value(known);
         return STK_OK;
     }
+    /* It is held twice, here and among those that are known. */
+    p->names += 2 * (strlen(url) + NAME_BYTES);
+    STK_TRY(check_room(p, 2 * p->count * sizeof *p->list, p->names, key, err));
     char **grown =
         stk__grow(p->context, p->objects, &p->room_objects, p->num_objects + 1, sizeof *grown);
     if (!grown)
@@ -75,13 +93,7 @@ static stk_status add_object(stk__kerchunk_places *p, const char *url, const cha
 static stk_status add_place(stk__kerchunk_places *p, const stk__kerchunk_place *place,
                             const char *key, stk_error *err)
 {
-    const uint64_t most = stk__context_memory_limit(p->context) / PLACES_PART;
-
-    if (2 * (p->count + 1) * sizeof *p->list > most)
-        return stk__fail_at(err, STK_ELIMIT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
-                            "%s: the references of an array take more than %llu bytes, an eighth "
-                            "of memory_limit; raise it",
-                            key, (unsigned long long)most);
+    STK_TRY(check_room(p, 2 * (p->count + 1) * sizeof *p->list, p->names, key, err));
     stk__kerchunk_place *grown =
         stk__grow(p->context, p->list, &p->room, p->count + 1, sizeof *grown);
     if (!grown)

@@ -4,6 +4,8 @@
 
 #include "array/kerchunk/kerchunk.h"
 
+#define PIECE_BYTES 256u /* of a template that count as one reference more */
+
 static stk_status wrong(const char *key, const char *name, const char *what, stk_error *err)
 {
     return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
@@ -126,34 +128,53 @@ static int64_t value_at(const values *v, uint64_t i)
                    : v->start + (int64_t)i * v->step;
 }
 
-/* A size that a template gives, or a number. */
-static stk_status expand_size(const stk__kerchunk *k, const json_t *value,
-                              const stk__kerchunk_names *names, stk__text *text, uint64_t *out,
-                              stk_error *err)
-{
-    char *end;
-
-    if (take_size(value, out))
-        return STK_OK;
-    if (!json_is_string(value))
-        return wrong(k->key, "gen", "has an offset or a length that is no size", err);
-    STK_TRY(stk__kerchunk_expand(json_string_value(value), names, k->key, text, err));
-    errno = 0;
-    *out = strtoull(text->bytes, &end, 10);
-    if (errno || end == text->bytes || *end || text->bytes[0] == '-' || *out > INT64_MAX)
-        return wrong(k->key, "gen", "has an offset or a length that is no size", err);
-    return STK_OK;
-}
-
 typedef struct generator {
     stk_context *ctx;
     const stk__kerchunk *k;
     const char *prefix;
     stk__kerchunk_fn *each;
     void *user;
-    uint64_t left; /* references that may still be generated */
+    uint64_t left; /* references that may still be generated, or 256 bytes of their templates */
     stk__text key, url, size;
 } generator;
+
+static stk_status too_many(const generator *g, stk_error *err)
+{
+    return stk__fail_at(err, STK_ELIMIT, STK_STAGE_ARRAY, g->k->key, STK_NO_OFFSET,
+                        "%s: gen makes more than %llu references, or 256 times as many bytes of "
+                        "them (STK__KERCHUNK_MAX_GENERATED)",
+                        g->k->key, (unsigned long long)STK__KERCHUNK_MAX_GENERATED);
+}
+
+/* Expand a template, and count what is more of it than most have. */
+static stk_status expand(generator *g, const char *text, const stk__kerchunk_names *names,
+                         stk__text *out, stk_error *err)
+{
+    STK_TRY(stk__kerchunk_expand(text, names, g->k->key, out, err));
+    const uint64_t more = (strlen(text) + out->length) / PIECE_BYTES;
+    if (more > g->left)
+        return too_many(g, err);
+    g->left -= more;
+    return STK_OK;
+}
+
+/* A size that a template gives, or a number. */
+static stk_status expand_size(generator *g, const json_t *value, const stk__kerchunk_names *names,
+                              uint64_t *out, stk_error *err)
+{
+    char *end;
+
+    if (take_size(value, out))
+        return STK_OK;
+    if (!json_is_string(value))
+        return wrong(g->k->key, "gen", "has an offset or a length that is no size", err);
+    STK_TRY(expand(g, json_string_value(value), names, &g->size, err));
+    errno = 0;
+    *out = strtoull(g->size.bytes, &end, 10);
+    if (errno || end == g->size.bytes || *end || g->size.bytes[0] == '-' || *out > INT64_MAX)
+        return wrong(g->k->key, "gen", "has an offset or a length that is no size", err);
+    return STK_OK;
+}
 
 static stk_status generate_one(generator *g, const json_t *gen, const stk__kerchunk_names *names,
                                stk_error *err)
@@ -163,15 +184,15 @@ static stk_status generate_one(generator *g, const json_t *gen, const stk__kerch
     const json_t *offset = json_object_get(gen, "offset"), *length = json_object_get(gen, "length");
     stk__reference r = {.whole = !offset && !length};
 
-    STK_TRY(stk__kerchunk_expand(key, names, g->k->key, &g->key, err));
+    STK_TRY(expand(g, key, names, &g->key, err));
     if (strncmp(g->key.bytes, g->prefix, strlen(g->prefix)) != 0)
         return STK_OK;
-    STK_TRY(stk__kerchunk_expand(url, names, g->k->key, &g->url, err));
+    STK_TRY(expand(g, url, names, &g->url, err));
     r.key = g->key.bytes;
     r.url = g->url.bytes;
     if (!r.whole) {
-        STK_TRY(expand_size(g->k, offset, names, &g->size, &r.offset, err));
-        STK_TRY(expand_size(g->k, length, names, &g->size, &r.length, err));
+        STK_TRY(expand_size(g, offset, names, &r.offset, err));
+        STK_TRY(expand_size(g, length, names, &r.length, err));
         if (r.length == 0)
             return wrong(g->k->key, r.key, "has a length of 0", err);
     }
@@ -200,9 +221,7 @@ static stk_status generate(generator *g, const json_t *gen, stk_error *err)
         names.names[names.count++] = name;
     }
     if (total > g->left)
-        return stk__fail_at(err, STK_ELIMIT, STK_STAGE_ARRAY, g->k->key, STK_NO_OFFSET,
-                            "%s: gen makes more than %llu references (STK__KERCHUNK_MAX_GENERATED)",
-                            g->k->key, (unsigned long long)STK__KERCHUNK_MAX_GENERATED);
+        return too_many(g, err);
     g->left -= total;
     for (uint64_t i = 0; i < total; i++) {
         uint64_t rest = i;

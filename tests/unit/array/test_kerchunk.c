@@ -3,6 +3,7 @@
  * References: where they may lead, templates and what is generated, what is missing, what is
  * refused. That values of a document read equal is golden/array/packs.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "golden/array/pack.h"
@@ -236,6 +237,30 @@ static void test_refused(void **state)
         assert_fails(open_text(cases[i].text, "", &a, &err), cases[i].status, &err, cases[i].says);
 }
 
+/* Few references that are long are as much as many: templates and the names that come of them. */
+static void test_long_templates(void **state)
+{
+    enum { LONG = 60000 };
+    static const char *const keys[] = {"\"b/", "\"a/{{i}}\", \"url\": \""};
+    char *text = malloc(LONG + 1024);
+    stk_array *a = NULL;
+    stk_error err;
+
+    assert_non_null(text);
+    for (size_t i = 0; i < STK_COUNT(keys); i++) {
+        int n = snprintf(text, LONG + 1024,
+                         "{\"version\": 1, \"refs\": {" ZARRAY
+                         "}, \"gen\": [{\"dimensions\": {\"i\": {\"stop\": "
+                         "1000000}}, \"key\": %s",
+                         keys[i]);
+        memset(text + n, 'x', LONG);
+        snprintf(text + n + LONG, 64, "%s\"}]}", i ? "" : "\", \"url\": \"u");
+        assert_fails(open_text(text, "", &a, &err), STK_ELIMIT, &err,
+                     "STK__KERCHUNK_MAX_GENERATED");
+    }
+    free(text);
+}
+
 /* References that were written to a file, followed by the reader of references. */
 static void test_written(void **state)
 {
@@ -309,6 +334,7 @@ int main(void)
         cmocka_unit_test(test_foreign),
         cmocka_unit_test(test_missing),
         cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_long_templates),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_written),
         cmocka_unit_test(test_written_for_xarray),

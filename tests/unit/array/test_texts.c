@@ -139,6 +139,24 @@ static void test_memory(void **unused)
     close_room(&r);
 }
 
+/* A fill value stands for as many texts as are absent. */
+static void test_memory_of_fill(void **unused)
+{
+    stk_array_texts *texts = NULL;
+    room r = open_room();
+    char fill[203];
+    stk_error err;
+
+    snprintf(fill, sizeof fill, "\"%0200d\"", 0);
+    put_v2(&r, "vlen-utf8", "null", fill);
+    assert_ok(read_all(&r, "mem://t/a?memory=10kB", &texts, &err), &err);
+    assert_true(texts->offsets[4] == 800);
+    stk_array_texts_destroy(&texts);
+    assert_int_equal(read_all(&r, "mem://t/a?memory=600", &texts, &err), STK_EBUDGET);
+    assert_non_null(strstr(err.text, "memory"));
+    close_room(&r);
+}
+
 static void test_refused(void **unused)
 {
     static const struct {
@@ -229,9 +247,8 @@ static void test_ways(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_damaged),        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_memory_of_fill), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_ways),
     };
 
