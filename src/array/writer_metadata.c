@@ -225,7 +225,7 @@ static stk_status check_options(const stk_array_writer_options *o, stk_error *er
 static stk_status fill_json(stk_context *ctx, const stk_array_writer_options *o,
                             const stk__type *type, json_t **out, stk_error *err)
 {
-    static const unsigned char zeros[STK__ARRAY_MAX_ITEM];
+    static const _Alignas(stk_array_string) unsigned char zeros[STK__ARRAY_MAX_ITEM];
     const void *value = o->fill_value ? o->fill_value : zeros;
     const stk_array_string *varying = value;
 
