@@ -186,42 +186,56 @@ static void test_converted(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* A group of an array whose chunk of COUNT elements has a text of `length` bytes. */
+static void make_long(stk_context *ctx, const char *name, size_t length)
+{
+    const int64_t shape = COUNT;
+    char *text = malloc(length + 1), url[400];
+    const char *const list[COUNT] = {text, "", "", "", ""};
+    stk_array_writer_options o;
+    stk_error err;
+
+    assert_non_null(text);
+    memset(text, 'x', length);
+    text[length] = 0;
+    fill_options(&o, "string", 3, &shape, &shape);
+    snprintf(url, sizeof url, "%s/a", name);
+    write_words(ctx, url, &o, list);
+    assert_ok(stk_group_consolidate(ctx, name, NULL, &err), &err);
+    free(text);
+}
+
 /* Chunks that do not fit the memory, by what they hold or by how many elements. */
 static void test_memory(void **state)
 {
-    enum { LONG = 900000 };
     const int64_t shape = COUNT, many = 100000;
     stk_context *ctx = test_context();
-    char *text = malloc(LONG + 1);
+    char folder[256], from[300], to[300];
     stk_array_writer_options o;
-    const char *list[COUNT];
     arrays_run run;
     stk_error err;
 
     (void)state;
-    assert_non_null(text);
-    memset(text, 'x', LONG);
-    text[LONG] = 0;
-    for (int i = 0; i < COUNT; i++)
-        list[i] = i < 1 ? text : "";
-    fill_options(&o, "string", 3, &shape, &shape);
-    write_words(ctx, "mem://t/long/a", &o, list);
-    assert_ok(stk_group_consolidate(ctx, "mem://t/long", NULL, &err), &err);
+    test_folder(folder);
+    snprintf(from, sizeof from, "%s/from.zarr", folder);
+    snprintf(to, sizeof to, "%s/to.zarr", folder);
+    make_long(ctx, from, 780000);
+    arrays_run_init(&run);
+    assert_ok(arrays_convert(&run, NULL, from, to, &err), &err);
+    assert_true(run.memory.peak <= (int64_t)run.options.memory_budget);
+    assert_int_equal(run.memory.held, 0);
+    make_long(ctx, "mem://t/long", 900000);
     arrays_run_init(&run);
     assert_fails(arrays_convert(&run, ctx, "mem://t/long", "mem://t/long.zarr", &err), STK_EBUDGET,
                  &err, "a chunk of 'a'");
-    run.options.memory_budget = 16 << 20;
-    run.options.overwrite = true;
-    assert_ok(arrays_convert(&run, ctx, "mem://t/long", "mem://t/long.zarr", &err), &err);
     fill_options(&o, "string", 3, &shape, &many);
     write_words(ctx, "mem://t/many/a", &o, words);
     assert_ok(stk_group_consolidate(ctx, "mem://t/many", NULL, &err), &err);
-    arrays_run_init(&run);
     run.own.dry_run = true;
     assert_fails(arrays_convert(&run, ctx, "mem://t/many", "mem://t/many.zarr", &err), STK_EBUDGET,
                  &err, "a chunk of 'a'");
-    free(text);
     stk_context_destroy(&ctx);
+    test_folder_remove(folder);
 }
 
 static void test_no_utf8(void **state)
