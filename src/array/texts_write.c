@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements of varying length -> the bytes of a chunk, before its codecs; texts.c reads them. */
 #include "array/texts.h"
+#include "base/bytes.h"
 
 #define COUNT_BYTES 4
 
