@@ -94,6 +94,30 @@ def versions():
                     problems.append(f"{to.name}: chunks {b.t2m.encoding['chunks']}")
 
 
+def texts():
+    """Texts and bytes of varying length: a coordinate, a variable in several chunks, edges, a chunk of nothing but empty ones."""
+    label = np.array(["Zürich", "", "東京", "x" * 300], dtype=object)
+    note = np.array([["a", "", "é✓"], ["x" * 50, "b", "c"], ["", "", "d"], ["", "", "😀"]], dtype=object)
+    written = xr.Dataset({"note": (("station", "time"), note), "v": (("station", "time"), np.arange(12.0).reshape(4, 3))},
+                         coords={"station": label, "time": [1, 2, 3]})
+    for source in (2, 3):
+        at = folder / f"texts{source}.zarr"
+        written.to_zarr(at, zarr_format=source, encoding={"note": {"chunks": (2, 2)}})
+        blobs = zarr.open_group(at, mode="a").create_array("blob", shape=4, chunks=3, dtype=zarr.dtype.VariableLengthBytes(),
+                                                           fill_value=b"\xff")
+        blobs[:] = np.array([b"", b"\0\xff", b"z" * 70, b"q"], dtype=object)
+        for target, options in (("zarr2:", []), ("zarr2:", ["--codec", "blosc"]), ("", []), ("", ["--codec", "none", "--checksum"]),
+                                ("", ["--chunks", "4x3", "--shards", "4x3", "--bitround", "5", "--codec", "gzip"])):
+            to = folder / f"texts{source}-{len(target)}{''.join(options)}.zarr"
+            if not convert(at, f"{target}{to}", *options):
+                continue
+            a, b = xr.open_zarr(at, drop_variables="blob"), xr.open_zarr(to, drop_variables="blob")
+            same(a, b, f"{source} -> {to.name}")
+            found = zarr.open_group(to, mode="r")
+            if found["note"].chunks != (2, 2) or list(found["blob"][:]) != list(blobs[:]):
+                problems.append(f"{to.name}: chunks {found['note'].chunks}, bytes {found['blob'][:]}")
+
+
 def groups():
     tree = xr.DataTree.from_dict({"/": dataset()[["t2m"]], "/a": dataset()[["zeros"]], "/a/b": dataset()[["count"]]})
     tree["/a"].attrs["about"] = "inner"

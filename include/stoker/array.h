@@ -258,7 +258,8 @@ typedef struct stk_array_writer_options {
     uint32_t struct_size;
     stk_dtype dtype;       /**< STK_DTYPE_NONE: bytes, as `type_name` says */
     const char *type_name; /**< NULL: that of `dtype`; "datetime64[ns]", "timedelta64[s]": of int64;
-                              "S8", "U4", "V3" of bytes */
+                              "S8", "U4", "V3" of bytes; "string" and "bytes" of varying length:
+                              each element, the fill value too, is an stk_array_string */
     uint32_t rank;
     const int64_t *shape;
     const int64_t *chunk_shape;

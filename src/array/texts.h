@@ -1,4 +1,4 @@
-/* bytes of a chunk -> elements of varying length */
+/* bytes of a chunk <-> elements of varying length */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STK_SRC_ARRAY_TEXTS_H
 #define STK_SRC_ARRAY_TEXTS_H
@@ -18,5 +18,11 @@ typedef struct stk__texts stk__texts;
 stk_status stk__texts_decode(stk__texts *texts, const stk_array *a, stk__codec_state *state,
                              const stk__need *need, const void *data, stk_array_string *out,
                              stk_error *err);
+
+/* The elements of a chunk as its codecs get them, in *buffer, which grows (texts_write.c). Errors:
+ * STK_EINVAL: one is too long, or no UTF-8. */
+stk_status stk__texts_encode(const stk_array *a, const stk_array_string *elements, uint8_t **buffer,
+                             size_t *room, uint64_t *bytes, stk_error *err);
+bool stk__texts_are_fill(const stk_array *a, const stk_array_string *elements);
 
 #endif

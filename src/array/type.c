@@ -375,7 +375,9 @@ void stk__type_to_v2(const stk__type *type, char code[STK__ARRAY_TYPE_NAME])
                                    [STK__KIND_COMPLEX] = 'c'};
     const char order = type->swap_size > 1 ? '<' : '|', *unit = strchr(type->name, '[');
 
-    if (type->kind == STK__KIND_TIME)
+    if (stk__type_varies(type))
+        snprintf(code, STK__ARRAY_TYPE_NAME, "|O");
+    else if (type->kind == STK__KIND_TIME)
         snprintf(code, STK__ARRAY_TYPE_NAME, "<%c8%.40s", type->name[0] == 't' ? 'm' : 'M',
                  unit ? unit : "");
     else if (type->kind < STK__KIND_TIME)
@@ -400,6 +402,8 @@ json_t *stk__type_to_v3(const stk__type *type)
     char unit[STK__ARRAY_TYPE_NAME] = "";
     long long factor = 1;
 
+    if (stk__type_varies(type)) /* by the names that zarr-python registered */
+        return json_string(type->kind == STK__KIND_STRING ? "string" : "variable_length_bytes");
     if (type->kind > STK__KIND_TIME)
         return fixed_to_v3(type);
     if (type->kind == STK__KIND_TIME) {

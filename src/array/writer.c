@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "array/texts.h"
 #include "array/zarr.h"
 #include "base/sized.h"
 
@@ -195,7 +196,9 @@ struct stk__encoder {
     stk_array *owner; /* the same, which keeps states */
     stk__codec_state *state;
     unsigned char *chunk; /* decoded */
-    unsigned char *blob;  /* what becomes the object */
+    uint8_t *texts;       /* of elements of varying length: what its codecs get */
+    size_t texts_room;
+    unsigned char *blob; /* what becomes the object */
     size_t length, room;
     uint64_t *index; /* of a shard; NULL: without shards */
     bool whole;      /* chunks of fill value alone are written, too */
@@ -229,6 +232,8 @@ static bool is_fill(const stk_array *a, const unsigned char *chunk)
 {
     uint64_t item = a->type.itemsize;
 
+    if (stk__type_varies(&a->type))
+        return stk__texts_are_fill(a, (const stk_array_string *)(const void *)chunk);
     return memcmp(chunk, a->fill, item) == 0 &&
            memcmp(chunk, chunk + item, a->chunk_bytes - item) == 0;
 }
@@ -243,14 +248,33 @@ static void put_fill(const stk_array *a, unsigned char *chunk)
         memcpy(chunk + at, a->fill, a->type.itemsize);
 }
 
+/* What the codecs get of the chunk, and the room that they want. */
+static stk_status plain_chunk(work *w, const void **data, uint64_t *size, uint64_t *bound,
+                              stk_error *err)
+{
+    const stk_array *a = w->array;
+    const stk_array_string *elements = (const stk_array_string *)(const void *)w->chunk;
+
+    *data = w->chunk;
+    *size = a->chunk_bytes;
+    *bound = stk__chain_bound(a->chain);
+    if (!stk__type_varies(&a->type))
+        return STK_OK;
+    STK_TRY(stk__texts_encode(a, elements, &w->texts, &w->texts_room, size, err));
+    *data = w->texts;
+    *bound = stk__chain_bound_varying(a->chain, *size);
+    return STK_OK;
+}
+
 /* Append one chunk to the object, unless it is all fill value. */
 static stk_status add_chunk(work *w, const int64_t *at, uint64_t place, stk_error *err)
 {
     const stk_array *a = w->array;
     const stk__level *leaf = &a->levels[a->num_levels - 1];
     stk__need need = {.kind = STK__NEED_BYTES};
-    uint64_t bound = stk__chain_bound(a->chain), length = 0;
+    uint64_t size, bound, length = 0;
     const char *reason = "";
+    const void *data;
     bool edge = false;
 
     for (uint32_t d = 0; d < a->rank; d++) {
@@ -265,10 +289,11 @@ static stk_status add_chunk(work *w, const int64_t *at, uint64_t place, stk_erro
     if (!w->whole && is_fill(a, w->chunk))
         return STK_OK;
     w->any = true;
+    STK_TRY(plain_chunk(w, &data, &size, &bound, err));
     if (!grow(w, bound))
         return no_memory(err);
-    stk_status status = stk__chain_encode(a->chain, w->state, w->chunk, a->chunk_bytes,
-                                          w->blob + w->length, bound, &length, &reason);
+    stk_status status = stk__chain_encode(a->chain, w->state, data, size, w->blob + w->length,
+                                          bound, &length, &reason);
     if (status != STK_OK)
         return stk__fail(err, status, STK_STAGE_ARRAY, "a chunk could not be encoded: %s", reason);
     if (w->index) {
@@ -409,6 +434,7 @@ void stk__encoder_destroy(stk__encoder **encoder)
     stk__state_give(e->owner, e->state);
     stk__free(ctx, e->index);
     stk__free(ctx, e->blob);
+    stk__free(ctx, e->texts);
     stk__free(ctx, e->chunk);
     stk__free(ctx, e);
 }
@@ -440,6 +466,8 @@ uint64_t stk__encoder_memory(const stk_array_writer *writer)
     const stk_array *a = writer->array;
     uint64_t chunks = a->num_levels > 1 ? a->levels[0].inner_total : 1, most;
 
+    if (stk__type_varies(&a->type)) /* what its elements take beside, nobody knows before */
+        return a->chunk_bytes + stk__chain_library(a->chain);
     /* What an object is encoded to is grown by doubling. */
     if (!stk__mul_size(stk__chain_bound(a->chain), chunks, &most) ||
         !stk__mul_size(most, chunks > 1 ? 2 : 1, &most) ||
@@ -457,6 +485,14 @@ static stk_status differs(const stk_array *a, const char *reason, stk_error *err
                      a->codecs, reason);
 }
 
+/* Bytes that a chunk of the object that was encoded last is at most, before its codecs. */
+static uint64_t again_bytes(const stk__encoder *e)
+{
+    return stk__type_varies(&e->array->type)
+               ? STK_MIN(e->texts_room, stk__chain_size(e->array->chain))
+               : e->array->chunk_bytes;
+}
+
 /* Decode a chunk of the object that was encoded last, and compare it with what it was made of. */
 static stk_status same_chunk(stk__encoder *e, const int64_t *at, uint64_t place,
                              unsigned char *again, stk_error *err)
@@ -465,8 +501,11 @@ static stk_status same_chunk(stk__encoder *e, const int64_t *at, uint64_t place,
     const stk__level *leaf = &a->levels[a->num_levels - 1];
     const uint64_t offset = e->index ? e->index[2 * place] : 0;
     const uint64_t length = e->index ? e->index[2 * place + 1] : e->length;
+    const bool varies = stk__type_varies(&a->type);
+    uint64_t size, bound, got = a->chunk_bytes;
     stk__need need = {.kind = STK__NEED_BYTES};
     const char *reason = "other values";
+    const void *data;
     bool edge = false;
 
     if (offset == UINT64_MAX)
@@ -475,8 +514,11 @@ static stk_status same_chunk(stk__encoder *e, const int64_t *at, uint64_t place,
         need.chunk = need.chunk * (uint64_t)leaf->count[d] + (uint64_t)at[d];
         edge |= a->shape[d] - at[d] * leaf->shape[d] < leaf->shape[d];
     }
-    const stk_status status = stk__chain_decode(a->chain, e->state, e->blob + offset, length, again,
-                                                a->chunk_bytes, &reason);
+    const stk_status status =
+        varies ? stk__chain_decode_varying(a->chain, e->state, e->blob + offset, length, again,
+                                           again_bytes(e), &got, &reason)
+               : stk__chain_decode(a->chain, e->state, e->blob + offset, length, again,
+                                   a->chunk_bytes, &reason);
     if (status == STK_ENOMEM)
         return no_memory(err);
     if (status != STK_OK)
@@ -484,7 +526,8 @@ static stk_status same_chunk(stk__encoder *e, const int64_t *at, uint64_t place,
     if (edge)
         put_fill(a, e->chunk);
     stk__array_gather(a, e->box, &need, e->data, e->strides, e->chunk);
-    return memcmp(again, e->chunk, a->chunk_bytes) == 0 ? STK_OK : differs(a, reason, err);
+    STK_TRY(plain_chunk(e, &data, &size, &bound, err));
+    return got == size && memcmp(again, data, size) == 0 ? STK_OK : differs(a, "other values", err);
 }
 
 static stk_status same_object(stk__encoder *e, const int64_t *start, unsigned char *again,
@@ -518,7 +561,7 @@ stk_status stk__encoder_check(stk__encoder *e, const int64_t *start, const int64
     stk__box box;
 
     STK_TRY(stk__array_box(a, &wanted, &box, err));
-    unsigned char *again = stk__alloc_buffer(a->context, a->chunk_bytes);
+    unsigned char *again = stk__alloc_buffer(a->context, again_bytes(e));
     if (!again)
         return no_memory(err);
     e->box = &box;

@@ -107,16 +107,31 @@ static stk_status choose(const stk_array_writer_options *o, uint32_t itemsize, c
     return STK_OK;
 }
 
+/* Bytes of an element that codecs see. */
+static uint32_t item_of(const stk__type *type)
+{
+    return stk__type_varies(type) ? 1 : type->itemsize;
+}
+
+/* The codec and filter of elements of varying length. */
+static const char *varying_codec(const stk__type *type)
+{
+    return type->kind == STK__KIND_STRING ? "vlen-utf8" : "vlen-bytes";
+}
+
 /* The chain of version 3: the codecs of the chunks, in shards where there are such. */
-static stk_status chain_json(const stk_array_writer_options *o, uint32_t itemsize, json_t **out,
+static stk_status chain_json(const stk_array_writer_options *o, const stk__type *type, json_t **out,
                              stk_error *err)
 {
+    const uint32_t itemsize = item_of(type);
     chosen how;
 
     *out = NULL;
     STK_TRY(choose(o, itemsize, &how, err));
     json_t *list =
-        json_pack("[{s:s,s:{s:s}}]", "name", "bytes", "configuration", "endian", "little");
+        stk__type_varies(type)
+            ? json_pack("[{s:s,s:{}}]", "name", varying_codec(type), "configuration")
+            : json_pack("[{s:s,s:{s:s}}]", "name", "bytes", "configuration", "endian", "little");
     bool good = list;
     if (how.filter)
         good =
@@ -210,14 +225,19 @@ static stk_status check_options(const stk_array_writer_options *o, stk_error *er
 static stk_status fill_json(stk_context *ctx, const stk_array_writer_options *o,
                             const stk__type *type, json_t **out, stk_error *err)
 {
-    static const unsigned char zeros[STK__ARRAY_MAX_ITEM];
+    static const _Alignas(stk_array_string) unsigned char zeros[STK__ARRAY_MAX_ITEM];
     const void *value = o->fill_value ? o->fill_value : zeros;
+    const stk_array_string *varying = value;
 
     *out = NULL;
     if (type->kind == STK__KIND_TEXT) {
         if (memcmp(value, zeros, type->itemsize) != 0)
             return refuse("fill_value", "of texts it can be the empty one alone", err);
         *out = json_string("");
+    } else if (type->kind == STK__KIND_STRING_BYTES) {
+        char *text = stk__base64_text(ctx, varying->data ? varying->data : "", varying->length);
+        *out = text ? json_string(text) : NULL;
+        stk__free(ctx, text);
     } else if (type->kind == STK__KIND_BYTES || type->kind == STK__KIND_RAW) {
         char *text = stk__base64_text(ctx, value, type->itemsize);
         *out = text ? json_string(text) : NULL;
@@ -235,7 +255,7 @@ static stk_status make_v3(const stk_array_writer_options *o, const stk__type *ty
 {
     json_t *chain = NULL;
 
-    const stk_status status = chain_json(o, type->itemsize, &chain, err);
+    const stk_status status = chain_json(o, type, &chain, err);
     if (status != STK_OK) {
         json_decref(fill);
         return status;
@@ -257,18 +277,19 @@ static stk_status make_v2(const stk_array_writer_options *o, const stk__type *ty
     char code[STK__ARRAY_TYPE_NAME];
     chosen how;
 
-    const stk_status status = choose(o, type->itemsize, &how, err);
+    const stk_status status = choose(o, item_of(type), &how, err);
     if (status != STK_OK) {
         json_decref(fill);
         return status;
     }
     stk__type_to_v2(type, code);
     json_t *compressor = codecs[how.codec].id ? compressor_json(how.codec, o->level, how.shuffle,
-                                                                type->itemsize, false)
+                                                                item_of(type), false)
                                               : json_null();
-    json_t *filters = how.filter ? json_pack("[{s:s,s:I}]", "id", "shuffle", "elementsize",
-                                             (json_int_t)type->itemsize)
-                                 : json_null();
+    json_t *filters = stk__type_varies(type) ? json_pack("[{s:s}]", "id", varying_codec(type))
+                      : how.filter ? json_pack("[{s:s,s:I}]", "id", "shuffle", "elementsize",
+                                               (json_int_t)type->itemsize)
+                                   : json_null();
     *out = json_pack("{s:i,s:o,s:o,s:s,s:o,s:o,s:s,s:o,s:s}", "zarr_format", 2, "shape",
                      shape_json(o->shape, o->rank), "chunks", shape_json(o->chunk_shape, o->rank),
                      "dtype", code, "compressor", compressor, "fill_value", fill, "order", "C",
@@ -305,8 +326,11 @@ stk_status stk__writer_metadata(stk_context *ctx, const stk_array_writer_options
 
     *out = *attributes = NULL;
     STK_TRY(check_options(o, err));
-    STK_TRY(stk__type_numpy(o->type_name ? o->type_name : stk_dtype_name(o->dtype), "type_name",
-                            &type, err));
+    const char *name = o->type_name ? o->type_name : stk_dtype_name(o->dtype);
+    if (!strcmp(name, "string") || !strcmp(name, "bytes"))
+        stk__type_set_varying(&type, *name == 's');
+    else
+        STK_TRY(stk__type_numpy(name, "type_name", &type, err));
     if (type.dtype != o->dtype || type.big_endian)
         return refuse("type_name", "it is another type than dtype", err);
     if (v2 && type.dtype == STK_BFLOAT16)

@@ -256,6 +256,21 @@ uint64_t stk__chain_bound(const stk__chain *chain)
     return chain->count ? chain->steps[chain->count - 1].bound : chain->size;
 }
 
+/* Most bytes that come out of a step, `size` of which go in. */
+static uint64_t step_bound(const stk__codec_step *s, uint64_t size)
+{
+    uint64_t most;
+
+    return s->ops->bound(s, size, &most) ? most : s->bound;
+}
+
+uint64_t stk__chain_bound_varying(const stk__chain *chain, uint64_t size)
+{
+    for (uint32_t i = 0; i < chain->count; i++)
+        size = step_bound(&chain->steps[i], size);
+    return size;
+}
+
 uint64_t stk__chain_encoded_size(const stk__chain *chain)
 {
     if (!chain->count)
@@ -416,8 +431,7 @@ stk_status stk__chain_decode_varying(const stk__chain *chain, stk__codec_state *
     for (uint32_t i = 0; i < chain->count; i++) {
         const stk__codec_step *s = &chain->steps[i];
         room[i] = most;
-        if (!s->ops->bound(s, most, &most))
-            most = s->bound;
+        most = step_bound(s, most);
     }
     for (uint32_t i = chain->count; i-- > 0;) {
         const stk__codec_step *s = &chain->steps[i];
@@ -442,6 +456,22 @@ stk_status stk__chain_decode_varying(const stk__chain *chain, stk__codec_state *
 
 /* ---- Encoding ---- */
 
+static stk_status check_encode(const stk__chain *chain, uint64_t size, uint64_t capacity,
+                               const char **reason)
+{
+    if (chain->varies && size > chain->size) {
+        *reason = "its elements take more bytes than a chunk may; write smaller chunks";
+        return STK_ELIMIT;
+    }
+    const uint64_t bound =
+        chain->varies ? stk__chain_bound_varying(chain, size) : stk__chain_bound(chain);
+    if ((!chain->varies && size != chain->size) || capacity < bound) {
+        *reason = wrong_call;
+        return STK_EINVAL;
+    }
+    return STK_OK;
+}
+
 stk_status stk__chain_encode(const stk__chain *chain, stk__codec_state *state, const void *in,
                              uint64_t size, void *out, uint64_t capacity, uint64_t *length,
                              const char **reason)
@@ -450,10 +480,7 @@ stk_status stk__chain_encode(const stk__chain *chain, stk__codec_state *state, c
 
     *reason = "";
     *length = 0;
-    if (size != chain->size || capacity < stk__chain_bound(chain)) {
-        *reason = wrong_call;
-        return STK_EINVAL;
-    }
+    STK_TRY(check_encode(chain, size, capacity, reason));
     for (uint32_t i = 0; i < chain->count; i++) {
         const stk__codec_step *s = &chain->steps[i];
         stk__codec_pass pass = {.in = data, .length = size, .out = out, .capacity = capacity};
@@ -466,8 +493,8 @@ stk_status stk__chain_encode(const stk__chain *chain, stk__codec_state *state, c
             return STK_EKIND;
         }
         if (i + 1 < chain->count) {
-            pass.out = stk__scratch(state, i % 2, chain->scratch[i % 2]);
-            pass.capacity = s->bound;
+            pass.capacity = chain->varies ? step_bound(s, size) : s->bound;
+            pass.out = stk__scratch(state, i % 2, STK_MAX(pass.capacity, chain->scratch[i % 2]));
         }
         if (!pass.out) {
             *reason = "no memory to encode the chunk; write smaller chunks";

@@ -87,6 +87,8 @@ bool stk__chain_is_copy(const stk__chain *chain);
 bool stk__chain_has_prefix(const stk__chain *chain);
 /* Bytes of room that stk__chain_encode() wants. */
 uint64_t stk__chain_bound(const stk__chain *chain);
+/* The same for a chunk of `size` bytes of a chain that `varies`. */
+uint64_t stk__chain_bound_varying(const stk__chain *chain, uint64_t size);
 /* Most bytes that decode and encode take of a state's scratch memory for this chain. */
 uint64_t stk__chain_scratch(const stk__chain *chain);
 /* Of it: what is between the steps, which is taken as a whole. */
@@ -132,7 +134,8 @@ stk_status stk__chain_decode_varying(const stk__chain *chain, stk__codec_state *
                                      uint64_t *got, const char **reason);
 /*
  * Encode a chunk: the stk__chain_size() bytes at `in` -> *length bytes at `out`, which has room for
- * `capacity`, at least stk__chain_bound().
+ * `capacity`, at least stk__chain_bound(). Of a chain that `varies` as many bytes as there are, and
+ * room for stk__chain_bound_varying(); STK_ELIMIT: more than stk__chain_size().
  */
 stk_status stk__chain_encode(const stk__chain *chain, stk__codec_state *state, const void *in,
                              uint64_t size, void *out, uint64_t capacity, uint64_t *length,

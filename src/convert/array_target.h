@@ -15,6 +15,7 @@ typedef struct stk__target_node {
     stk_dtype dtype;        /* of the elements that write() gets; STK_DTYPE_NONE: bytes */
     const char *type_name;  /* "float32", "datetime64[ns]", "S8" */
     uint64_t itemsize;
+    bool varies; /* the elements vary in length: each is an stk_array_string */
     uint32_t rank;
     const int64_t *shape;
     const int64_t *chunk_shape;

@@ -71,6 +71,16 @@ stk_status stk__arrays_plan(stk__arrays *run, stk_error *err);
 /* The text of a dry run, and its figures, into the report. */
 stk_status stk__arrays_tell(stk__arrays *run, stk_error *err);
 
+/* ---- Elements of varying length (arrays_texts.c) ---- */
+
+/* Whether the texts of a chunk, of so many bytes, can be written within the memory. STK_EBUDGET. */
+stk_status stk__arrays_texts_fit(const stk__arrays *run, const stk__arrays_array *a, uint64_t bytes,
+                                 stk_error *err);
+/* Read a box into `out`; *texts, which may have those of an earlier one, holds their bytes. */
+stk_status stk__arrays_texts_read(const stk__arrays *run, const stk__arrays_array *a,
+                                  const stk_array_box *box, stk_array_string *out,
+                                  stk_array_texts **texts, stk_error *err);
+
 /* ---- Work (arrays_copy.c) ---- */
 
 /* Read and write all of an array that is this part's and not done yet. */

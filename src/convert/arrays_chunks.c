@@ -98,8 +98,8 @@ stk_status stk__arrays_window(const stk__arrays *run, const stk__arrays_array *a
     const char *text = run->own->for_window;
 
     *has = false;
-    if (!text || !*text || a->is_coordinate || node->rank < 1 || node->rank > STK_MAX_RANK ||
-        stk__arrays_elements(node) == 0)
+    if (!text || !*text || a->is_coordinate || node->varies || node->rank < 1 ||
+        node->rank > STK_MAX_RANK || stk__arrays_elements(node) == 0)
         return STK_OK;
     for (uint32_t d = 0; d < node->rank; d++)
         window[d] = 1;
@@ -189,6 +189,11 @@ static stk_status choose(stk__arrays *run, stk__arrays_array *a, bool *chunked, 
     int64_t *chunk = sides + node->rank, *object = chunk + node->rank;
     bool applies = false;
 
+    if (node->varies) { /* copied as they are: options say nothing of them */
+        for (uint32_t d = 0; d < node->rank; d++)
+            chunk[d] = object[d] = STK_MAX(STK_MIN(chunk[d], node->shape[d]), 1);
+        return STK_OK;
+    }
     as_source(a, node, chunk);
     if (own->for_window && *own->for_window)
         STK_TRY(advise(run, a, node, chunk, &applies, err));

@@ -35,6 +35,7 @@ typedef struct copying {
     uint32_t num_members;
     pthread_mutex_t one; /* of targets that take one thread at a time */
     char *slab;
+    stk_array_texts *texts;      /* that the slab points to, where elements vary in length */
     int temp;                    /* -1: none */
     unsigned char *skip;         /* a bit for each write slab: it is complete */
     atomic_uint_fast64_t passed; /* bytes, for the progress */
@@ -98,6 +99,9 @@ static stk_status read_task(void *user, uint32_t number, uint64_t task, stk_erro
     const stk_array_box box = {.start = c->box.start, .shape = c->box.shape};
 
     (void)number, (void)task;
+    if (c->node->varies)
+        return stk__arrays_texts_read(c->run, c->a, &box, (stk_array_string *)(void *)c->slab,
+                                      &c->texts, err);
     return stk_array_read(c->a->array, &box, c->slab,
                           stk__rechunk_elements(c->plan, &c->box) * c->item, NULL, -1, err);
 }
@@ -488,6 +492,7 @@ static void give_memory(copying *c)
         stk__free(ctx, m->wide);
         stk__free(ctx, m->packed);
     }
+    stk_array_texts_destroy(&c->texts);
     stk__free(ctx, c->slab);
     stk__free(ctx, c->members);
     stk__free(ctx, c->skip);

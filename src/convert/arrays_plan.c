@@ -48,11 +48,20 @@ static bool region(const stk__arrays *run, const stk__target_node *node, stk__re
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
+static uint64_t object_elements(const stk__target_node *node)
+{
+    uint64_t n = 1;
+
+    for (uint32_t d = 0; d < node->rank; d++)
+        n *= (uint64_t)STK_MIN(node->object_shape[d], node->shape[d]);
+    return n;
+}
+
 /* Bytes that a thread takes which writes. */
 static uint64_t member_bytes(const stk__arrays *run, const stk__arrays_array *a)
 {
     const stk__target_node *node = &run->nodes[a->node];
-    uint64_t bytes = run->ops->memory(run->target, a->node), object = 1;
+    uint64_t bytes = run->ops->memory(run->target, a->node), object;
 
     if (!stk__add_size(bytes, 2 * STK__ARRAYS_BOUNCE, &bytes))
         return UINT64_MAX;
@@ -61,9 +70,8 @@ static uint64_t member_bytes(const stk__arrays *run, const stk__arrays_array *a)
         item += node->itemsize + stk__arrays_values_from_size(&a->values);
     if (stk__arrays_verifies_later(run))
         item += node->itemsize;
-    for (uint32_t d = 0; d < node->rank; d++)
-        object *= (uint64_t)STK_MIN(node->object_shape[d], node->shape[d]);
-    if (!stk__mul_size(object, item, &object) || !stk__add_size(bytes, object, &bytes))
+    if (!stk__mul_size(object_elements(node), item, &object) ||
+        !stk__add_size(bytes, object, &bytes))
         return UINT64_MAX;
     return bytes;
 }
@@ -103,6 +111,11 @@ static stk_status plan_array(stk__arrays *run, stk__arrays_array *a, stk_error *
         q.object[d] = node->object_shape[d];
     }
     STK_TRY(divide(run, a, &q.memory, err));
+    if (node->varies) { /* a chunk at a time: nobody knows before what its elements take */
+        STK_TRY(stk__arrays_texts_fit(run, a, 0, err));
+        a->members = 1;
+        q.memory = object_elements(node) * node->itemsize;
+    }
     return stk__rechunk_plan_make(&q, &a->plan, err);
 }
 
@@ -168,10 +181,13 @@ static void tell_array(stk__text *text, const stk__arrays *run, const stk__array
     stk__shape_tuple(info->chunk_shape, node->rank, before, sizeof before);
     stk__shape_tuple(node->chunk_shape, node->rank, after, sizeof after);
     stk__shape_tuple(node->object_shape, node->rank, shard, sizeof shard);
+    snprintf(size, sizeof size, "of any length");
+    if (!node->varies)
+        stk_size_text((double)info->bytes, size);
     stk__text_add(text, "%s: %s%s%s, %s: chunks %s -> %s", *node->path ? node->path : "array",
                   info->type_name, strcmp(info->type_name, node->type_name) ? " -> " : "",
-                  strcmp(info->type_name, node->type_name) ? node->type_name : "",
-                  stk_size_text((double)info->bytes, size), before, after);
+                  strcmp(info->type_name, node->type_name) ? node->type_name : "", size, before,
+                  after);
     if (strcmp(after, shard) != 0)
         stk__text_add(text, " in shards %s", shard);
     if (a->nothing) {

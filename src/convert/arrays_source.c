@@ -169,6 +169,12 @@ static stk_dtype unpacked(stk_dtype from)
     return stk_dtype_size(from) <= 2 || from == STK_FLOAT32 ? STK_FLOAT32 : STK_FLOAT64;
 }
 
+/* Bytes of an element in memory. */
+static uint64_t item_of(const stk_array_info *info)
+{
+    return info->itemsize ? info->itemsize : sizeof(stk_array_string);
+}
+
 static stk_status choose_values(const stk__arrays *run, stk__arrays_array *a, stk_error *err)
 {
     const stk_convert_arrays_options *own = run->own;
@@ -176,7 +182,7 @@ static stk_status choose_values(const stk__arrays *run, stk__arrays_array *a, st
     stk__arrays_values *v = &a->values;
     double scale = 1, offset = 0;
 
-    *v = (stk__arrays_values){.from = info->dtype, .to = info->dtype, .itemsize = info->itemsize};
+    *v = (stk__arrays_values){.from = info->dtype, .to = info->dtype, .itemsize = item_of(info)};
     if (!is_real(info->dtype) || is_time(info))
         return STK_OK;
     const bool packed = stk_array_number(a->array, "scale_factor", &scale) |
@@ -212,7 +218,7 @@ static bool missing_of(const stk_array *array, void *out)
     /* xarray takes the fill value of version 2 for the missing one. */
     if (strcmp(info->format, "zarr v2") != 0 || !info->fill_value)
         return false;
-    memcpy(out, info->fill_value, info->itemsize);
+    memcpy(out, info->fill_value, item_of(info));
     return true;
 }
 
@@ -221,7 +227,7 @@ static stk_status choose_fill(stk__arrays *run, stk__arrays_array *a, stk__targe
                               stk_error *err)
 {
     const stk_array_info *info = stk_array_get_info(a->array);
-    const uint64_t size = STK_MAX(info->itemsize, stk__arrays_values_to_size(&a->values));
+    const uint64_t size = STK_MAX(item_of(info), stk__arrays_values_to_size(&a->values));
     unsigned char *fill = stk__calloc(run->context, 4, size);
     stk__arrays_loss loss = {0};
 
@@ -286,12 +292,7 @@ static stk_status fill_node(stk__arrays *run, stk__arrays_array *a, stk__target_
     const stk_array_info *info = stk_array_get_info(a->array);
 
     node->is_array = true;
-    if (info->itemsize == 0)
-        return stk__fail_at(
-            err, STK_EKIND, STK_STAGE_CONVERT, node->path, STK_NO_OFFSET,
-            "the elements of '%.100s' vary in length (%s), which is not written; name "
-            "the other arrays with variables",
-            node->path, info->type_name);
+    node->varies = info->itemsize == 0;
     STK_TRY(copy_shape(run, info, node, err));
     STK_TRY(copy_names(run, info, node, err));
     STK_TRY(choose_values(run, a, err));

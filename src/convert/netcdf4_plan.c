@@ -94,9 +94,10 @@ static stk_status type_of(const stk__target_node *n, stk__netcdf4_variable *v, s
     if (is_characters(n) || (n->type_name && *n->type_name == 'U'))
         return STK_OK;
     return stk__fail_at(err, STK_EKIND, STK_STAGE_CONVERT, n->path, STK_NO_OFFSET,
-                        "'%.200s' holds %s, which are not written to NetCDF-4: leave it out, or "
+                        "'%.200s' holds %s%s, which are not written to NetCDF-4: leave it out, or "
                         "write Zarr",
-                        n->path, n->type_name ? n->type_name : "bytes");
+                        n->path, n->type_name ? n->type_name : "bytes",
+                        n->varies ? " of varying length" : "");
 }
 
 /* ---- Dimensions ---- */

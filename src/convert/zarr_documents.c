@@ -34,8 +34,9 @@ static stk_status make_writer(stk__zarr_documents *t, size_t i, stk_error *err)
     const stk_convert_arrays_options *own = t->own;
     const stk__target_node *node = &t->nodes[i];
     stk_context *ctx = t->context;
-    const bool sharded =
-        memcmp(node->chunk_shape, node->object_shape, node->rank * sizeof *node->chunk_shape) != 0;
+    const bool sharded = !node->varies && ((own->shards && *own->shards) ||
+                                           memcmp(node->chunk_shape, node->object_shape,
+                                                  node->rank * sizeof *node->chunk_shape) != 0);
     stk_array_writer_options o;
     char *attributes = NULL;
 
@@ -45,7 +46,7 @@ static stk_status make_writer(stk__zarr_documents *t, size_t i, stk_error *err)
     o.rank = node->rank;
     o.shape = node->shape;
     o.chunk_shape = node->chunk_shape;
-    o.shard_shape = sharded || (own->shards && *own->shards) ? node->object_shape : NULL;
+    o.shard_shape = sharded ? node->object_shape : NULL;
     o.codec = codec_names[own->codec];
     o.level = own->level;
     o.checksum = own->checksum;

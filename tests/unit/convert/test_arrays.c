@@ -358,7 +358,30 @@ typedef struct places {
     char folder[256], from[300], to[300], whole[300];
 } places;
 
-/* A source of 40 objects in two arrays, and what an undisturbed conversion makes of it. */
+/* An array of 2 objects whose elements vary in length. */
+static void add_texts(stk_context *ctx, const char *url)
+{
+    const int64_t shape = 40, chunk = 20, start = 0;
+    static char letters[] = "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz";
+    stk_array_string elements[40];
+    stk_array_writer_options o;
+    stk_array_writer *writer;
+    stk_error err;
+
+    stk_array_writer_options_init(&o);
+    o.dtype = STK_DTYPE_NONE;
+    o.type_name = "string";
+    o.rank = 1;
+    o.shape = &shape;
+    o.chunk_shape = &chunk;
+    for (int i = 0; i < 40; i++)
+        elements[i] = (stk_array_string){letters + i % 7, (uint64_t)i};
+    assert_ok(stk_array_writer_create(ctx, url, &o, &writer, &err), &err);
+    assert_ok(stk_array_writer_write(writer, &start, &shape, elements, &err), &err);
+    assert_ok(stk_array_writer_finish(&writer, &err), &err);
+}
+
+/* A source of three arrays, and what an undisturbed conversion makes of it. */
 static void make_places(places *p, stk_context *ctx, arrays_run *run)
 {
     const int64_t shape[2] = {40, 64}, chunk[2] = {1, 64};
@@ -373,6 +396,8 @@ static void make_places(places *p, stk_context *ctx, arrays_run *run)
     add(ctx, url, 2, shape, chunk, NULL, 1);
     snprintf(url, sizeof url, "%s/b", p->from);
     add(ctx, url, 2, shape, chunk, NULL, 2);
+    snprintf(url, sizeof url, "%s/c", p->from);
+    add_texts(ctx, url);
     assert_ok(stk_group_consolidate(ctx, p->from, NULL, &err), &err);
     arrays_run_init(run);
     run->own.chunks = "20x8";

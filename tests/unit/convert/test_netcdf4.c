@@ -155,6 +155,21 @@ static void test_refused_options(void **state)
     test_folder_remove(folder);
 }
 
+static void make_texts(stk_context *ctx, const char *url)
+{
+    const int64_t shape = 2;
+    stk_array_writer_options options;
+    stk_array_writer *writer = NULL;
+    stk_error err;
+
+    stk_array_writer_options_init(&options);
+    options.type_name = "string";
+    options.rank = 1;
+    options.shape = options.chunk_shape = &shape;
+    assert_ok(stk_array_writer_create(ctx, url, &options, &writer, &err), &err);
+    assert_ok(stk_array_writer_finish(&writer, &err), &err);
+}
+
 static void test_refused_arrays(void **state)
 {
     stk_context *ctx = *state;
@@ -168,6 +183,9 @@ static void test_refused_arrays(void **state)
     make_source(ctx, "mem://complex/t2m", STK_COMPLEX64, NULL);
     assert_fails(convert(ctx, "mem://complex/t2m", target, NULL, false, &err), STK_EKIND, &err,
                  "complex64");
+    make_texts(ctx, "mem://texts/t2m");
+    assert_fails(convert(ctx, "mem://texts/t2m", target, NULL, false, &err), STK_EKIND, &err,
+                 "string of varying length");
     make_source(ctx, "mem://names/a", STK_FLOAT32, "y");
     assert_fails(convert(ctx, "mem://names/a", target, NULL, false, &err), STK_EINVAL, &err,
                  "a name has one length");
