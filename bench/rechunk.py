@@ -19,10 +19,10 @@ def main():
     p.add_argument("stoker")
     p.add_argument("source", help="a NetCDF file with the variable v")
     p.add_argument("--chunks", default="1024x16x16")
-    p.add_argument("--memory", default="64MiB", help="of the conversion")
+    p.add_argument("--memory", default="40MiB", help="of the conversion")
     p.add_argument("--keep", default="", help="where the result is left")
     args = p.parse_args()
-    folder = tempfile.mkdtemp(prefix="rechunk-", dir=os.path.dirname(os.path.dirname(os.path.abspath(args.source))))
+    folder = tempfile.mkdtemp(prefix="rechunk-", dir=os.environ.get("TMPDIR", os.path.dirname(os.path.abspath(args.source))))
     out = args.keep or f"{folder}/out.zarr"
     command = [args.stoker, "convert", args.source, f"zarr2:{out}", "--variables", "v", "--chunks", args.chunks, "--codec",
                "blosc", "--level", "5", "--shuffle", "byte", "--memory-budget", args.memory, "--verify", "none"]

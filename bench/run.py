@@ -14,8 +14,9 @@ import shutil
 import statistics
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from cases import Case, Workload
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path.home() / ".cache/stoker-peers"
@@ -25,31 +26,10 @@ WORK = Path(os.environ.get("STOKER_PEERS_WORK", CACHE / "work")).expanduser()
 VENV = Path(os.environ.get("STOKER_PEERS_VENV", CACHE / "venv"))
 VENVS = {"ffcv": Path(os.environ.get("STOKER_PEERS_FFCV_VENV", CACHE / "ffcv")),
          "rechunker": Path(os.environ.get("STOKER_PEERS_RECHUNKER_VENV", CACHE / "rechunker"))}
+RECHUNKER = ("rechunker==0.5.4", "zarr==2.18.7", "numcodecs==0.15.2", "xarray==2026.9.0", "dask[array]==2026.8.0",
+             "netCDF4==1.7.5.1.post1")
 TIMEOUT = 600
 SCRIPTS = ("ledger", "verdicts")  # benchmarks of another kind, with options of their own
-
-
-@dataclass
-class Case:
-    """One comparison: the same work by ours, the rivals and a bound, judged by one figure."""
-    name: str
-    ours: str                        # program below bench/ of the build folder, or script of the tree, with its options;
-                                     # one below bench/python/ runs by the rivals' interpreter, with our package
-    peers: dict = field(default_factory=dict)   # name -> options of the rivals' script
-    bound: str = ""                  # program below bench/bounds/, or a number
-    figure: str = "samples_per_s"    # of the JSON line
-    lower: bool = False              # whether less is better
-    bound_figure: str = ""           # of the bound's line, where it is another one
-    seconds: bool = True             # whether ours takes --seconds
-    bars: tuple = ()                 # (text, function of figures -> (value, whether it holds))
-    script: str = ""                 # of the rivals, where it is not the workload's; with a folder, of this tree
-
-
-@dataclass
-class Workload:
-    doc: str
-    cases: list
-    script: str = ""                 # of the rivals
 
 
 def median_of(rows, key):
@@ -528,7 +508,18 @@ def setup(extra):
     script = PEERS / "setup"
     if not script.exists():
         sys.exit(f"bench: no {script}; set STOKER_PEERS to the folder of the rivals' scripts")
-    sys.exit(subprocess.run([str(script), *extra], cwd=PEERS, check=False).returncode)
+    status = subprocess.run([str(script), *extra], cwd=PEERS, check=False).returncode
+    sys.exit(status or make_rechunker())
+
+
+def make_rechunker():
+    """rechunker wants a zarr older than the others have."""
+    venv = VENVS["rechunker"]
+    if venv.exists():
+        return 0
+    python = os.environ.get("PYTHON", "/usr/bin/python3")
+    made = subprocess.run([python, "-m", "venv", str(venv)], check=False)
+    return made.returncode or subprocess.run([str(venv / "bin/pip"), "install", "-q", *RECHUNKER], check=False).returncode
 
 
 def main():

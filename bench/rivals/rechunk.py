@@ -43,7 +43,7 @@ if __name__ == "__main__":
     a = arguments(WAYS, chunks="1024x16x16", memory="256MB", keep="")
     chunks = dict(zip(DIMENSIONS, map(int, a.chunks.split("x"))))
     path = WORK / "netcdf/field.nc"
-    folder = tempfile.mkdtemp(prefix="rechunk-", dir=WORK)
+    folder = tempfile.mkdtemp(prefix="rechunk-", dir=os.environ.get("TMPDIR", path.parent))
     try:
         with dask.config.set(scheduler="threads", num_workers=len(os.sched_getaffinity(0))):
             cpu, began = cpu_seconds(), time.perf_counter()

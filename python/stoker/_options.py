@@ -44,6 +44,7 @@ class ArrayOptions(TypedDict, total=False):
     memory: int | str | None
     index_cache: int | str | None
     timeout: float | str | None
+    concat: str | None
     dtype: str | None
     shape: str | None
     offset: int | str | None
@@ -122,6 +123,7 @@ class ConvertOptions(ContextOptions, total=False):
     part: str | None
     join: int | None
     dry_run: bool | None
+    unlimited: str | None
     layers: str | None
     input_shape: str | None
 

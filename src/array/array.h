@@ -26,19 +26,6 @@
 /* Formats, found by content or by name. */
 extern const stk_array_format_ops stk__array_zarr, stk__array_npy, stk__array_raw, stk__array_hdf5,
     stk__array_libhdf5, stk__array_netcdf3, stk__array_kerchunk;
-struct stk__text; /* base/text.h */
-typedef struct stk__kerchunk_written {
-    uint64_t arrays, references;
-    uint64_t bytes; /* of the arrays' elements */
-} stk__kerchunk_written;
-/*
- * References of kerchunk, version 1, to all arrays of a group of a file: a document for the folder
- * in which `file` names that file. Errors: STK_ENOTSUP: what Zarr cannot say of an array, by name.
- * (kerchunk/write.c)
- */
-stk_status stk__kerchunk_write(stk_context *ctx, stk_group *group, const char *file,
-                               struct stk__text *out, stk__kerchunk_written *written,
-                               stk_error *err);
 /* Whether an outsider's table of a format is whole. (format.c) */
 stk_status stk__array_kind_check(const void *table, stk_error *err);
 
@@ -130,6 +117,8 @@ bool stk__array_fills(const stk_array *array);
  */
 stk_status stk__array_decode(const stk_array *array, stk__codec_state *state, const stk__need *need,
                              const void *data, uint64_t length, void *out, stk_error *err);
+/* Whether chunks have chains of their own: then that of the array does not decode them all. */
+bool stk__array_has_parts(const stk_array *array);
 /* Byte of a destination of these strides from which on the decoded need lies as it is, one run of
  * need->decode_size bytes; -1: it has to be decoded elsewhere and copied. */
 int64_t stk__array_place(const stk_array *array, const stk__box *box, const stk__need *need,
@@ -157,6 +146,13 @@ void stk__array_pieces(uint32_t rank, const int64_t *shape, uint64_t itemsize, i
 int64_t stk__array_chunk_count(const stk_array *array, uint32_t dimension);
 int64_t stk__array_chunk_of(const stk_array *array, uint32_t dimension, int64_t element);
 int64_t stk__array_chunk_begin(const stk_array *array, uint32_t dimension, int64_t chunk);
+/*
+ * STK_ECHANGED, with what it was and what it is, of an object that is another one than when the
+ * array was opened. Each is looked at now and then, and between two looks it passes; `now`: it is
+ * looked at in any case. One that nobody can ask for passes. Any thread; may wait for storage.
+ * (watch.c)
+ */
+stk_status stk__array_unchanged(const stk_array *array, uint64_t object, bool now, stk_error *err);
 /* Strides of C order. */
 void stk__array_strides(uint32_t rank, const int64_t *shape, uint64_t itemsize, int64_t *strides);
 /* STK__ARRAY_UNKNOWN never: asks the store where it has to. For the length of a need. */
@@ -208,6 +204,11 @@ struct json_t *stk__fill_attribute_json(stk_context *ctx, stk_dtype dtype, const
  * or it is NaN, which is no value anyway. */
 bool stk__array_missing(const stk_array *array, double *out);
 
+/* Open a group as stk_group_open() does; `along`: of the files that the URL names, joined along
+ * this dimension. NULL: as the URL says. (group.c) */
+stk_status stk__group_open_along(stk_context *ctx, const char *url, const char *along,
+                                 stk_group **out, stk_error *err);
+
 /* ---- Coordinates (coordinate.c) ---- */
 
 #define STK__COORDINATE_NONE INT64_MIN /* a key: no value, NaN, NaT, or a time beyond all dates */
@@ -232,6 +233,11 @@ void stk__coordinate_keys(const stk__coordinate *coordinate, const stk_array *ar
                           const void *values, size_t count, int64_t *keys);
 /* The key of a number that is looked for among the elements, rounded as they are. */
 int64_t stk__coordinate_asked(const stk__coordinate *coordinate, const stk_array *array, double x);
+/* Turn an element of `array` of at most 8 bytes, a time of `from`, into the same date in the units
+ * of `to`, of the same calendar; both without scale, offset and months. False: it is no date, or
+ * elements of the type have none in those units that is the same; `value` is lost then. */
+bool stk__coordinate_convert(const stk__coordinate *from, const stk__coordinate *to,
+                             const stk_array *array, void *value);
 /* "1979-01-01T00:00:00 to 2021-12-31T18:00:00", the first and the last of a list of times, which
  * are read. False: it is none, or they cannot be. */
 bool stk__coordinate_ends(stk_array *array, char *text, size_t size);

@@ -2,7 +2,8 @@
 /* What every driver needs to make an array: memory, levels of the grid, sizes, and their checks. */
 #include <stdio.h>
 
-#include "array/room.h"
+#include "array/index.h"
+#include "array/watch.h"
 #include "base/text.h"
 
 /* A level is bounded, so that numbers of chunks stay far from the ends of their type. */
@@ -306,6 +307,7 @@ void stk_array_close(stk_array **array)
     stk__free(ctx, a->attributes_text);
     stk__free(ctx, a->fill);
     stk__free(ctx, a->fill_text);
+    stk__watch_end(a);
     for (uint64_t i = 0; a->objects && i < a->num_objects; i++)
         stk__free(ctx, a->objects[i]);
     stk__free(ctx, a->objects);

@@ -205,7 +205,7 @@ static stk_status chunk_stat(stk_store *store, const char *key, const stk_store_
     if (!parse(a, key, at, &number))
         return stk__fail_at(err, STK_ENOENT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "'%.200s' is no chunk of %.200s", key, a->metadata_key);
-    STK_TRY(stk_store_stat(a->home->store, a->metadata_key, call_, out, err));
+    STK_TRY(stk_store_stat(a->home->store, a->object_key, call_, out, err));
     out->size = a->chunk_bytes;
     out->is_folder = false;
     return STK_OK;

@@ -3,9 +3,11 @@
 #include <stdio.h>
 
 #include "array/concat.h"
+#include "array/watch.h"
 #include "array/zarr.h"
 
 #define MOST_CHUNKS (INT64_C(1) << 26) /* along the dimension of the files */
+#define TIMES       65536              /* elements of a chunk of times that are held */
 
 typedef struct joined {
     stk_context *context;
@@ -14,7 +16,9 @@ typedef struct joined {
     size_t count;
     uint32_t dimension, rank;
     uint64_t itemsize;
-    bool cuts; /* chunks are read up to what belongs to them */
+    bool cuts;     /* chunks are read up to what belongs to them */
+    bool converts; /* the files are lists of times in units of their own */
+    char *times;   /* all of them, in those of the first */
     int64_t chunk[STK_ARRAY_MAX_RANK];
     int64_t chunks[STK_ARRAY_MAX_RANK]; /* along the other dimensions */
 } joined;
@@ -29,6 +33,7 @@ static void close_joined(void *state)
         stk_array_close(&j->files[i]);
     stk__free(j->context, j->files);
     stk__free(j->context, j->first);
+    stk__free(j->context, j->times);
     stk__free(j->context, j);
 }
 
@@ -188,7 +193,7 @@ static stk_status open_files(joined *j, const opener *o, const stk__concat_files
         if (i == 0)
             STK_TRY(stk__concat_dimension(j->files[0], o->options->concat, &j->dimension, err));
         else
-            STK_TRY(stk__concat_same(j->files[0], j->files[i], j->dimension, err));
+            STK_TRY(stk__concat_same(j->files[0], j->files[i], j->dimension, &j->converts, err));
         STK_TRY(follow(o, files, i, j->files[i], j->dimension, &ends, err));
     }
     return STK_OK;
@@ -281,13 +286,23 @@ static stk_status take_objects(stk_array *a, const stk__concat_files *files, stk
     return a->objects && a->object_key ? STK_OK : no_memory(err);
 }
 
-/* What all files have in common comes from the first; a chain goes over, as the files' are not
- * used. */
-static stk_status take_values(stk_array *a, const joined *j, stk_error *err)
+/* Chunks whose elements are as the type says. */
+static stk_status plain_chain(stk_array *a, bool big_endian, stk_error *err)
 {
-    stk_array *m = j->files[0];
     uint32_t axes[STK_ARRAY_MAX_RANK];
     stk__chain_spec spec;
+
+    for (uint32_t d = 0; d < a->rank; d++)
+        axes[d] = d;
+    stk__chain_spec_init(&spec);
+    spec.big_endian = big_endian;
+    return stk__zarr_chain(a, axes, spec, a->metadata_key, err);
+}
+
+/* What all files have in common comes from the first. */
+static stk_status take_values(stk_array *a, const joined *j, stk_error *err)
+{
+    const stk_array *m = j->files[0];
 
     a->fill = stk__alloc(a->context, m->type.itemsize);
     if (!a->fill)
@@ -297,21 +312,25 @@ static stk_status take_values(stk_array *a, const joined *j, stk_error *err)
     for (uint32_t d = 0; m->names && d < m->rank; d++)
         if (m->names[d])
             STK_TRY(stk__array_name(a, d, m->names[d], err));
-    STK_TRY(stk__json_keep(a->context, m->attributes.value, a->metadata_key, &a->attributes, err));
     a->num_levels = 1;
     a->manifest = STK__MANIFEST_PLACES;
+    return stk__json_keep(a->context, m->attributes.value, a->metadata_key, &a->attributes, err);
+}
+
+/* A chain goes over, as the files' are not used. */
+static stk_status take_chain(stk_array *a, const joined *j, stk_error *err)
+{
+    stk_array *m = j->files[0];
+
     a->as_is = m->as_is;
-    if (m->manifest == STK__MANIFEST_ONE) {
-        for (uint32_t d = 0; d < a->rank; d++)
-            axes[d] = d;
-        stk__chain_spec_init(&spec);
-        spec.big_endian = m->type.big_endian;
-        return stk__zarr_chain(a, axes, spec, a->metadata_key, err);
-    }
+    if (m->manifest == STK__MANIFEST_ONE)
+        return plain_chain(a, m->type.big_endian, err);
     a->order = m->order;
     for (size_t i = 0; i < j->count; i++) /* that of the largest chunks */
         if (chunk_of(j, i) == j->chunk[j->dimension])
             m = j->files[i];
+        else if (!a->as_is)
+            a->parts = j->files;
     memcpy(a->chunk_strides, m->chunk_strides, sizeof a->chunk_strides);
     a->chain = m->chain;
     a->skipping = m->skipping;
@@ -319,6 +338,33 @@ static stk_status take_values(stk_array *a, const joined *j, stk_error *err)
     m->skipping = NULL;
     return STK_OK;
 }
+
+/* ---- Times in units of their own ---- */
+
+static stk_status read_times(void *state, const int64_t *start, const int64_t *shape,
+                             const stk_store_call *call, void *out, uint64_t bytes, stk_error *err)
+{
+    const joined *j = state;
+
+    (void)shape, (void)call, (void)err;
+    memcpy(out, j->times + (uint64_t)start[0] * j->itemsize, bytes);
+    return STK_OK;
+}
+
+static stk_status hold_times(stk_array *a, joined *j, stk_error *err)
+{
+    void *times;
+
+    STK_TRY(stk__concat_times_read(j->files, j->count, a->shape[0], &times, err));
+    j->times = times;
+    a->type.big_endian = false;
+    a->levels[0].shape[0] = STK_MAX(STK_MIN(a->shape[0], TIMES), 1);
+    STK_TRY(stk__level_init(a, &a->levels[0], a->metadata_key, err));
+    STK_TRY(plain_chain(a, false, err));
+    return stk__array_read_by_format(a, err);
+}
+
+/* ---- The whole ---- */
 
 static stk_status build(stk_array *a, joined *j, const stk__concat_files *files, stk_error *err)
 {
@@ -330,9 +376,15 @@ static stk_status build(stk_array *a, joined *j, const stk__concat_files *files,
     a->type = m->type;
     j->itemsize = m->type.itemsize;
     STK_TRY(take_shape(a, j, err));
-    STK_TRY(take_edges(a, j, err));
     STK_TRY(take_objects(a, files, err));
     STK_TRY(take_values(a, j, err));
+    STK_TRY(stk__watch_join(a, j->files, err));
+    if (j->converts) {
+        STK_TRY(hold_times(a, j, err));
+    } else {
+        STK_TRY(take_edges(a, j, err));
+        STK_TRY(take_chain(a, j, err));
+    }
     return stk__array_finish(a, err);
 }
 
@@ -395,7 +447,9 @@ const stk_array_format_ops stk__array_concat = {
     .struct_size = sizeof(stk_array_format_ops),
     .name = "concat",
     .doc = "Files joined along a dimension",
+    .takes_rest = true,
     .recognise = recognise,
     .locate = locate,
+    .read = read_times,
     .close = close_joined,
 };

@@ -271,6 +271,57 @@ int64_t stk__coordinate_asked(const stk__coordinate *c, const stk_array *a, doub
     return key_of_number(x);
 }
 
+/* ---- Other units ----------------------------------------------------------------------------- */
+
+__extension__ typedef __int128 i128; /* which holds products of an element and two units */
+
+static bool write_whole(const stk__type *type, i128 x, void *value)
+{
+    const int64_t low = (int64_t)x;
+    int64_t back;
+
+    memcpy(value, &low, type->itemsize);
+    return x == low && take_whole(type, value, &back) && back == low;
+}
+
+static bool convert_whole(const stk__coordinate *from, const stk__coordinate *to,
+                          const stk__type *type, void *value)
+{
+    const i128 each = (i128)to->up * from->down;
+    int64_t x;
+
+    if (!take_whole(type, value, &x))
+        return false;
+    const i128 at =
+        (i128)x * from->up * to->down + ((i128)from->origin - to->origin) * from->down * to->down;
+    return at % each == 0 && write_whole(type, at / each, value);
+}
+
+/* The whole units are exact, as in key_of_double(). */
+static void convert_double(const stk__coordinate *to, stk_dtype dtype, int64_t instant, void *value)
+{
+    const i128 at = ((i128)instant - to->origin) * to->down;
+    const double whole = (double)(at / to->up), rest = (double)(at % to->up);
+
+    stk__float_bytes(dtype, whole + rest / (double)to->up, value);
+}
+
+bool stk__coordinate_convert(const stk__coordinate *from, const stk__coordinate *to,
+                             const stk_array *a, void *value)
+{
+    int64_t wanted, got;
+
+    stk__coordinate_keys(from, a, value, 1, &wanted);
+    if (wanted == STK__COORDINATE_NONE)
+        return false;
+    if (a->type.kind == STK__KIND_FLOAT)
+        convert_double(to, a->type.dtype, wanted, value);
+    else if (!convert_whole(from, to, &a->type, value))
+        return false;
+    stk__coordinate_keys(to, a, value, 1, &got);
+    return got == wanted;
+}
+
 /* ---- Dates ----------------------------------------------------------------------------------- */
 
 size_t stk_array_time_text(const stk_array *array, const void *value, char *text, size_t size)

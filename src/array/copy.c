@@ -7,6 +7,13 @@
 
 #define STREAM_ROW 128 /* bytes of a row that are worth the kernel */
 
+/* Rows of one line of the cache that lie apart, in blocks too large for what is near the processor,
+ * are what it does not foresee: their memory is asked for some rows before. */
+#define SHORT_ROW   64
+#define LARGE_BLOCK (UINT64_C(1) << 18)
+#define NEAR_ROWS   64 /* more in an inner step: those of the next outer one are too far away */
+#define ROWS_AHEAD  8
+
 /* The same `count` elements along each dimension, in two memories; bytes. */
 typedef struct block {
     uint32_t rank;
@@ -111,6 +118,20 @@ static void copy_row(const char *from, int64_t from_stride, char *to, int64_t to
     }
 }
 
+/* Bytes from a row to the one whose memory is asked for meanwhile; 0: none. */
+static int64_t find_ahead(const block *b)
+{
+    uint64_t bytes = b->itemsize;
+
+    for (uint32_t d = 0; d < b->rank; d++)
+        bytes *= (uint64_t)b->count[d];
+    if (b->rank < 2 || bytes < LARGE_BLOCK ||
+        (uint64_t)b->count[b->rank - 1] * b->itemsize > SHORT_ROW)
+        return 0;
+    return b->rank > 2 && b->count[b->rank - 2] <= NEAR_ROWS ? b->from[b->rank - 3]
+                                                             : ROWS_AHEAD * b->from[b->rank - 2];
+}
+
 /* Run over all rows of a block; `from` NULL: `value` is put everywhere. `row` (may be NULL) copies
  * rows that are runs in both memories. */
 static void run(const block *b, const char *from, char *to, const unsigned char *value, bool zero,
@@ -121,8 +142,11 @@ static void run(const block *b, const char *from, char *to, const unsigned char 
     int64_t n = b->rank ? b->count[last] : 1;
     int64_t from_stride = b->rank ? b->from[last] : (int64_t)b->itemsize;
     int64_t to_stride = b->rank ? b->to[last] : (int64_t)b->itemsize;
+    const int64_t ahead = from ? find_ahead(b) : 0;
 
     for (;;) {
+        if (ahead) /* beyond the block at its end: that is no access */
+            __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)ahead));
         if (from && row)
             row(to, from, (size_t)n * b->itemsize);
         else if (from)

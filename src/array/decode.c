@@ -103,6 +103,11 @@ static void copy_plain(const stk_array *a, const char *from, char *to, uint64_t 
     }
 }
 
+bool stk__array_has_parts(const stk_array *a)
+{
+    return a->parts;
+}
+
 stk_status stk__array_decode(const stk_array *a, stk__codec_state *state, const stk__need *need,
                              const void *data, uint64_t length, void *out, stk_error *err)
 {
@@ -116,17 +121,19 @@ stk_status stk__array_decode(const stk_array *a, stk__codec_state *state, const 
         }
         reason = "it has another number of bytes than its shape asks for; copy it again";
     }
-    const stk__chain *chain = a->chain;
+    const stk_array *part = a->parts ? a->parts[need->object] : a, *by = part->chain ? part : a;
+    const stk__chain *chain = by->chain;
+    const uint64_t size = a->parts ? stk__chain_size(chain) : need->decode_size;
     stk_status status = *reason ? STK_EFORMAT : STK_OK;
     if (status == STK_OK && need->skipped)
-        status = stk__skipping_chain(a->skipping, need->skipped, &chain, &reason);
+        status = stk__skipping_chain(by->skipping, need->skipped, &chain, &reason);
     if (status == STK_OK)
-        status = stk__chain_decode(chain, state, data, length, out, need->decode_size, &reason);
+        status = stk__chain_decode(chain, state, data, length, out, size, &reason);
     if (status == STK_OK)
         return STK_OK;
     stk__array_key(a, need->object, key, sizeof key);
     return stk__fail_at(err, status, STK_STAGE_ARRAY, key, need->offset,
                         "%s: the chunk of %llu bytes at byte %llu, which holds %llu decoded: %s",
                         key, (unsigned long long)length, (unsigned long long)need->offset,
-                        (unsigned long long)need->decode_size, reason);
+                        (unsigned long long)size, reason);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "array/room.h"
+#include "array/watch.h"
 #include "array/zarr.h"
 
 #include "base/options.h"
@@ -43,12 +44,15 @@ stk_store *stk__array_home(const stk_array *a)
 stk_status stk__array_open_with(stk_array *a, const stk_array_format_ops *ops,
                                 const stk_array_opening *opening, stk_error *err)
 {
+    stk_object_info opened;
+
     a->ops = ops;
     a->metadata_key = stk__strdup(a->context, opening->key);
     if (*opening->rest)
         a->rest = stk__strdup(a->context, opening->rest);
     if (!a->metadata_key || (*opening->rest && !a->rest))
         return stk__array_no_memory(a, err);
+    stk__watch_before(opening->store, ops == &stk__array_zarr ? "" : opening->key, &opened);
     stk_status status = ops->open(a, opening, err);
     STK_TRY(stk__table_made(&table, ops->name, "open", status, a, err));
     if (!a->info.struct_size)
@@ -56,7 +60,7 @@ stk_status stk__array_open_with(stk_array *a, const stk_array_format_ops *ops,
                          "open() of the stk_array_format_ops of '%.64s' gave STK_OK and no layout: "
                          "it has to call stk_array_lay_out()",
                          ops->name);
-    return STK_OK;
+    return stk__watch_begin(a, &opened, err);
 }
 
 stk_status stk__array_locate(const stk_array *a, uint64_t chunk, stk_array_place *out,

@@ -262,24 +262,22 @@ static stk_status create(stk_context *ctx, stk_store *store, stk_group **out, st
     return STK_OK;
 }
 
-/* Of the options of arrays a group has one: the format of the file that it is in. */
-static stk_status take_format(stk_context *ctx, char *url, const stk_array_format_ops **out,
-                              stk_error *err)
+/* Of the options of arrays a group has two: the format of the file that it is in, and the dimension
+ * along which several are joined; a new text in *along, where it is given. */
+static stk_status take_options(stk_context *ctx, char *url, const stk_array_format_ops **out,
+                               char **along, stk_error *err)
 {
-    static const stk_option row = {"format",
-                                   STK_OPTION_STRING,
-                                   offsetof(stk_array_options, format),
-                                   "auto",
-                                   0,
-                                   0,
-                                   NULL,
-                                   "NAME",
-                                   "How the arrays are stored."};
+    static const stk_option rows[] = {
+        {"format", STK_OPTION_STRING, offsetof(stk_array_options, format), "auto", 0, 0, NULL,
+         "NAME", "How the arrays are stored."},
+        {"concat", STK_OPTION_STRING, offsetof(stk_array_options, concat), NULL, 0, 0, NULL, "DIM",
+         "The dimension along which files are joined."},
+    };
     static const stk_option_table table = {.name = "array",
                                            .doc = "How a group is opened.",
                                            .struct_size = sizeof(stk_array_options),
-                                           .options = &row,
-                                           .count = 1};
+                                           .options = rows,
+                                           .count = STK_COUNT(rows)};
     stk_array_options options;
     char *texts = NULL;
 
@@ -287,42 +285,92 @@ static stk_status take_format(stk_context *ctx, char *url, const stk_array_forma
     stk_status status = stk__spec_take(ctx, url, &table, &options, &texts, err);
     if (status == STK_OK)
         status = stk__array_named(ctx, &options, out, err);
+    if (status == STK_OK && options.concat && *options.concat) {
+        stk__free(ctx, *along);
+        *along = stk__strdup(ctx, options.concat);
+        status = *along ? STK_OK : no_memory(err);
+    }
     stk__free(ctx, texts);
+    return status;
+}
+
+/* Where a group lies, as stk_array_opening has it. */
+typedef struct place {
+    stk_store *store;
+    stk__group_joined *joined;
+    const char *key, *rest;
+    char own_key[STK_MAX_OBJECT_KEY], own_rest[STK_MAX_OBJECT_KEY];
+} place;
+
+static stk_status find_place(stk_context *ctx, const char *url, const char *along, place *p,
+                             stk_error *err)
+{
+    p->key = p->own_key;
+    p->rest = p->own_rest;
+    if (along)
+        return stk__group_joined_find(ctx, url, along, &p->joined, &p->store, &p->key, &p->rest,
+                                      err);
+    return stk__store_split(ctx, url, &p->store, p->own_key, sizeof p->own_key, p->own_rest,
+                            sizeof p->own_rest, err);
+}
+
+/* `along` of the URL counts, or else that which is given. */
+static stk_status open_group(stk_context *ctx, const char *url, const char *along,
+                             bool consolidated, stk_group **out, stk_error *err)
+{
+    const stk_array_format_ops *named = NULL;
+    stk__own_options *own = NULL;
+    stk_group *g = NULL;
+    place p = {0};
+
+    *out = NULL;
+    char *rest = stk__strdup(ctx, url), *dimension = along ? stk__strdup(ctx, along) : NULL;
+    stk_status status = rest && (dimension || !along) ? STK_OK : no_memory(err);
+    if (status == STK_OK)
+        status = take_options(ctx, rest, &named, &dimension, err);
+    if (status == STK_OK)
+        status = stk__own_options_take(ctx, rest, named, &own, err);
+    if (status == STK_OK)
+        status = find_place(ctx, rest, dimension, &p, err);
+    if (status == STK_OK)
+        status = create(ctx, p.store, &g, err);
+    if (status == STK_OK) {
+        g->own = own;
+        g->joined = p.joined;
+        own = NULL;
+        p.joined = NULL;
+        status = *p.key ? stk__group_open_file(g, rest, p.key, p.rest, named, err)
+                        : open_folder(g, url, consolidated, err);
+        if (status == STK_OK && g->joined)
+            status = stk__group_joined_check(g, err);
+    }
+    stk__group_joined_free(&p.joined);
+    stk__own_options_free(ctx, &own);
+    stk__free(ctx, dimension);
+    stk__free(ctx, rest);
+    if (status != STK_OK)
+        stk_group_close(&g);
+    *out = g;
     return status;
 }
 
 stk_status stk__group_open(stk_context *ctx, const char *url, bool consolidated, stk_group **out,
                            stk_error *err)
 {
-    char key[STK_MAX_OBJECT_KEY] = "", rest[STK_MAX_OBJECT_KEY] = "";
-    const stk_array_format_ops *named = NULL;
-    stk__own_options *own = NULL;
-    stk_store *store = NULL;
-    stk_group *g = NULL;
+    return open_group(ctx, url, NULL, consolidated, out, err);
+}
 
-    *out = NULL;
-    char *place = stk__strdup(ctx, url);
-    if (!place)
-        return no_memory(err);
-    stk_status status = take_format(ctx, place, &named, err);
-    if (status == STK_OK)
-        status = stk__own_options_take(ctx, place, named, &own, err);
-    if (status == STK_OK)
-        status = stk__store_split(ctx, place, &store, key, sizeof key, rest, sizeof rest, err);
-    if (status == STK_OK)
-        status = create(ctx, store, &g, err);
-    if (status == STK_OK) {
-        g->own = own;
-        own = NULL;
-        status = *key ? stk__group_open_file(g, place, key, rest, named, err)
-                      : open_folder(g, url, consolidated, err);
+stk_status stk__group_open_along(stk_context *ctx, const char *url, const char *along,
+                                 stk_group **out, stk_error *err)
+{
+    STK_TRY(open_group(ctx, url, along, true, out, err));
+    stk_status status = (*out)->consolidated ? STK_OK : stk__group_list(*out, err);
+    if (status != STK_OK) {
+        stk_group_close(out);
+        return status;
     }
-    stk__own_options_free(ctx, &own);
-    stk__free(ctx, place);
-    if (status != STK_OK)
-        stk_group_close(&g);
-    *out = g;
-    return status;
+    stk__group_sort(*out);
+    return STK_OK;
 }
 
 stk_status stk_group_open(stk_context *context, const char *url, stk_group **out, stk_error *err)
@@ -331,14 +379,7 @@ stk_status stk_group_open(stk_context *context, const char *url, stk_group **out
         return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY, "stk_group_open: an argument is NULL");
     *out = NULL;
     STK_TRY(stk__context_check(context, err));
-    STK_TRY(stk__group_open(context, url, true, out, err));
-    stk_status status = (*out)->consolidated ? STK_OK : stk__group_list(*out, err);
-    if (status != STK_OK) {
-        stk_group_close(out);
-        return status;
-    }
-    stk__group_sort(*out);
-    return STK_OK;
+    return stk__group_open_along(context, url, NULL, out, err);
 }
 
 void stk_group_close(stk_group **group)
@@ -361,6 +402,7 @@ void stk_group_close(stk_group **group)
     stk__json_drop(ctx, &g->document);
     stk__free(ctx, g->attributes_text);
     stk__own_options_free(ctx, &g->own);
+    stk__group_joined_free(&g->joined);
     stk__free(ctx, g->url);
     stk__free(ctx, g->key);
     stk__free(ctx, g->rest);
@@ -427,6 +469,8 @@ stk_status stk_group_array(stk_group *group, const char *path, const stk_array_o
     stk__free(group->context, prefix);
     if (status == STK_OK)
         status = open_node(group, node, *out, err);
+    if (status == STK_OK && group->joined)
+        status = stk__group_joined_array(group, path, out, err);
     if (status != STK_OK)
         stk_array_close(out);
     return status;

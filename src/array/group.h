@@ -26,6 +26,7 @@ struct stk_group {
     const stk_array_format_ops *ops;
     char *url, *key, *rest; /* as of stk_array_opening */
     stk__own_options *own;
+    struct stk__group_joined *joined; /* the others of several files; NULL: it is of one */
     bool consolidated;
     bool implicit;      /* folders without metadata are looked into as well */
     stk__json document; /* that holds the metadata of all nodes, or that of the group alone */
@@ -48,9 +49,28 @@ stk_status stk__group_attributes(stk_group *g, json_t *attributes, const char *k
 /* Read the nodes of a group in the object `key` of the group's store. (group_file.c) */
 stk_status stk__group_open_file(stk_group *g, const char *url, const char *key, const char *rest,
                                 const stk_array_format_ops *named, stk_error *err);
+/* The way of a node's path on from the file; a new text, or NULL. */
+char *stk__group_rest(const stk_group *g, const char *path);
 /* Open an array of such a group; `a` has context, store and options. */
 stk_status stk__group_open_in_file(const stk_group *g, const char *path, stk_array *a,
                                    stk_error *err);
+
+/* Several files as one group: its nodes are those of the first one. (group_joined.c) */
+typedef struct stk__group_joined stk__group_joined;
+
+/* The files of a URL, to be joined along a dimension; *store is the caller's, `key` and `rest` name
+ * the group in the first. */
+stk_status stk__group_joined_find(stk_context *ctx, const char *url, const char *along,
+                                  stk__group_joined **out, stk_store **store, const char **key,
+                                  const char **rest, stk_error *err);
+/* Whether any of the group's arrays has the dimension. */
+stk_status stk__group_joined_check(stk_group *g, stk_error *err);
+/* *array, opened of the first file, becomes that of all; where it lacks the dimension it is held
+ * against the others. On failure *array is still to be closed. */
+stk_status stk__group_joined_array(const stk_group *g, const char *path, stk_array **array,
+                                   stk_error *err);
+void stk__group_joined_free(stk__group_joined **joined);
+
 /* Open without looking for nodes: consolidated metadata counts only if `consolidated`. */
 stk_status stk__group_open(stk_context *ctx, const char *url, bool consolidated, stk_group **out,
                            stk_error *err);

@@ -82,12 +82,17 @@ stk_status stk__group_open_file(stk_group *g, const char *url, const char *key, 
     return listing.has_attributes ? STK_OK : stk__group_attributes(g, NULL, g->key, err);
 }
 
+char *stk__group_rest(const stk_group *g, const char *path)
+{
+    return stk__format(g->context, "%s%s%s", g->rest, *g->rest ? "/" : "", path);
+}
+
 stk_status stk__group_open_in_file(const stk_group *g, const char *path, stk_array *a,
                                    stk_error *err)
 {
     stk_array_opening opening;
 
-    char *rest = stk__format(g->context, "%s%s%s", g->rest, *g->rest ? "/" : "", path);
+    char *rest = stk__group_rest(g, path);
     if (!rest)
         return no_memory(err);
     stk_status status = opening_of(g, rest, &a->options, &opening, err);

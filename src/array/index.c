@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "array/room.h"
+#include "array/index.h"
 
 #define BUCKETS 1024u /* a power of two */
 

@@ -349,7 +349,7 @@ static stk_status use_chunk(stk__reader *reader, stk__slot_read *s, const stk__n
     return status;
 }
 
-stk_status stk__slot_use(stk__reader *reader, stk__slot_read *s, stk_error *err)
+static stk_status use(stk__reader *reader, stk__slot_read *s, stk_error *err)
 {
     if (s->transfer.status == STK_ENOENT && may_be_absent(s))
         return use_absent(reader, s, err);
@@ -360,4 +360,14 @@ stk_status stk__slot_use(stk__reader *reader, stk__slot_read *s, stk_error *err)
     for (uint32_t i = 0; i < s->num_needs; i++)
         STK_TRY(use_chunk(reader, s, &s->needs[i], err));
     return STK_OK;
+}
+
+/* The bytes are there by now: an object that is what it was, was it when they were read. What
+ * fails may fail since it is another one, and then that is the reason. */
+stk_status stk__slot_use(stk__reader *reader, stk__slot_read *s, stk_error *err)
+{
+    const stk_status status = use(reader, s, err);
+
+    STK_TRY(stk__array_unchanged(reader->reading->array, s->object, status != STK_OK, err));
+    return status;
 }

@@ -93,6 +93,9 @@ struct stk_array {
     uint64_t decode_bytes; /* of a chunk and all that lies between its codecs */
     stk__chain *chain;
     stk__skipping *skipping; /* of located chunks with codecs; has a lock of its own */
+    /* Of PLACES: for each object the array whose chain decodes its chunks, the first elements of a
+     * chunk of this one; one without a chain has lent it. NULL: `chain` decodes all. */
+    stk_array *const *parts;
 
     stk__manifest manifest;
     char separator;         /* of KEYS */
@@ -104,7 +107,8 @@ struct stk_array {
     bool as_is;           /* of ONE, and of PLACES without codecs: elements are as the type says */
     char **objects;       /* of PLACES: their keys; NULL: object_key alone */
     uint64_t num_objects; /* of PLACES */
-    stk__shared_store *home; /* of READ: where it was opened; NULL: `shared` */
+    struct stk__array_watch *watch; /* of ONE and PLACES (watch.h); NULL: none */
+    stk__shared_store *home;        /* of READ: where it was opened; NULL: `shared` */
 
     stk__index_cache *indexes;               /* has a lock of its own */
     pthread_mutex_t mutex;                   /* guards the rest */
@@ -202,23 +206,6 @@ stk_status stk__array_settle(stk_context *ctx, const stk_array_options *options,
 
 /* Uncompressed data in one object, object_key, from `offset` on. */
 stk_status stk__array_one_object(stk_array *a, uint64_t offset, bool fortran, stk_error *err);
-
-/* ---- Shard indexes (index.c) ---- */
-
-typedef struct stk__shard_index {
-    uint64_t count;
-    atomic_uint refs;
-    bool absent;      /* the whole shard is */
-    uint64_t pairs[]; /* offset from the object's start, bytes; absent chunks: twice UINT64_MAX */
-} stk__shard_index;
-
-stk_status stk__index_cache_create(stk_context *ctx, uint64_t limit, stk__index_cache **out);
-void stk__index_cache_destroy(stk__index_cache **cache);
-/* Give a walk that is at a shard its index; takes over the reference. (walk.c) */
-void stk__walk_enter(stk__walk *walk, stk__shard_index *index);
-/* A reference, or NULL. */
-stk__shard_index *stk__index_get(const stk_array *a, uint32_t level, uint64_t chunk);
-void stk__index_unref(const stk_array *a, stk__shard_index *index);
 
 /* ---- Copying (copy.c) ---- */
 

@@ -368,8 +368,10 @@ stk_status stk__type_v3(const json_t *data_type, const char *key, stk__type *out
 
 void stk__type_to_v2(const stk__type *type, char code[STK__ARRAY_TYPE_NAME])
 {
-    static const char letters[] = {[STK__KIND_BOOL] = 'b',  [STK__KIND_INT] = 'i',
-                                   [STK__KIND_UINT] = 'u',  [STK__KIND_FLOAT] = 'f',
+    static const char letters[] = {[STK__KIND_BOOL] = 'b',
+                                   [STK__KIND_INT] = 'i',
+                                   [STK__KIND_UINT] = 'u',
+                                   [STK__KIND_FLOAT] = 'f',
                                    [STK__KIND_COMPLEX] = 'c'};
     const char order = type->swap_size > 1 ? '<' : '|', *unit = strchr(type->name, '[');
 

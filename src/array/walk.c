@@ -3,7 +3,7 @@
  * From a box to the chunks that hold its elements: an odometer over the outermost chunks, and one
  * for each level of shards within them. Coordinates of every level count from the array's origin.
  */
-#include "array/room.h"
+#include "array/index.h"
 
 typedef struct walk_level {
     int64_t low[STK_ARRAY_MAX_RANK], high[STK_ARRAY_MAX_RANK]; /* chunks of it, both inclusive */

@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "array/array.h"
+#include "array/kerchunk/kerchunk.h"
 #include "base/text.h"
 #include "convert/convert.h"
 #include "convert/target.h"

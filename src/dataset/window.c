@@ -98,7 +98,7 @@ static int64_t chunk_place(const stk__window_variable *v, const cut *c, uint64_t
 /* ---- Locating ---- */
 
 static stk_status add_chunks(const stk__window *w, const stk__window_part *part,
-                             const int64_t *start, size_t i, stk_locator *to)
+                             const int64_t *start, size_t i, stk_locator *to, stk_error *err)
 {
     const stk__window_variable *v = &w->variables[part->variable];
     int64_t strides[STK__WINDOW_DIMS];
@@ -124,15 +124,17 @@ static stk_status add_chunks(const stk__window *w, const stk__window_part *part,
             need.field = part->field;
             need.at = part->at * v->info->itemsize + (uint64_t)at;
         }
-        if (v->lengths[n.place] != STK__WINDOW_ABSENT)
-            STK_TRY(to->add(to, i, &need));
+        if (v->lengths[n.place] == STK__WINDOW_ABSENT)
+            continue;
+        STK_TRY(stk__array_unchanged(v->array, n.object, false, err));
+        STK_TRY(to->add(to, i, &need));
     } while (next_chunk(v, &c));
     return STK_OK;
 }
 
 /* Chunks that are stored as they are in memory are read in part. */
 static stk_status add_ranges(const stk__window *w, const stk__window_part *part,
-                             const int64_t *start, size_t i, stk_locator *to)
+                             const int64_t *start, size_t i, stk_locator *to, stk_error *err)
 {
     const stk__window_variable *v = &w->variables[part->variable];
     stk__walk *walk = NULL;
@@ -141,12 +143,14 @@ static stk_status add_ranges(const stk__window *w, const stk__window_part *part,
 
     cut_box(w, part, start, &box);
     stk_status status = stk__walk_create(v->array, &box, false, &walk);
-    while (status == STK_OK && (status = stk__walk_next(walk, &found, NULL)) == STK_OK) {
+    while (status == STK_OK && (status = stk__walk_next(walk, &found, err)) == STK_OK) {
         stk_need need = {.object = v->first_object + found.object,
                          .offset = found.offset,
                          .length = found.length,
                          .optional = stk__array_fills(v->array)};
         if (found.kind == STK__NEED_BYTES)
+            status = stk__array_unchanged(v->array, found.object, false, err);
+        if (found.kind == STK__NEED_BYTES && status == STK_OK)
             status = to->add(to, i, &need);
     }
     stk__walk_destroy(&walk);
@@ -159,13 +163,12 @@ static stk_status window_locate(stk_dataset *dataset, const uint64_t *indices, s
     const stk__window *w = (const stk__window *)dataset;
     int64_t start[STK__WINDOW_DIMS];
 
-    (void)err;
     for (size_t i = 0; i < n; i++) {
         stk__window_start(w, indices[i], start);
         for (uint32_t p = 0; p < w->num_parts; p++)
             STK_TRY(w->variables[w->parts[p].variable].plain
-                        ? add_ranges(w, &w->parts[p], start, i, to)
-                        : add_chunks(w, &w->parts[p], start, i, to));
+                        ? add_ranges(w, &w->parts[p], start, i, to, err)
+                        : add_chunks(w, &w->parts[p], start, i, to, err));
     }
     return STK_OK;
 }
@@ -256,7 +259,7 @@ static stk_status window_decode(stk_dataset *dataset, const stk_need *need, cons
     stk__window_state *state;
     STK_TRY(begin_work(w, worker, &state));
     const stk_status status =
-        v->fixed || whole.skipped
+        v->fixed || whole.skipped || stk__array_has_parts(v->array)
             ? stk__array_decode(v->array, state->codec, &whole, data, need->length, out, NULL)
             : stk__chain_decode_prefix(stk__array_chain(v->array), state->codec, data, need->length,
                                        out, need->decoded, wanted, reason);

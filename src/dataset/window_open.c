@@ -6,7 +6,6 @@
 
 #include "base/options.h"
 #include "base/spec.h"
-#include "base/url.h"
 #include "dataset/window.h"
 
 #define AT(member) offsetof(stk__window_options, member)
@@ -157,28 +156,12 @@ static bool is_coordinate(const char *path, const stk_array *array)
             strcmp(info->dimension_names[0], name) == 0);
 }
 
-/* An array of the group; of joined files, which make no group, the one in all of them. */
-static stk_status open_of(const stk__window *w, const char *url, const char *path,
-                          const stk_array_options *o, stk_array **out, stk_error *err)
-{
-    stk_context *ctx = w->base.context;
-
-    if (w->group)
-        return stk_group_array(w->group, path, o, out, err);
-    char *below = stk__url_below(ctx, url, path);
-    const stk_status status =
-        below ? stk_array_open(ctx, below, o, out, err)
-              : stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory to open '%.200s'", path);
-    stk__free(ctx, below);
-    return status;
-}
-
-static stk_status add_from_group(stk__window *w, const char *url, const char *path, bool asked,
+static stk_status add_from_group(stk__window *w, const char *path, bool asked,
                                  const stk_array_options *o, stk_error *err)
 {
     stk_array *array = NULL;
 
-    const stk_status status = open_of(w, url, path, o, &array, err);
+    const stk_status status = stk_group_array(w->group, path, o, &array, err);
     if (!asked && status == STK_EKIND) { /* texts, records, ...: no numbers */
         stk__message(w->base.context, STK_MESSAGE_DEBUG, "'%s' is left out: %.300s", path,
                      err ? err->text : "");
@@ -207,8 +190,8 @@ static stk_status open_group(stk__window *w, const char *url, const char *variab
 {
     char name[512];
 
-    if (!(o->concat && *o->concat && variables))
-        STK_TRY(stk_group_open(w->base.context, url, &w->group, err));
+    STK_TRY(stk__group_open_along(w->base.context, url, o->concat && *o->concat ? o->concat : NULL,
+                                  &w->group, err));
     for (const char *at = variables; at && *at;) {
         size_t length = strcspn(at, ",");
         if (length == 0 || length >= sizeof name)
@@ -216,13 +199,13 @@ static stk_status open_group(stk__window *w, const char *url, const char *variab
                                 "variables=%.200s: write it as t2m,u10", variables);
         memcpy(name, at, length);
         name[length] = 0;
-        STK_TRY(add_from_group(w, url, name, true, o, err));
+        STK_TRY(add_from_group(w, name, true, o, err));
         at += length + (at[length] == ',');
     }
     const stk_node *node;
     for (size_t i = 0; !variables && (node = stk_group_node(w->group, i)); i++)
         if (node->is_array)
-            STK_TRY(add_from_group(w, url, node->path, false, o, err));
+            STK_TRY(add_from_group(w, node->path, false, o, err));
     if (w->num_variables == 0)
         return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
                          "the group '%.200s' holds no array of numbers", url);
@@ -234,14 +217,19 @@ static stk_status open_either(stk__window *w, const char *url, const stk_array_o
                               stk_error *err)
 {
     stk_array *array = NULL;
-    stk_error first;
+    stk_error first, second;
 
     stk_error_init(&first);
+    stk_error_init(&second);
     stk_status status = stk_array_open(w->base.context, url, o, &array, &first);
     if (status == STK_OK)
         return add_variable(w, "data", array, err);
-    if (status == STK_EMISMATCH && !(o->concat && *o->concat)) /* the metadata of a group */
-        return open_group(w, url, NULL, o, err);
+    if (status == STK_EMISMATCH) { /* the metadata of a group, or files that do not go together */
+        status = open_group(w, url, NULL, o, &second);
+        if (status != STK_OK && err)
+            *err = status == STK_EMISMATCH && !w->group ? first : second;
+        return status;
+    }
     if (status == STK_EFORMAT && stk__array_by_content(o) &&
         open_group(w, url, NULL, o, NULL) == STK_OK)
         return STK_OK;
@@ -466,6 +454,7 @@ static stk_status open_all(stk__window *w, const char *url, const stk__window_op
         v->num_objects = v->info->num_objects;
         STK_TRY(stk__window_manifest(w, v, &array_options, err));
         v->prefix = !v->plain && !v->fixed && v->info->order == 'C' &&
+                    !stk__array_has_parts(v->array) &&
                     stk__chain_has_prefix(stk__array_chain(v->array));
         v->first_object = objects;
         if (!stk__add_size(objects, v->num_objects, &objects))

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Locating: what is in a step and what it needs, before anything is read. */
+#include <stdio.h>
+
 #include "base/random.h"
 #include "loader/planner.h"
 
@@ -294,6 +296,15 @@ static void bound_ragged(const stk__planner *p, stk__step *step)
         }
 }
 
+/* What locate() said, for rows that keep no text of their own: it stays as it is once it is there,
+ * as they may be looked at long after. Of what fails otherwise later the status says enough. */
+static const char *keep_reason(stk__planner *p, const stk_error *said)
+{
+    if (!*p->reason)
+        snprintf(p->reason, sizeof p->reason, "%s", said->text);
+    return *said->text && strcmp(p->reason, said->text) == 0 ? p->reason : NULL;
+}
+
 void stk__step_locate(stk__planner *p, stk__step *step, uint64_t serial)
 {
     collector c = {.seam = {.add = collect, .cost = collect_cost, .bytes = collect_bytes},
@@ -301,14 +312,18 @@ void stk__step_locate(stk__planner *p, stk__step *step, uint64_t serial)
                    .step = step,
                    .map = p->map};
     stk_status status = STK_OK;
+    stk_error said;
 
+    stk_error_init(&said);
     begin_step(p, step, serial);
     p->rows += step->num_rows;
     uint32_t n = find_kept(p, step);
     if (p->dataset->ops->locate && n)
-        status = p->dataset->ops->locate(p->dataset, step->indices, n, &c.seam, NULL);
+        status = p->dataset->ops->locate(p->dataset, step->indices, n, &c.seam, &said);
     const char *reason = NULL;
     status = stk__dataset_failure(status, &reason);
+    if (status != STK_OK && !reason)
+        reason = keep_reason(p, &said);
     if (status == STK_OK)
         tie_needs(p, step);
     else

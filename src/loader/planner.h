@@ -79,7 +79,8 @@ typedef struct stk__planner {
     bool sends;        /* (L) the last round sent reads */
     stk__order_epoch epoch;
     stk__round round;
-    uint32_t *map;                           /* row of each index handed to locate() */
+    char reason[STK_ERROR_TEXT]; /* what locate() said first of a failure; "": nothing */
+    uint32_t *map;               /* row of each index handed to locate() */
     uint64_t rows, cache_hits, cache_misses; /* so far */
     struct {
         uint64_t rows, busy_ns, cache_hits, cache_misses, positions;

@@ -99,4 +99,17 @@ stk_status stk__kerchunk_resolve(stk__kerchunk_places *places, const char *key, 
 stk_status stk__inline_store(stk__shared_store *files, const char *key, stk__text *bytes,
                              stk__shared_store **out, stk_error *err);
 
+/* ---- Writing (write.c) ---- */
+
+typedef struct stk__kerchunk_written {
+    uint64_t arrays, references;
+    uint64_t bytes; /* of the arrays' elements */
+} stk__kerchunk_written;
+/*
+ * References of kerchunk, version 1, to all arrays of a group of a file: a document for the folder
+ * in which `file` names that file. Errors: STK_ENOTSUP: what Zarr cannot say of an array, by name.
+ */
+stk_status stk__kerchunk_write(stk_context *ctx, stk_group *group, const char *file, stk__text *out,
+                               stk__kerchunk_written *written, stk_error *err);
+
 #endif

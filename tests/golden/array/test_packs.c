@@ -166,12 +166,9 @@ static void test_netcdf3(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_v3),
-        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_v2),
-        cmocka_unit_test(test_others),
-        cmocka_unit_test(test_hdf5),
-        cmocka_unit_test(test_netcdf3),
+        cmocka_unit_test(test_v3),   cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_v2),   cmocka_unit_test(test_others),
+        cmocka_unit_test(test_hdf5), cmocka_unit_test(test_netcdf3),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

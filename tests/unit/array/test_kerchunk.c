@@ -7,7 +7,7 @@
 
 #include "golden/array/pack.h"
 
-#include "array/array.h"
+#include "array/kerchunk/kerchunk.h"
 #include "base/text.h"
 
 #define ZARRAY                                                                                     \
