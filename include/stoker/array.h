@@ -110,8 +110,9 @@ STK_API STK_NODISCARD stk_status stk_array_box_bytes(const stk_array *array,
  * dimension, from 0 up) all must be within `out_bytes`.
  *
  * Blocks up to `timeout_ms` (-1: no limit). Any number of threads. After a failure what is in
- * `out` means nothing. Errors: STK_EINVAL, STK_ETIMEDOUT, STK_ECANCELED, those of the store, and
- * damaged chunks with object and offset.
+ * `out` means nothing. Errors: STK_EINVAL, STK_ETIMEDOUT, STK_ECANCELED, those of the store,
+ * damaged chunks with object and offset, and STK_ECHANGED of a file that is another one than when
+ * opened.
  */
 STK_API STK_NODISCARD stk_status stk_array_read(stk_array *array, const stk_array_box *box,
                                                 void *out, uint64_t out_bytes,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "array/index.h"
+#include "array/skipping.h"
 #include "array/watch.h"
 #include "base/text.h"
 

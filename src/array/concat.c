@@ -378,10 +378,10 @@ static stk_status build(stk_array *a, joined *j, const stk__concat_files *files,
     STK_TRY(take_shape(a, j, err));
     STK_TRY(take_objects(a, files, err));
     STK_TRY(take_values(a, j, err));
-    STK_TRY(stk__watch_join(a, j->files, err));
     if (j->converts) {
         STK_TRY(hold_times(a, j, err));
     } else {
+        STK_TRY(stk__watch_join(a, j->files, err));
         STK_TRY(take_edges(a, j, err));
         STK_TRY(take_chain(a, j, err));
     }

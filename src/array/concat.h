@@ -37,8 +37,8 @@ stk_status stk__concat_dimension(const stk_array *first, const char *name, uint3
 bool stk__concat_runs(const stk_array *array, uint32_t dimension);
 /* Whether an array has the dimension: by its name, or where dimensions have none by its number. */
 bool stk__concat_has(const stk_array *array, const char *name);
-/* Whether the elements of both mean the same, and chunks of one chain make both. *converts becomes
- * true where the other's times have to be told in the first one's units. */
+/* Whether elements and chunks of both mean the same. *converts becomes true where the other's times
+ * have to be told in the first one's units. */
 stk_status stk__concat_same(const stk_array *first, const stk_array *other, uint32_t dimension,
                             bool *converts, stk_error *err);
 /* Whether an array that is not joined is the same in both; values of large ones are not looked at.
@@ -49,6 +49,7 @@ typedef struct stk__concat_ends {
     bool any, unknown;       /* some file's were seen; not to be compared */
     int direction;           /* 1 rising, -1 falling, 0 not known yet */
     stk__coordinate meaning; /* of the file seen last */
+    char units[64];          /* of it, where they are not read: its numbers compare with the same */
     int64_t last;            /* key of its end, and the value as a text */
     char text[STK__DATE_TEXT];
 } stk__concat_ends;

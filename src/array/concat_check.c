@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "array/concat.h"
+#include "array/skipping.h"
 
 #include "base/text.h"
 
@@ -107,10 +108,9 @@ static bool same_chunks(const stk_array *a, const stk_array *b, uint32_t dimensi
     return true;
 }
 
-/* Whether the elements of both mean the same, whatever their chunks. *converts becomes true where
- * the other's times have to be told in the first one's units. */
-static stk_status check_meaning(const stk_array *first, const stk_array *other, uint32_t dimension,
-                                bool *converts, stk_error *err)
+/* Whether the elements of both mean the same, whatever their chunks. */
+static stk_status alike_but_chunks(const stk_array *first, const stk_array *other,
+                                   uint32_t dimension, bool *converts, stk_error *err)
 {
     bool alike = true;
     const char *which;
@@ -137,7 +137,7 @@ static stk_status check_meaning(const stk_array *first, const stk_array *other, 
 stk_status stk__concat_same(const stk_array *first, const stk_array *other, uint32_t dimension,
                             bool *converts, stk_error *err)
 {
-    STK_TRY(check_meaning(first, other, dimension, converts, err));
+    STK_TRY(alike_but_chunks(first, other, dimension, converts, err));
     if (*converts || same_chunks(first, other, dimension))
         return STK_OK;
     return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_ARRAY, other->metadata_key, STK_NO_OFFSET,
@@ -151,7 +151,7 @@ stk_status stk__concat_equal(stk_array *first, stk_array *other, stk_error *err)
     stk_context *ctx = first->context;
     bool converts = false;
 
-    STK_TRY(check_meaning(first, other, first->rank, &converts, err));
+    STK_TRY(alike_but_chunks(first, other, first->rank, &converts, err));
     if (converts)
         return differs(first, other, "another 'units'", err);
     if (first->bytes == 0 || first->bytes > STK__CONCAT_COMPARED || stk__type_varies(&first->type))
@@ -225,6 +225,27 @@ static stk_status same_meaning(const stk__concat_ends *ends, const stk_array *a,
                                                       : "numbers without dates rather");
 }
 
+/* Units that are not read, as "months since", are of plain numbers while they stay the same. False:
+ * the values are not to be compared. */
+static bool take_meaning(stk__concat_ends *ends, const stk_array *a, stk__coordinate *out)
+{
+    const char *text = stk_array_text(a, "units");
+    char units[sizeof ends->units] = "";
+    double none[1];
+
+    if (a->rank != 1)
+        return false;
+    if (stk__coordinate_init(a, out, NULL) != STK_OK) {
+        if (!stk__array_numbers(&a->type, none, 0, none))
+            return false;
+        *out = (stk__coordinate){.down = 1, .scale = 1};
+        snprintf(units, sizeof units, "%s", text ? text : "");
+    }
+    const bool same = !ends->any || strcmp(units, ends->units) == 0;
+    memcpy(ends->units, units, sizeof units);
+    return same;
+}
+
 stk_status stk__concat_follow(stk__concat_ends *ends, stk_array *a, stk_error *err)
 {
     stk__coordinate c;
@@ -232,7 +253,7 @@ stk_status stk__concat_follow(stk__concat_ends *ends, stk_array *a, stk_error *e
 
     if (ends->unknown || a->bytes == 0)
         return STK_OK;
-    if (a->rank != 1 || stk__coordinate_init(a, &c, NULL) != STK_OK) {
+    if (!take_meaning(ends, a, &c)) {
         ends->unknown = true;
         return STK_OK;
     }

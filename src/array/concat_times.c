@@ -4,6 +4,7 @@
  * 2001-01-01" in the file of 2001), as one list in the units of the first. It is held in memory.
  */
 #include "array/concat.h"
+#include "array/coordinate.h"
 
 #define MOST_BYTES (UINT64_C(1) << 26)
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "array/room.h"
+#include "array/coordinate.h"
 
 #define SECOND_US INT64_C(1000000)
 #define DAY_US    (86400 * SECOND_US)

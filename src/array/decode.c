@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "array/room.h"
+#include "array/skipping.h"
 
 stk_store *stk__array_store(const stk_array *a)
 {

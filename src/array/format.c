@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "array/room.h"
+#include "array/skipping.h"
 #include "array/watch.h"
 #include "array/zarr.h"
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "array/concat.h"
+#include "array/coordinate.h"
 #include "array/texts.h"
 
 #include "base/options.h"
@@ -153,7 +154,8 @@ static stk_status unknown(const char *url, const char *key, stk_error *err)
                         *key ? "'%.300s' is no npy file; say format=raw&dtype=TYPE&shape=NxN if it "
                                "holds nothing but elements"
                              : "'%.300s' holds no array: neither zarr.json nor .zarray is there; "
-                               "name the folder of the array itself",
+                               "name the folder of the array itself, or its files, as "
+                               "DIR/*.nc/t2m?concat=time",
                         url);
 }
 

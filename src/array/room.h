@@ -166,18 +166,6 @@ stk_status stk__array_locate(const stk_array *a, uint64_t chunk, stk_array_place
 stk_status stk__array_read_by_format(stk_array *a, stk_error *err);
 /* What a chain of the array's innermost chunks is made of, but for its codecs. (zarr.c) */
 void stk__array_chain_spec(const stk_array *a, stk__chain_spec *spec);
-/* Remember what chains without some codecs are made of: the array as it is, and its list of codecs.
- * (skipping.c) */
-stk_status stk__skipping_create(const stk_array *a, const char *codecs, stk__skipping **out,
-                                stk_error *err);
-void stk__skipping_destroy(stk__skipping **skipping);
-/* The chain for `skipped` of a place, made once; lives as long as the array. A failure has a static
- * text. Any thread. */
-stk_status stk__skipping_chain(stk__skipping *skipping, uint32_t skipped, const stk__chain **out,
-                               const char **reason);
-/* The list of codecs of located chunks, JSON as the format gave it; NULL: they are as the type
- * says. (skipping.c) */
-const char *stk__array_codecs(const stk_array *a);
 /* The store in which it was opened. */
 stk_store *stk__array_home(const stk_array *a);
 

@@ -4,7 +4,7 @@
  * chunk as it is. For each set of codecs left out there is a chain of its own, made when it is
  * first met: steps of a compiled chain are fused, and their sizes follow from each other.
  */
-#include "array/room.h"
+#include "array/skipping.h"
 
 #define MOST_CHAINS 64u /* sets of codecs left out that one array has */
 

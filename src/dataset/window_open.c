@@ -225,10 +225,11 @@ static stk_status open_either(stk__window *w, const char *url, const stk_array_o
     if (status == STK_OK)
         return add_variable(w, "data", array, err);
     if (status == STK_EMISMATCH) { /* the metadata of a group, or files that do not go together */
-        status = open_group(w, url, NULL, o, &second);
-        if (status != STK_OK && err)
-            *err = status == STK_EMISMATCH && !w->group ? first : second;
-        return status;
+        const stk_status grouped = open_group(w, url, NULL, o, &second);
+        const bool none = !w->group && (grouped == STK_EMISMATCH || grouped == STK_EINVAL);
+        if (grouped != STK_OK && err)
+            *err = none ? first : second;
+        return none ? status : grouped;
     }
     if (status == STK_EFORMAT && stk__array_by_content(o) &&
         open_group(w, url, NULL, o, NULL) == STK_OK)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "array/kerchunk/kerchunk.h"
+#include "array/skipping.h"
 #include "array/zarr.h"
 
 #define MOST_CHUNK (UINT64_C(8) << 20) /* bytes of a chunk of an array that is one run */

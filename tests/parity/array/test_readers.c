@@ -2,7 +2,8 @@
 /*
  * Arrays that zarr-python, tensorstore and zarrs write are read equal
  * (scripts/check_array_reader.py), and those of h5py and netCDF4 (scripts/check_hdf5_reader.py,
- * scripts/check_netcdf3_reader.py, which holds references against fsspec and zarr-python, too),
+ * scripts/check_netcdf3_reader.py, which holds references against fsspec and zarr-python, too), and
+ * files that xarray writes are joined as it joins them (scripts/check_joined.py),
  * where python3 has them: ./dev test sees to that. Without them the goldens alone are held to.
  */
 #include <stdio.h>
@@ -41,10 +42,16 @@ static void test_netcdf3(void **state)
     run_script("check_netcdf3_reader.py");
 }
 
+static void test_joined(void **state)
+{
+    run_script("check_joined.py");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers), cmocka_unit_test(test_hdf5),
-                                       cmocka_unit_test(test_netcdf3)};
+                                       cmocka_unit_test(test_netcdf3),
+                                       cmocka_unit_test(test_joined)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
