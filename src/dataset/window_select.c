@@ -270,28 +270,6 @@ static stk_status open_in_group(const stk__window *w, const char *path, const ch
     return STK_ENOENT;
 }
 
-/* The same of joined files, which make no group: the one in all of them. */
-static stk_status open_joined(const stk__window *w, const char *url, const char *path,
-                              const char *name, stk_array **out, stk_error *err)
-{
-    stk_context *ctx = w->base.context;
-    const int files = (int)strcspn(url, "?");
-    stk_status status = STK_ENOENT;
-
-    for (size_t folder = strlen(path); folder > 0 && status == STK_ENOENT; folder -= folder > 0) {
-        while (folder > 0 && path[folder - 1] != '/')
-            folder--;
-        char *below =
-            stk__format(ctx, "%.*s/%.*s%s%s", files, url, (int)folder, path, name, url + files);
-        if (!below)
-            return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory for the name of '%s'",
-                             name);
-        status = stk_array_open(ctx, below, NULL, out, err);
-        stk__free(ctx, below);
-    }
-    return status;
-}
-
 /* The one beside an array that was opened by itself: in the URL's last part is its name. */
 static stk_status open_beside(const stk__window *w, const char *url, const char *name,
                               stk_array **out, stk_error *err)
@@ -340,9 +318,8 @@ static stk_status select_one(stk__window *w, selection *s, uint32_t d, const cha
     dim->limited = true;
     stk_status status = STK_ENOENT;
     if (is_plain_name(dim->name))
-        status = !path      ? open_beside(w, url, dim->name, &array, err)
-                 : w->group ? open_in_group(w, path, dim->name, &array, err)
-                            : open_joined(w, url, path, dim->name, &array, err);
+        status = path ? open_in_group(w, path, dim->name, &array, err)
+                      : open_beside(w, url, dim->name, &array, err);
     if (status == STK_ENOENT)
         return fail(err, STK_EINVAL,
                     "there is no coordinate '%s' beside '%s': no array of the dimension's name; "
