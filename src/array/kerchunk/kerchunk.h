@@ -12,8 +12,7 @@
 #include "array/room.h"
 #include "base/text.h"
 
-#define STK__KERCHUNK_MAX_GENERATED (UINT64_C(1) << 24) /* references of `gen`, or 256 bytes each  \
-                                                         */
+#define STK__KERCHUNK_MAX_GENERATED (UINT64_C(1) << 24) /* references of all `gen` together */
 #define STK__KERCHUNK_MAX_TEXT      65536u              /* bytes that a template grows to */
 #define STK__KERCHUNK_MAX_DEPTH     32                  /* of brackets in an expression */
 #define STK__KERCHUNK_MAX_VARIABLES 16                  /* dimensions of a `gen` */
