@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import cases
+import cases_again  # noqa: F401: adds to the cases
 from sandbox import Sandbox
 
 

@@ -12,7 +12,7 @@
 #include "array/room.h"
 #include "base/text.h"
 
-#define STK__KERCHUNK_MAX_GENERATED (UINT64_C(1) << 24) /* references of all `gen`, or 256 bytes of them */
+#define STK__KERCHUNK_MAX_GENERATED (UINT64_C(1) << 24) /* references of all `gen` together */
 #define STK__KERCHUNK_MAX_TEXT      65536u              /* bytes that a template grows to */
 #define STK__KERCHUNK_MAX_DEPTH     32                  /* of brackets in an expression */
 #define STK__KERCHUNK_MAX_VARIABLES 16                  /* dimensions of a `gen` */
@@ -79,7 +79,7 @@ typedef struct stk__kerchunk_places {
     size_t count, room;
     char **objects; /* URLs, then keys */
     size_t num_objects, room_objects;
-    uint64_t names; /* bytes of all URLs, as they are held */
+    uint64_t names;  /* bytes of all URLs, as they are held */
     json_t *numbers; /* of the URLs */
     stk__text inlined;
 } stk__kerchunk_places;
