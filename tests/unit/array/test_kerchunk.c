@@ -330,14 +330,10 @@ static void test_written_for_xarray(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nodes),
-        cmocka_unit_test(test_foreign),
-        cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_long_templates),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_written),
-        cmocka_unit_test(test_written_for_xarray),
+        cmocka_unit_test(test_nodes),          cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_missing),        cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_long_templates), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_written),        cmocka_unit_test(test_written_for_xarray),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
