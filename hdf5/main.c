@@ -13,7 +13,7 @@
 #if defined(__SANITIZE_ADDRESS__)
 #define LIMITS_MEMORY 0 /* the sanitizer's own address space is larger than any limit */
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define LIMITS_MEMORY 0
 #endif
 #endif
