@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "array/hdf5/heap.h"
 #include "golden/array/pack.h"
 
 #define FILES "mem://pack/files/"
@@ -100,6 +101,34 @@ static void test_circle(void **state)
         assert_int_equal(count, 2 + 201);
         stk_group_close(&g);
     }
+}
+
+static stk_status count_link(stk__hdf5 *f, const stk__hdf5_link *link, void *user)
+{
+    (void)f, (void)link;
+    ++*(uint64_t *)user;
+    return STK_OK;
+}
+
+/* Links in the order of their hashes lie all over their heap, each block of which is read once. */
+static void test_dense_links(void **state)
+{
+    stk__hdf5_object o;
+    stk__hdf5_way way;
+    stk__hdf5 f;
+    stk_error err;
+    uint64_t count = 0;
+
+    assert_ok(stk__hdf5_open(&f, store, "files/groups_new.h5", &err), &err);
+    assert_ok(stk__hdf5_find(&f, "a/b", &way), &err);
+    assert_ok(stk__hdf5_object_begin(&f, way.address, &o), &err);
+    const uint64_t work = f.work, memory = f.memory;
+    assert_ok(stk__hdf5_links(&f, &o, count_link, &count), &err);
+    assert_int_equal(count, 203);
+    assert_true(work - f.work < 3 * count);
+    assert_true(f.memory == memory);
+    stk__hdf5_object_end(&f, &o);
+    stk__hdf5_close(&f);
 }
 
 static void test_group_array(void **state)
@@ -487,12 +516,13 @@ static void test_no_library(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nodes),       cmocka_unit_test(test_circle),
-        cmocka_unit_test(test_group_array), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_lengths),     cmocka_unit_test(test_attributes),
-        cmocka_unit_test(test_refused),     cmocka_unit_test(test_bare_dimension),
-        cmocka_unit_test(test_damage),      cmocka_unit_test(test_cut_off),
-        cmocka_unit_test(test_index_file),  cmocka_unit_test(test_no_library),
+        cmocka_unit_test(test_nodes),          cmocka_unit_test(test_circle),
+        cmocka_unit_test(test_dense_links),    cmocka_unit_test(test_group_array),
+        cmocka_unit_test(test_names),          cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_attributes),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bare_dimension), cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_cut_off),        cmocka_unit_test(test_index_file),
+        cmocka_unit_test(test_no_library),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
