@@ -111,8 +111,7 @@ static stk_status open_dataset(stk_array *a, stk__hdf5 *f, const stk__hdf5_datas
     state *s = stk__calloc(f->ctx, 1, sizeof *s);
 
     if (!s)
-        return stk__fail_at(err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                            "no memory to open the array %.200s", f->key);
+        return stk__hdf5_no_memory(f);
     s->ctx = f->ctx;
     s->num_filters = d->filters->count;
     stk_status status = STK_OK;
@@ -172,8 +171,7 @@ static stk_status tell(stk__hdf5 *f, const stk__hdf5_node *node, void *user)
     char *path =
         stk__format(f->ctx, "%.*s%s", (int)(name - node->path), node->path, stk__netcdf_name(name));
     if (!path)
-        return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                            "no memory to list %.200s", f->key);
+        return stk__hdf5_no_memory(f);
     const stk_status status = stk_array_listing_add(user, path, node->is_array, f->err);
     stk__free(f->ctx, path);
     return status;

@@ -147,7 +147,6 @@ stk_status stk__hdf5_attributes_json(stk__hdf5 *f, stk__hdf5_object *o, stk__tex
     stk__text_add(out, "}");
     stk__hdf5_collections_drop(f, &w.kept);
     if (status == STK_OK && out->failed)
-        status = stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                              "no memory for the attributes of %.200s", f->key);
+        status = stk__hdf5_no_memory(f);
     return status;
 }

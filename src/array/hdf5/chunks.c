@@ -33,8 +33,7 @@ static stk_status append(stk__hdf5_chunks *c, const stk__hdf5_chunk *chunk)
         stk__hdf5_chunk *grown =
             stk__grow(f->ctx, index->chunks, &index->room, index->count + 1, sizeof *grown);
         if (!grown)
-            return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                                "no memory for the index of chunks of %.200s", f->key);
+            return stk__hdf5_no_memory(f);
         index->chunks = grown;
     }
     index->chunks[index->count++] = *chunk;

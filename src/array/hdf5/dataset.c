@@ -15,8 +15,7 @@ static stk_status find_renamed(stk__hdf5 *f, const char *path, stk__hdf5_way *wa
 
     char *other = stk__format(f->ctx, "%.*s_nc4_non_coord_%s", (int)(name - path), path, name);
     if (!other)
-        return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                            "no memory to open the array %.200s", path);
+        return stk__hdf5_no_memory(f);
     f->err = NULL; /* what is told is that there is none of the name asked for */
     const stk_status status = stk__hdf5_find(f, other, way);
     f->err = err;

@@ -44,7 +44,7 @@ stk_status stk__hdf5_refuse(const stk__hdf5 *f, uint64_t address, const char *wh
                         what, (unsigned long long)at);
 }
 
-static stk_status no_memory(const stk__hdf5 *f)
+stk_status stk__hdf5_no_memory(const stk__hdf5 *f)
 {
     return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
                         "no memory to read the structure of %.300s", f->key);
@@ -79,7 +79,7 @@ stk_status stk__hdf5_take(stk__hdf5 *f, uint64_t bytes, void **out)
                             "memory_limit; raise it",
                             f->key, (unsigned long long)(bytes - f->memory));
     if (!(*out = stk__calloc(f->ctx, 1, bytes)))
-        return no_memory(f);
+        return stk__hdf5_no_memory(f);
     f->memory -= bytes;
     return STK_OK;
 }
@@ -116,7 +116,7 @@ static stk_status find_block(stk__hdf5 *f, uint64_t at, const stk__hdf5_block **
             oldest = b;
     }
     if (!oldest->data && !(oldest->data = stk__alloc(f->ctx, f->block_bytes)))
-        return no_memory(f);
+        return stk__hdf5_no_memory(f);
     const uint64_t length = STK_MIN(f->block_bytes, f->size - begin);
     oldest->length = 0;
     STK_TRY(stk_store_read(f->store, f->key, begin, length, oldest->data, f->err));

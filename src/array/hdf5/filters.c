@@ -100,7 +100,5 @@ stk_status stk__hdf5_codecs(const stk__hdf5 *f, const stk__hdf5_filters *filters
             put_filter(filters, i, n, type, out);
     }
     stk__text_add(out, "]");
-    return out->failed ? stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                                      "no memory to open the array %.200s", f->key)
-                       : STK_OK;
+    return out->failed ? stk__hdf5_no_memory(f) : STK_OK;
 }

@@ -139,8 +139,7 @@ static stk_status insert_block(stk__hdf5 *f, stk__hdf5_heap *h, const stk__hdf5_
 
     if (!grown) {
         stk__hdf5_give(f, block->data, block->bytes);
-        return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                            "no memory to read the structure of %.300s", f->key);
+        return stk__hdf5_no_memory(f);
     }
     memmove(grown + at + 1, grown + at, (h->num_blocks++ - at) * sizeof *grown);
     grown[at] = *block;

@@ -71,6 +71,7 @@ stk_status stk__hdf5_step(stk__hdf5 *f);
 stk_status stk__hdf5_damaged(const stk__hdf5 *f, uint64_t address, const char *what);
 /* STK_EKIND: a feature by name that is not read. */
 stk_status stk__hdf5_refuse(const stk__hdf5 *f, uint64_t address, const char *what);
+stk_status stk__hdf5_no_memory(const stk__hdf5 *f);
 
 /* Fields of a structure in memory, one after the other. A field beyond the end is 0 and sets
  * `failed`, so that a structure is taken as a whole and checked once. */

@@ -139,8 +139,7 @@ typedef struct naming {
 static stk_status set_name(stk__hdf5 *f, naming *n, uint32_t d, const char *name)
 {
     if (!(n->names->name[d] = stk__strdup(f->ctx, name)))
-        return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                            "no memory for the names of dimensions");
+        return stk__hdf5_no_memory(f);
     n->names->any = true;
     n->left--;
     return STK_OK;
