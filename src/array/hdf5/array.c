@@ -5,7 +5,6 @@
 #include "array/hdf5/index_file.h"
 
 #define PIECE_BYTES 65536u /* of an array that was never written */
-#define NO_ENTRY    UINT8_MAX
 
 typedef struct hdf5_options {
     uint32_t struct_size;
@@ -57,7 +56,7 @@ static stk_status locate(void *user, uint64_t number, stk_array_place *out, stk_
     out->offset = chunk->offset;
     out->length = chunk->bytes;
     for (uint32_t i = 0; chunk->mask && i < s->num_filters; i++)
-        if (chunk->mask >> i & 1 && s->entry[i] != NO_ENTRY)
+        if (chunk->mask >> i & 1 && s->entry[i] != STK__HDF5_NO_ENTRY)
             out->skipped |= UINT32_C(1) << s->entry[i];
     return STK_OK;
 }

@@ -5,6 +5,8 @@
 
 #include "array/hdf5/heap.h"
 
+#define STK__HDF5_MOST_PAGE_BITS 30u /* of the elements of a page */
+
 /* An index that is being made. */
 typedef struct stk__hdf5_chunks {
     stk__hdf5 *f;

@@ -5,8 +5,7 @@
  */
 #include "array/hdf5/chunks.h"
 
-#define MOST_BITS      63u
-#define MOST_PAGE_BITS 30u
+#define MOST_BITS 63u
 
 typedef struct extensible {
     stk__hdf5_chunks *c;
@@ -20,15 +19,11 @@ static stk_status damaged(const extensible *a, uint64_t address)
     return stk__hdf5_damaged(a->c->f, address, "an extensible array does not fit its dataset");
 }
 
-static bool is_power(uint64_t x)
-{
-    return x && !(x & (x - 1));
-}
-
 static bool is_sound(const stk__hdf5_layout *l)
 {
-    return l->max_bits <= MOST_BITS && l->max_bits > 0 && is_power(l->min_elements) &&
-           is_power(l->min_pointers) && l->min_pointers > 1 && l->page_bits <= MOST_PAGE_BITS &&
+    return l->max_bits <= MOST_BITS && l->max_bits > 0 && stk__hdf5_is_power(l->min_elements) &&
+           stk__hdf5_is_power(l->min_pointers) && l->min_pointers > 1 &&
+           l->page_bits <= STK__HDF5_MOST_PAGE_BITS &&
            stk__hdf5_log2(l->min_elements) + 2 * stk__hdf5_log2(l->min_pointers) <= l->max_bits;
 }
 

@@ -6,17 +6,16 @@
 
 #include "base/options.h"
 
-#define NUM_BLOCKS    32u
-#define LEAST_BLOCK   UINT64_C(4096)
-#define MOST_BLOCK    (UINT64_C(128) << 10)
-#define SIGNATURE     "\x89HDF\r\n\x1a\n"
-#define MOST_BASE     (UINT64_C(1) << 32) /* of a user block */
-#define MOST_SUPER    128u                /* bytes of any superblock */
-#define USUAL_LEAF    4u
-#define USUAL_INNER   16u
-#define USUAL_CHUNK   32u
-#define STEP_BYTES    1024u /* that are read as one step of work */
-#define SUPER_WRITING 5u    /* flags of version 3: open for writing, or by a single writer */
+#define NUM_BLOCKS  32u
+#define LEAST_BLOCK UINT64_C(4096)
+#define MOST_BLOCK  (UINT64_C(128) << 10)
+#define SIGNATURE   "\x89HDF\r\n\x1a\n"
+#define MOST_BASE   (UINT64_C(1) << 32) /* of a user block */
+#define MOST_SUPER  128u                /* bytes of any superblock */
+#define USUAL_LEAF  4u
+#define USUAL_INNER 16u
+#define USUAL_CHUNK 32u
+#define STEP_BYTES  1024u /* that are read as one step of work */
 
 struct stk__hdf5_block {
     uint64_t at, length; /* in the file */
@@ -206,6 +205,11 @@ uint64_t stk__hdf5_length(const stk__hdf5 *f, stk__hdf5_fields *fields)
 unsigned stk__hdf5_log2(uint64_t x)
 {
     return 63u - (unsigned)__builtin_clzll(x | 1);
+}
+
+bool stk__hdf5_is_power(uint64_t x)
+{
+    return x && !(x & (x - 1));
 }
 
 unsigned stk__hdf5_width(uint64_t x)

@@ -2,8 +2,6 @@
 /* Chunks in a fixed array [HDF5 format VII.C]: one element for each of the largest shape. */
 #include "array/hdf5/chunks.h"
 
-#define MOST_PAGE_BITS 30u
-
 typedef struct fixed {
     stk__hdf5_chunks *c;
     uint32_t page_bits;
@@ -28,7 +26,7 @@ static stk_status read_header(fixed *a)
     a->count = stk__hdf5_length(f, &at);
     a->block = stk__hdf5_address(f, &at);
     bool sound = filtered == (a->c->num_filters > 0) && a->page_bits == a->c->layout->page_bits &&
-                 a->page_bits <= MOST_PAGE_BITS && element == a->c->element;
+                 a->page_bits <= STK__HDF5_MOST_PAGE_BITS && element == a->c->element;
     for (uint32_t d = 0; sound && d < a->c->space->rank; d++)
         sound = stk__mul_size(wanted, a->c->most[d], &wanted);
     if (!sound || wanted != a->count || !stk__mul_size(a->count, element, &bytes) || bytes > f->end)

@@ -14,11 +14,6 @@
 
 enum { CHECKSUMS = 2, MANAGED = 0, HUGE_OBJECT = 1, TINY = 2 };
 
-static bool is_power(uint64_t x)
-{
-    return x && !(x & (x - 1));
-}
-
 static stk_status damaged(const stk__hdf5 *f, const stk__hdf5_heap *h)
 {
     return stk__hdf5_damaged(f, h->address, "a fractal heap is not sound");
@@ -26,9 +21,10 @@ static stk_status damaged(const stk__hdf5 *f, const stk__hdf5_heap *h)
 
 static stk_status check_header(const stk__hdf5 *f, stk__hdf5_heap *h, uint64_t most_object)
 {
-    if (!is_power(h->start) || !is_power(h->most_direct) || !is_power(h->width) ||
-        h->start > h->most_direct || h->most_direct > MOST_BLOCK || h->width > MOST_WIDTH ||
-        h->bits == 0 || h->bits > MOST_BITS || h->id_bytes < 2 || h->id_bytes > MOST_ID)
+    if (!stk__hdf5_is_power(h->start) || !stk__hdf5_is_power(h->most_direct) ||
+        !stk__hdf5_is_power(h->width) || h->start > h->most_direct || h->most_direct > MOST_BLOCK ||
+        h->width > MOST_WIDTH || h->bits == 0 || h->bits > MOST_BITS || h->id_bytes < 2 ||
+        h->id_bytes > MOST_ID)
         return damaged(f, h);
     h->of_offset = (h->bits + 7) / 8;
     h->of_object = STK_MIN((stk__hdf5_log2(h->most_direct) + 7) / 8, stk__hdf5_width(most_object));
