@@ -4,11 +4,6 @@
 
 #include <stdlib.h>
 
-static uint64_t divide_up(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 /* A chunk that the dataset's shape cuts. */
 static bool is_cut(const stk__hdf5_chunks *c, const uint64_t *at)
 {
@@ -181,8 +176,9 @@ stk_status stk__hdf5_chunks_find(stk__hdf5 *f, const stk__hdf5_layout *layout,
     c.element = f->of_address + (num_filters ? c.of_size + 4 : 0);
     for (uint32_t d = 0; d < space->rank; d++) {
         const uint64_t chunk = (uint64_t)layout->chunk[d];
-        c.count[d] = divide_up((uint64_t)shape[d], chunk);
-        c.most[d] = space->most[d] == UINT64_MAX ? UINT64_MAX : divide_up(space->most[d], chunk);
+        c.count[d] = stk__divide_up((uint64_t)shape[d], chunk);
+        c.most[d] =
+            space->most[d] == UINT64_MAX ? UINT64_MAX : stk__divide_up(space->most[d], chunk);
         if (c.most[d] == 0)
             return STK_OK;
         if (!stk__mul_size(total, STK_MAX(c.count[d], 1), &total))
