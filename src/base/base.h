@@ -107,6 +107,11 @@ static inline uint64_t stk__little_endian(const uint8_t *at, unsigned bytes)
     return n;
 }
 
+static inline uint64_t stk__divide_up(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
 static inline uint64_t stk__round_up(uint64_t value, uint64_t multiple)
 {
     return (value + multiple - 1) / multiple * multiple;

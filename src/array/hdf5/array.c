@@ -5,7 +5,6 @@
 #include "array/hdf5/index_file.h"
 
 #define PIECE_BYTES 65536u /* of an array that was never written */
-#define NO_ENTRY    UINT8_MAX
 
 typedef struct hdf5_options {
     uint32_t struct_size;
@@ -57,7 +56,7 @@ static stk_status locate(void *user, uint64_t number, stk_array_place *out, stk_
     out->offset = chunk->offset;
     out->length = chunk->bytes;
     for (uint32_t i = 0; chunk->mask && i < s->num_filters; i++)
-        if (chunk->mask >> i & 1 && s->entry[i] != NO_ENTRY)
+        if (chunk->mask >> i & 1 && s->entry[i] != STK__HDF5_NO_ENTRY)
             out->skipped |= UINT32_C(1) << s->entry[i];
     return STK_OK;
 }
@@ -111,8 +110,7 @@ static stk_status open_dataset(stk_array *a, stk__hdf5 *f, const stk__hdf5_datas
     state *s = stk__calloc(f->ctx, 1, sizeof *s);
 
     if (!s)
-        return stk__fail_at(err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                            "no memory to open the array %.200s", f->key);
+        return stk__hdf5_no_memory(f);
     s->ctx = f->ctx;
     s->num_filters = d->filters->count;
     stk_status status = STK_OK;
@@ -172,8 +170,7 @@ static stk_status tell(stk__hdf5 *f, const stk__hdf5_node *node, void *user)
     char *path =
         stk__format(f->ctx, "%.*s%s", (int)(name - node->path), node->path, stk__netcdf_name(name));
     if (!path)
-        return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                            "no memory to list %.200s", f->key);
+        return stk__hdf5_no_memory(f);
     const stk_status status = stk_array_listing_add(user, path, node->is_array, f->err);
     stk__free(f->ctx, path);
     return status;

@@ -69,7 +69,7 @@ static stk_status give(stk__hdf5 *f, stk__hdf5_object *o, const stk__hdf5_messag
                  &type));
     STK_TRY(part(f, o, STK__HDF5_DATASPACE, p.space, p.space_bytes, p.flags & SPACE_SHARED,
                  m->address, &space));
-    STK_TRY(stk__hdf5_type_read(f, &type, &a.type, NULL));
+    STK_TRY(stk__hdf5_type_read(f, &type, &a.type));
     STK_TRY(stk__hdf5_space_read(f, &space, &a.space));
     if (!stk__hdf5_space_count(&a.space, &a.count) ||
         !stk__mul_size(a.count, a.type.size, &bytes) || bytes > p.data_bytes)

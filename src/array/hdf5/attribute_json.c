@@ -42,22 +42,19 @@ static void put_integer(stk__text *out, const stk__hdf5_type *type, uint64_t bit
 
 static void put_number(stk__text *out, const stk__hdf5_type *type, const uint8_t *data)
 {
-    uint8_t bytes[8] = {0};
+    const uint64_t bits = stk__hdf5_bits(type, data);
     float single;
     double wide;
 
-    for (uint32_t i = 0; i < type->size; i++)
-        bytes[i] = data[type->big_endian ? type->size - 1 - i : i];
-    const uint64_t bits = stk__little_endian(bytes, 8);
     if (type->class_ == STK__HDF5_INTEGER) {
         put_integer(out, type, bits);
     } else if (type->size == 2) {
         put_double(out, stk__half_to_double((uint16_t)bits));
     } else if (type->size == 4) {
-        memcpy(&single, bytes, sizeof single);
+        memcpy(&single, &bits, sizeof single);
         put_double(out, (double)single);
     } else {
-        memcpy(&wide, bytes, sizeof wide);
+        memcpy(&wide, &bits, sizeof wide);
         put_double(out, wide);
     }
 }
@@ -147,7 +144,6 @@ stk_status stk__hdf5_attributes_json(stk__hdf5 *f, stk__hdf5_object *o, stk__tex
     stk__text_add(out, "}");
     stk__hdf5_collections_drop(f, &w.kept);
     if (status == STK_OK && out->failed)
-        status = stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                              "no memory for the attributes of %.200s", f->key);
+        status = stk__hdf5_no_memory(f);
     return status;
 }

@@ -102,14 +102,11 @@ static stk_status take_record(stk__hdf5 *f, const uint8_t *record, uint32_t byte
 {
     stk__hdf5_fields at = stk__hdf5_fields_of(record, bytes);
     stk__hdf5_chunks *c = user;
-    uint64_t place[STK_ARRAY_MAX_RANK], stored = c->bytes;
-    uint32_t mask = 0;
+    uint64_t place[STK_ARRAY_MAX_RANK], stored;
+    uint32_t mask;
 
-    const uint64_t address = stk__hdf5_address(f, &at);
-    if (c->num_filters) {
-        stored = stk__hdf5_field(&at, c->of_size);
-        mask = (uint32_t)stk__hdf5_field(&at, 4);
-    }
+    (void)f;
+    const uint64_t address = stk__hdf5_chunks_stored(c, &at, &stored, &mask);
     for (uint32_t d = 0; d < c->space->rank; d++)
         place[d] = stk__hdf5_field(&at, 8);
     return stk__hdf5_chunks_add(c, place, address, stored, mask);
@@ -117,8 +114,6 @@ static stk_status take_record(stk__hdf5 *f, const uint8_t *record, uint32_t byte
 
 stk_status stk__hdf5_chunks_btree2(stk__hdf5_chunks *c)
 {
-    const uint32_t filtered = c->num_filters ? c->of_size + 4 : 0;
-
     return stk__hdf5_btree2(c->f, c->layout->address, c->num_filters ? FILTERED : PLAIN,
-                            c->f->of_address + filtered + 8 * c->space->rank, take_record, c);
+                            c->element + 8 * c->space->rank, take_record, c);
 }

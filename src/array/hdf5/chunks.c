@@ -4,11 +4,6 @@
 
 #include <stdlib.h>
 
-static uint64_t divide_up(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 /* A chunk that the dataset's shape cuts. */
 static bool is_cut(const stk__hdf5_chunks *c, const uint64_t *at)
 {
@@ -33,8 +28,7 @@ static stk_status append(stk__hdf5_chunks *c, const stk__hdf5_chunk *chunk)
         stk__hdf5_chunk *grown =
             stk__grow(f->ctx, index->chunks, &index->room, index->count + 1, sizeof *grown);
         if (!grown)
-            return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                                "no memory for the index of chunks of %.200s", f->key);
+            return stk__hdf5_no_memory(f);
         index->chunks = grown;
     }
     index->chunks[index->count++] = *chunk;
@@ -69,29 +63,14 @@ stk_status stk__hdf5_chunks_add(stk__hdf5_chunks *c, const uint64_t *at, uint64_
     return append(c, &chunk);
 }
 
-stk_status stk__hdf5_chunks_element(stk__hdf5_chunks *c, uint64_t number, uint32_t first,
-                                    const uint8_t *element, uint32_t element_bytes)
+uint64_t stk__hdf5_chunks_stored(const stk__hdf5_chunks *c, stk__hdf5_fields *at, uint64_t *bytes,
+                                 uint32_t *mask)
 {
-    stk__hdf5_fields at = stk__hdf5_fields_of(element, element_bytes);
-    uint64_t place[STK_ARRAY_MAX_RANK], bytes = c->bytes;
-    uint32_t mask = 0;
+    const uint64_t address = stk__hdf5_address(c->f, at);
 
-    const uint64_t address = stk__hdf5_address(c->f, &at);
-    if (address == STK__HDF5_NONE)
-        return STK_OK;
-    if (c->num_filters) {
-        bytes = stk__hdf5_field(&at, c->of_size);
-        mask = (uint32_t)stk__hdf5_field(&at, 4);
-    }
-    for (uint32_t d = c->space->rank; d-- > 0;) {
-        if (d == first)
-            continue;
-        place[d] = number % c->most[d];
-        number /= c->most[d];
-    }
-    if (first < c->space->rank)
-        place[first] = number;
-    return stk__hdf5_chunks_add(c, place, address, bytes, mask);
+    *bytes = c->num_filters ? stk__hdf5_field(at, c->of_size) : c->bytes;
+    *mask = c->num_filters ? (uint32_t)stk__hdf5_field(at, 4) : 0;
+    return address;
 }
 
 /* ---- The simple kinds ---- */
@@ -180,8 +159,13 @@ stk_status stk__hdf5_chunks_find(stk__hdf5 *f, const stk__hdf5_layout *layout,
                                  const stk__hdf5_space *space, const int64_t *shape,
                                  uint32_t num_filters, stk__hdf5_index *out)
 {
-    stk__hdf5_chunks c = {
-        .f = f, .layout = layout, .space = space, .num_filters = num_filters, .index = out};
+    stk__hdf5_chunks c = {.f = f,
+                          .layout = layout,
+                          .space = space,
+                          .num_filters = num_filters,
+                          .first = UINT32_MAX,
+                          .end = UINT64_MAX,
+                          .index = out};
     uint64_t total = 1;
 
     *out = (stk__hdf5_index){0};
@@ -189,10 +173,12 @@ stk_status stk__hdf5_chunks_find(stk__hdf5 *f, const stk__hdf5_layout *layout,
         return STK_OK;
     (void)stk__shape_bytes(layout->chunk, layout->rank, layout->itemsize, &c.bytes);
     c.of_size = layout->wide ? f->of_length : STK_MIN(8, 1 + (stk__hdf5_log2(c.bytes) + 8) / 8);
+    c.element = f->of_address + (num_filters ? c.of_size + 4 : 0);
     for (uint32_t d = 0; d < space->rank; d++) {
         const uint64_t chunk = (uint64_t)layout->chunk[d];
-        c.count[d] = divide_up((uint64_t)shape[d], chunk);
-        c.most[d] = space->most[d] == UINT64_MAX ? UINT64_MAX : divide_up(space->most[d], chunk);
+        c.count[d] = stk__divide_up((uint64_t)shape[d], chunk);
+        c.most[d] =
+            space->most[d] == UINT64_MAX ? UINT64_MAX : stk__divide_up(space->most[d], chunk);
         if (c.most[d] == 0)
             return STK_OK;
         if (!stk__mul_size(total, STK_MAX(c.count[d], 1), &total))

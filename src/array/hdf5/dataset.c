@@ -15,8 +15,7 @@ static stk_status find_renamed(stk__hdf5 *f, const char *path, stk__hdf5_way *wa
 
     char *other = stk__format(f->ctx, "%.*s_nc4_non_coord_%s", (int)(name - path), path, name);
     if (!other)
-        return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                            "no memory to open the array %.200s", path);
+        return stk__hdf5_no_memory(f);
     f->err = NULL; /* what is told is that there is none of the name asked for */
     const stk_status status = stk__hdf5_find(f, other, way);
     f->err = err;
@@ -102,7 +101,7 @@ static stk_status check_layout(const stk__hdf5 *f, const stk__hdf5_dataset *d, u
 static stk_status read_fill(stk__hdf5 *f, stk__hdf5_object *o, stk__hdf5_dataset *d)
 {
     const bool text = d->type.class_ == STK__HDF5_STRING;
-    uint8_t value[16] = {0};
+    uint8_t value[8] = {0};
     void *memory = NULL;
 
     if (text) {
@@ -111,8 +110,8 @@ static stk_status read_fill(stk__hdf5 *f, stk__hdf5_object *o, stk__hdf5_dataset
         return stk__hdf5_fill_read(f, o, d->type.size, d->fill_text, &d->fill_defined);
     }
     STK_TRY(stk__hdf5_fill_read(f, o, d->type.size, value, &d->fill_defined));
-    for (uint32_t i = 0; i < d->type.size; i++)
-        d->fill[i] = value[d->type.big_endian ? d->type.size - 1 - i : i];
+    const uint64_t bits = stk__hdf5_bits(&d->type, value);
+    memcpy(d->fill, &bits, sizeof bits);
     return STK_OK;
 }
 
@@ -128,7 +127,7 @@ static stk_status read_messages(stk__hdf5 *f, const char *path, stk__hdf5_object
     STK_TRY(stk__hdf5_message_find(f, o, STK__HDF5_FILTERS, &filters));
     if (!type || !space || !layout)
         return lacks(f, o->address);
-    STK_TRY(stk__hdf5_type_read(f, type, &d->type, NULL));
+    STK_TRY(stk__hdf5_type_read(f, type, &d->type));
     STK_TRY(stk__hdf5_space_read(f, space, &d->space));
     STK_TRY(check_type(f, path, d));
     STK_TRY(stk__hdf5_layout_read(f, layout, &d->space, &d->layout));

@@ -16,7 +16,7 @@ typedef struct stk__hdf5_dataset {
     int64_t shape[STK_ARRAY_MAX_RANK]; /* as it is read: NetCDF may make it longer */
     stk__hdf5_layout layout;
     stk__hdf5_filters *filters;
-    uint8_t fill[16]; /* of numbers, least significant byte first; `fill_text` of texts */
+    uint8_t fill[8]; /* of numbers, least significant byte first; `fill_text` of texts */
     uint8_t *fill_text;
     bool fill_defined;
     stk__netcdf_names names;

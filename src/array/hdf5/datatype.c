@@ -207,13 +207,15 @@ static stk_status read_type(const stk__hdf5 *f, const stk__hdf5_message *m, stk_
     return at->failed ? cut_off(f, m) : STK_OK;
 }
 
-stk_status stk__hdf5_type_read(const stk__hdf5 *f, const stk__hdf5_message *m, stk__hdf5_type *out,
-                               uint64_t *used)
+stk_status stk__hdf5_type_read(const stk__hdf5 *f, const stk__hdf5_message *m, stk__hdf5_type *out)
 {
     stk__hdf5_fields at = stk__hdf5_fields_of(m->data, m->size);
 
-    STK_TRY(read_type(f, m, &at, 0, out));
-    if (used)
-        *used = (uint64_t)(at.at - m->data);
-    return STK_OK;
+    return read_type(f, m, &at, 0, out);
+}
+
+uint64_t stk__hdf5_bits(const stk__hdf5_type *type, const uint8_t *data)
+{
+    return type->big_endian ? stk__big_endian(data, type->size)
+                            : stk__little_endian(data, type->size);
 }

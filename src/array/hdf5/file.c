@@ -6,17 +6,16 @@
 
 #include "base/options.h"
 
-#define NUM_BLOCKS    32u
-#define LEAST_BLOCK   UINT64_C(4096)
-#define MOST_BLOCK    (UINT64_C(128) << 10)
-#define SIGNATURE     "\x89HDF\r\n\x1a\n"
-#define MOST_BASE     (UINT64_C(1) << 32) /* of a user block */
-#define MOST_SUPER    128u                /* bytes of any superblock */
-#define USUAL_LEAF    4u
-#define USUAL_INNER   16u
-#define USUAL_CHUNK   32u
-#define STEP_BYTES    1024u /* that are read as one step of work */
-#define SUPER_WRITING 5u    /* flags of version 3: open for writing, or by a single writer */
+#define NUM_BLOCKS  32u
+#define LEAST_BLOCK UINT64_C(4096)
+#define MOST_BLOCK  (UINT64_C(128) << 10)
+#define SIGNATURE   "\x89HDF\r\n\x1a\n"
+#define MOST_BASE   (UINT64_C(1) << 32) /* of a user block */
+#define MOST_SUPER  128u                /* bytes of any superblock */
+#define USUAL_LEAF  4u
+#define USUAL_INNER 16u
+#define USUAL_CHUNK 32u
+#define STEP_BYTES  1024u /* that are read as one step of work */
 
 struct stk__hdf5_block {
     uint64_t at, length; /* in the file */
@@ -44,7 +43,7 @@ stk_status stk__hdf5_refuse(const stk__hdf5 *f, uint64_t address, const char *wh
                         what, (unsigned long long)at);
 }
 
-static stk_status no_memory(const stk__hdf5 *f)
+stk_status stk__hdf5_no_memory(const stk__hdf5 *f)
 {
     return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
                         "no memory to read the structure of %.300s", f->key);
@@ -79,7 +78,7 @@ stk_status stk__hdf5_take(stk__hdf5 *f, uint64_t bytes, void **out)
                             "memory_limit; raise it",
                             f->key, (unsigned long long)(bytes - f->memory));
     if (!(*out = stk__calloc(f->ctx, 1, bytes)))
-        return no_memory(f);
+        return stk__hdf5_no_memory(f);
     f->memory -= bytes;
     return STK_OK;
 }
@@ -116,7 +115,7 @@ static stk_status find_block(stk__hdf5 *f, uint64_t at, const stk__hdf5_block **
             oldest = b;
     }
     if (!oldest->data && !(oldest->data = stk__alloc(f->ctx, f->block_bytes)))
-        return no_memory(f);
+        return stk__hdf5_no_memory(f);
     const uint64_t length = STK_MIN(f->block_bytes, f->size - begin);
     oldest->length = 0;
     STK_TRY(stk_store_read(f->store, f->key, begin, length, oldest->data, f->err));
@@ -206,6 +205,11 @@ uint64_t stk__hdf5_length(const stk__hdf5 *f, stk__hdf5_fields *fields)
 unsigned stk__hdf5_log2(uint64_t x)
 {
     return 63u - (unsigned)__builtin_clzll(x | 1);
+}
+
+bool stk__hdf5_is_power(uint64_t x)
+{
+    return x && !(x & (x - 1));
 }
 
 unsigned stk__hdf5_width(uint64_t x)

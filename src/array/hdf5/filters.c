@@ -5,7 +5,6 @@
 #include "base/text.h"
 
 #define FIRST_REGISTERED 256u /* identifiers from here on have a name in version 2 */
-#define NO_ENTRY         UINT8_MAX
 #define MOST_ENTRIES     31u /* bits of the set that is skipped, but for that of the bytes' order */
 
 stk_status stk__hdf5_filters_read(const stk__hdf5 *f, const stk__hdf5_message *m,
@@ -95,12 +94,10 @@ stk_status stk__hdf5_codecs(const stk__hdf5 *f, const stk__hdf5_filters *filters
         if (n->codec && entries == MOST_ENTRIES)
             return stk__hdf5_refuse(f, STK__HDF5_NONE,
                                     "a dataset of more than 31 filters that change it is not read");
-        entry[i] = n->codec ? ++entries : NO_ENTRY;
+        entry[i] = n->codec ? ++entries : STK__HDF5_NO_ENTRY;
         if (n->codec)
             put_filter(filters, i, n, type, out);
     }
     stk__text_add(out, "]");
-    return out->failed ? stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                                      "no memory to open the array %.200s", f->key)
-                       : STK_OK;
+    return out->failed ? stk__hdf5_no_memory(f) : STK_OK;
 }

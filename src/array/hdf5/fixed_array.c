@@ -2,11 +2,9 @@
 /* Chunks in a fixed array [HDF5 format VII.C]: one element for each of the largest shape. */
 #include "array/hdf5/chunks.h"
 
-#define MOST_PAGE_BITS 30u
-
 typedef struct fixed {
     stk__hdf5_chunks *c;
-    uint32_t element, page_bits;
+    uint32_t page_bits;
     uint64_t count, block;
 } fixed;
 
@@ -23,57 +21,28 @@ static stk_status read_header(fixed *a)
     stk__hdf5_fields at = stk__hdf5_fields_of(data, length);
     stk__hdf5_skip(&at, 5);
     const bool filtered = stk__hdf5_field(&at, 1) == 1;
-    a->element = (uint32_t)stk__hdf5_field(&at, 1);
+    const uint64_t element = stk__hdf5_field(&at, 1);
     a->page_bits = (uint32_t)stk__hdf5_field(&at, 1);
     a->count = stk__hdf5_length(f, &at);
     a->block = stk__hdf5_address(f, &at);
     bool sound = filtered == (a->c->num_filters > 0) && a->page_bits == a->c->layout->page_bits &&
-                 a->page_bits <= MOST_PAGE_BITS &&
-                 a->element == f->of_address + (filtered ? a->c->of_size + 4 : 0);
+                 a->page_bits <= STK__HDF5_MOST_PAGE_BITS && element == a->c->element;
     for (uint32_t d = 0; sound && d < a->c->space->rank; d++)
         sound = stk__mul_size(wanted, a->c->most[d], &wanted);
-    if (!sound || wanted != a->count || !stk__mul_size(a->count, a->element, &bytes) ||
-        bytes > f->end)
+    if (!sound || wanted != a->count || !stk__mul_size(a->count, element, &bytes) || bytes > f->end)
         return stk__hdf5_damaged(f, address, "a fixed array does not fit its dataset");
     return STK_OK;
-}
-
-static stk_status take_elements(const fixed *a, const uint8_t *data, uint64_t first, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++)
-        STK_TRY(stk__hdf5_chunks_element(a->c, first + i, UINT32_MAX, data + i * a->element,
-                                         a->element));
-    return STK_OK;
-}
-
-/* `count` elements and their checksum. */
-static stk_status take_page(const fixed *a, uint64_t address, uint64_t first, uint64_t count)
-{
-    stk__hdf5 *f = a->c->f;
-    const uint64_t bytes = count * a->element;
-    uint8_t *data = NULL;
-
-    STK_TRY(stk__hdf5_load(f, address, bytes + 4, &data));
-    stk_status status = STK_OK;
-    if (stk__hdf5_checksum(data, bytes) != stk__little_endian(data + bytes, 4))
-        status = stk__hdf5_damaged(f, address,
-                                   "the checksum of a page of a fixed array does not "
-                                   "match");
-    if (status == STK_OK)
-        status = take_elements(a, data, first, count);
-    stk__hdf5_give(f, data, bytes + 4);
-    return status;
 }
 
 static stk_status take_pages(const fixed *a, const uint8_t *bitmap, uint64_t address)
 {
     const uint64_t page = UINT64_C(1) << a->page_bits, pages = (a->count - 1) / page + 1;
-    const uint64_t bytes = page * a->element + 4;
+    const uint64_t bytes = page * a->c->element + 4;
 
     for (uint64_t p = 0; p < pages; p++)
         if (bitmap[p / 8] >> (7 - p % 8) & 1)
-            STK_TRY(
-                take_page(a, address + p * bytes, p * page, STK_MIN(page, a->count - p * page)));
+            STK_TRY(stk__hdf5_chunks_page(a->c, address + p * bytes, p * page,
+                                          STK_MIN(page, a->count - p * page)));
     return STK_OK;
 }
 
@@ -88,16 +57,11 @@ stk_status stk__hdf5_chunks_fixed(stk__hdf5_chunks *c)
         return STK_OK;
     const uint64_t page = UINT64_C(1) << a.page_bits, head = 6 + (uint64_t)f->of_address;
     const bool paged = a.count > page;
-    const uint64_t rest = paged ? ((a.count - 1) / page + 8) / 8 : a.count * a.element;
+    const uint64_t rest = paged ? ((a.count - 1) / page + 8) / 8 : a.count * c->element;
     const uint64_t length = head + rest + 4;
-    STK_TRY(stk__hdf5_load(f, a.block, length, &data));
-    stk_status status = stk__hdf5_whole(f, a.block, data, length, "FADB", 0);
-    stk__hdf5_fields at = stk__hdf5_fields_of(data + 6, f->of_address);
-    if (status == STK_OK && stk__hdf5_address(f, &at) != c->layout->address)
-        status = stk__hdf5_damaged(f, a.block, "a block of a fixed array is of another array");
-    if (status == STK_OK)
-        status = paged ? take_pages(&a, data + head, a.block + length)
-                       : take_elements(&a, data + head, 0, a.count);
+    STK_TRY(stk__hdf5_chunks_block(c, a.block, length, "FADB", &data));
+    const stk_status status = paged ? take_pages(&a, data + head, a.block + length)
+                                    : stk__hdf5_chunks_elements(c, data + head, 0, a.count);
     stk__hdf5_give(f, data, length);
     return status;
 }

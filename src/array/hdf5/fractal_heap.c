@@ -10,13 +10,9 @@
 #define MOST_WIDTH  1024u
 #define MOST_BITS   63u
 #define MOST_ID     64u
+#define KEPT_PART   4u /* of the memory that is left: what blocks may take that are kept */
 
 enum { CHECKSUMS = 2, MANAGED = 0, HUGE_OBJECT = 1, TINY = 2 };
-
-static bool is_power(uint64_t x)
-{
-    return x && !(x & (x - 1));
-}
 
 static stk_status damaged(const stk__hdf5 *f, const stk__hdf5_heap *h)
 {
@@ -25,9 +21,10 @@ static stk_status damaged(const stk__hdf5 *f, const stk__hdf5_heap *h)
 
 static stk_status check_header(const stk__hdf5 *f, stk__hdf5_heap *h, uint64_t most_object)
 {
-    if (!is_power(h->start) || !is_power(h->most_direct) || !is_power(h->width) ||
-        h->start > h->most_direct || h->most_direct > MOST_BLOCK || h->width > MOST_WIDTH ||
-        h->bits == 0 || h->bits > MOST_BITS || h->id_bytes < 2 || h->id_bytes > MOST_ID)
+    if (!stk__hdf5_is_power(h->start) || !stk__hdf5_is_power(h->most_direct) ||
+        !stk__hdf5_is_power(h->width) || h->start > h->most_direct || h->most_direct > MOST_BLOCK ||
+        h->width > MOST_WIDTH || h->bits == 0 || h->bits > MOST_BITS || h->id_bytes < 2 ||
+        h->id_bytes > MOST_ID)
         return damaged(f, h);
     h->of_offset = (h->bits + 7) / 8;
     h->of_object = STK_MIN((stk__hdf5_log2(h->most_direct) + 7) / 8, stk__hdf5_width(most_object));
@@ -65,7 +62,9 @@ stk_status stk__hdf5_heap_open(stk__hdf5 *f, uint64_t address, stk__hdf5_heap *o
     const uint64_t length = 26 + 12u * f->of_length + 3u * f->of_address;
     uint8_t head[9], *data = NULL;
 
-    *out = (stk__hdf5_heap){.address = address, .huge_tree = STK__HDF5_NONE};
+    *out = (stk__hdf5_heap){.address = address,
+                            .huge_tree = STK__HDF5_NONE,
+                            .least = f->memory - f->memory / KEPT_PART};
     STK_TRY(stk__hdf5_step(f));
     STK_TRY(stk__hdf5_read(f, address, sizeof head, head));
     if (stk__little_endian(head + 7, 2))
@@ -80,10 +79,18 @@ stk_status stk__hdf5_heap_open(stk__hdf5 *f, uint64_t address, stk__hdf5_heap *o
     return status;
 }
 
+static void drop_blocks(stk__hdf5 *f, stk__hdf5_heap *h)
+{
+    for (size_t i = 0; i < h->num_blocks; i++)
+        stk__hdf5_give(f, h->blocks[i].data, h->blocks[i].bytes);
+    h->num_blocks = 0;
+}
+
 void stk__hdf5_heap_close(stk__hdf5 *f, stk__hdf5_heap *h)
 {
-    stk__hdf5_give(f, h->block, h->block_bytes);
-    h->block = NULL;
+    drop_blocks(f, h);
+    stk__free(f->ctx, h->blocks);
+    h->blocks = NULL;
 }
 
 /* ---- Managed objects ---- */
@@ -104,11 +111,47 @@ typedef struct block_place {
     uint64_t address, offset, bytes; /* in the file; in the heap */
 } block_place;
 
-static stk_status keep_block(stk__hdf5 *f, stk__hdf5_heap *h, const block_place *p)
+/* Kept blocks that begin at heap offset `x` or before it. */
+static size_t blocks_until(const stk__hdf5_heap *h, uint64_t x)
+{
+    size_t low = 0, high = h->num_blocks;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (h->blocks[middle].offset <= x)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static stk_status insert_block(stk__hdf5 *f, stk__hdf5_heap *h, const stk__hdf5_heap_block *block,
+                               const stk__hdf5_heap_block **out)
+{
+    const size_t at = blocks_until(h, block->offset);
+    stk__hdf5_heap_block *grown =
+        stk__grow(f->ctx, h->blocks, &h->room, h->num_blocks + 1, sizeof *grown);
+
+    if (!grown) {
+        stk__hdf5_give(f, block->data, block->bytes);
+        return stk__hdf5_no_memory(f);
+    }
+    memmove(grown + at + 1, grown + at, (h->num_blocks++ - at) * sizeof *grown);
+    grown[at] = *block;
+    h->blocks = grown;
+    *out = &grown[at];
+    return STK_OK;
+}
+
+static stk_status read_block(stk__hdf5 *f, stk__hdf5_heap *h, const block_place *p,
+                             const stk__hdf5_heap_block **out)
 {
     uint8_t *data = NULL;
 
     STK_TRY(stk__hdf5_step(f));
+    if (f->memory < h->least || f->memory - h->least < p->bytes)
+        drop_blocks(f, h);
     STK_TRY(stk__hdf5_load(f, p->address, p->bytes, &data));
     const uint64_t head = 5u + f->of_address;
     stk__hdf5_fields at = stk__hdf5_fields_of(data, p->bytes);
@@ -130,11 +173,8 @@ static stk_status keep_block(stk__hdf5 *f, stk__hdf5_heap *h, const block_place 
         stk__hdf5_give(f, data, p->bytes);
         return stk__hdf5_damaged(f, p->address, "a block of a fractal heap is not sound");
     }
-    stk__hdf5_give(f, h->block, h->block_bytes);
-    h->block = data;
-    h->block_offset = p->offset;
-    h->block_bytes = p->bytes;
-    return STK_OK;
+    return insert_block(
+        f, h, &(stk__hdf5_heap_block){.data = data, .offset = p->offset, .bytes = p->bytes}, out);
 }
 
 /* An indirect block of the heap. */
@@ -180,14 +220,17 @@ static stk_status descend(stk__hdf5 *f, stk__hdf5_heap *h, const indirect *in, u
     return status;
 }
 
-/* Have the direct block that holds heap offset `x` be the kept one. */
-static stk_status find_block(stk__hdf5 *f, stk__hdf5_heap *h, uint64_t x)
+/* The direct block that holds heap offset `x`, kept or read now. */
+static stk_status find_block(stk__hdf5 *f, stk__hdf5_heap *h, uint64_t x,
+                             const stk__hdf5_heap_block **out)
 {
     indirect in = {.address = h->root, .rows = h->rows}, child;
     block_place place = {.address = h->root, .bytes = h->start};
     bool direct = h->rows == 0;
 
-    if (h->block && x >= h->block_offset && x - h->block_offset < h->block_bytes)
+    const size_t until = blocks_until(h, x);
+    *out = until ? &h->blocks[until - 1] : NULL;
+    if (until && x - (*out)->offset < (*out)->bytes)
         return STK_OK;
     if (h->root == STK__HDF5_NONE)
         return damaged(f, h);
@@ -198,7 +241,7 @@ static stk_status find_block(stk__hdf5 *f, stk__hdf5_heap *h, uint64_t x)
             return damaged(f, h);
         in = child;
     }
-    return keep_block(f, h, &place);
+    return read_block(f, h, &place, out);
 }
 
 static stk_status copy_out(stk__hdf5 *f, const uint8_t *from, uint64_t length, uint8_t **data)
@@ -216,17 +259,18 @@ static stk_status managed(stk__hdf5 *f, stk__hdf5_heap *h, stk__hdf5_fields *at,
 {
     const uint64_t offset = stk__hdf5_field(at, h->of_offset);
     const uint64_t length = stk__hdf5_field(at, h->of_object);
+    const stk__hdf5_heap_block *block = NULL;
 
     if (at->failed || length == 0)
         return damaged(f, h);
-    STK_TRY(find_block(f, h, offset));
-    const uint64_t from = offset - h->block_offset;
+    STK_TRY(find_block(f, h, offset, &block));
+    const uint64_t from = offset - block->offset;
     const uint64_t head = 5u + f->of_address + h->of_offset + (h->checksums ? 4 : 0);
-    if (offset < h->block_offset || from < head || from > h->block_bytes ||
-        length > h->block_bytes - from)
+    if (offset < block->offset || from < head || from > block->bytes ||
+        length > block->bytes - from)
         return stk__hdf5_damaged(f, h->address, "an object lies outside its fractal heap");
     *bytes = length;
-    return copy_out(f, h->block + from, length, data);
+    return copy_out(f, block->data + from, length, data);
 }
 
 /* ---- Huge objects ---- */

@@ -71,6 +71,7 @@ stk_status stk__hdf5_step(stk__hdf5 *f);
 stk_status stk__hdf5_damaged(const stk__hdf5 *f, uint64_t address, const char *what);
 /* STK_EKIND: a feature by name that is not read. */
 stk_status stk__hdf5_refuse(const stk__hdf5 *f, uint64_t address, const char *what);
+stk_status stk__hdf5_no_memory(const stk__hdf5 *f);
 
 /* Fields of a structure in memory, one after the other. A field beyond the end is 0 and sets
  * `failed`, so that a structure is taken as a whole and checked once. */
@@ -90,6 +91,7 @@ uint64_t stk__hdf5_length(const stk__hdf5 *f, stk__hdf5_fields *fields);
 unsigned stk__hdf5_width(uint64_t x);
 /* floor(log2 x) of x > 0. */
 unsigned stk__hdf5_log2(uint64_t x);
+bool stk__hdf5_is_power(uint64_t x); /* of two */
 /* Jenkins' lookup3, as HDF5 uses it. (checksum.c) */
 uint32_t stk__hdf5_checksum(const uint8_t *data, uint64_t length);
 /* Whether a structure of `length` bytes, the last four of which are its checksum, begins with

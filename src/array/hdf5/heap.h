@@ -16,6 +16,11 @@ stk_status stk__hdf5_btree2(stk__hdf5 *f, uint64_t address, uint8_t type, uint32
 
 /* ---- Fractal heaps (fractal_heap.c) ---- */
 
+typedef struct stk__hdf5_heap_block {
+    uint8_t *data;
+    uint64_t offset, bytes; /* in the heap */
+} stk__hdf5_heap_block;
+
 typedef struct stk__hdf5_heap {
     uint64_t address; /* of its header */
     uint32_t id_bytes, width;
@@ -24,9 +29,11 @@ typedef struct stk__hdf5_heap {
     uint32_t bits, rows; /* of offsets; of the root, 0: it is a direct block */
     unsigned of_offset, of_object;
     bool checksums;
-    /* The direct block that the last object was in, as neighbours often follow each other. */
-    uint8_t *block;
-    uint64_t block_offset, block_bytes;
+    /* Direct blocks that were read, by offset, as objects are asked for in any order: names in that
+     * of their hashes. All are dropped where the pass would have less memory left than `least`. */
+    stk__hdf5_heap_block *blocks;
+    size_t num_blocks, room;
+    uint64_t least;
 } stk__hdf5_heap;
 
 /* Read the header; ended by stk__hdf5_heap_close(), also on failure. */

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 #include <sys/stat.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "array/hdf5/chunks.h"
 #include "array/hdf5/sidecar.h"
@@ -12,24 +14,18 @@
  * other time to show for it: the coarsest clock of a file system ticks every two seconds. */
 #define RACY_NS INT64_C(2000000000)
 
-/* Of a number after those before: what it is does not matter, but that others give others. */
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 29;
-}
-
 static uint64_t fingerprint(const stk__hdf5 *f, const stk__hdf5_dataset *d)
 {
     const stk__hdf5_layout *l = &d->layout;
-    uint64_t hash = mix(mix(mix(f->base, l->address), l->indexing), d->filters->count);
+    const uint64_t head[] = {f->base,           l->address,  l->indexing,
+                             d->filters->count, l->itemsize, l->edges_unfiltered};
+    const size_t bytes = d->space.rank * sizeof(uint64_t);
 
-    hash = mix(mix(hash, l->itemsize), l->edges_unfiltered);
-    for (uint32_t i = 0; i < d->space.rank; i++) {
-        hash = mix(mix(hash, (uint64_t)d->shape[i]), (uint64_t)l->chunk[i]);
-        hash = mix(mix(hash, (uint64_t)d->space.shape[i]), d->space.most[i]);
-    }
-    return hash;
+    uint64_t hash = XXH64(head, sizeof head, 0);
+    hash = XXH64(d->shape, bytes, hash);
+    hash = XXH64(l->chunk, bytes, hash);
+    hash = XXH64(d->space.shape, bytes, hash);
+    return XXH64(d->space.most, bytes, hash);
 }
 
 static uint64_t count_chunks(const stk__hdf5_dataset *d)
@@ -38,7 +34,7 @@ static uint64_t count_chunks(const stk__hdf5_dataset *d)
 
     for (uint32_t i = 0; i < d->space.rank; i++) {
         const uint64_t shape = (uint64_t)d->shape[i], chunk = (uint64_t)d->layout.chunk[i];
-        if (!stk__mul_size(total, shape / chunk + (shape % chunk != 0), &total))
+        if (!stk__mul_size(total, stk__divide_up(shape, chunk), &total))
             return UINT64_MAX;
     }
     return total;

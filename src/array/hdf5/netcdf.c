@@ -41,14 +41,9 @@ static bool begins(const stk__hdf5_attribute *a, const char *text)
 
 static int64_t integer_at(const stk__hdf5_attribute *a, uint64_t i)
 {
-    const uint8_t *at = a->data + i * a->type.size;
-    uint64_t n = 0;
-
     if (a->type.class_ != STK__HDF5_INTEGER || a->type.other || a->type.size != 4)
         return -1;
-    for (unsigned k = 0; k < 4; k++)
-        n |= (uint64_t)at[a->type.big_endian ? 3 - k : k] << 8 * k;
-    return (int64_t)n;
+    return (int64_t)stk__hdf5_bits(&a->type, a->data + i * a->type.size);
 }
 
 /* The first reference of each dimension's list. */
@@ -139,8 +134,7 @@ typedef struct naming {
 static stk_status set_name(stk__hdf5 *f, naming *n, uint32_t d, const char *name)
 {
     if (!(n->names->name[d] = stk__strdup(f->ctx, name)))
-        return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                            "no memory for the names of dimensions");
+        return stk__hdf5_no_memory(f);
     n->names->any = true;
     n->left--;
     return STK_OK;

@@ -25,8 +25,7 @@ stk_status stk__hdf5_object_hold(stk__hdf5 *f, stk__hdf5_object *o, uint8_t *dat
 
     if (!grown) {
         stk__hdf5_give(f, data, bytes);
-        return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                            "no memory to read the structure of %.300s", f->key);
+        return stk__hdf5_no_memory(f);
     }
     o->pieces = grown;
     o->pieces[o->num_pieces++] =
@@ -40,8 +39,7 @@ static stk_status add_message(stk__hdf5 *f, stk__hdf5_object *o, const stk__hdf5
         stk__grow(f->ctx, o->messages, &o->room, o->count + 1, sizeof *grown);
 
     if (!grown)
-        return stk__fail_at(f->err, STK_ENOMEM, STK_STAGE_ARRAY, f->key, STK_NO_OFFSET,
-                            "no memory to read the structure of %.300s", f->key);
+        return stk__hdf5_no_memory(f);
     o->messages = grown;
     o->messages[o->count++] = *m;
     return STK_OK;

@@ -74,7 +74,7 @@ stk_status stk__hdf5_shared(stk__hdf5 *f, stk__hdf5_object *o, uint16_t type,
 stk_status stk__hdf5_shared_id(stk__hdf5 *f, stk__hdf5_object *o, uint16_t type, const uint8_t *id,
                                stk__hdf5_message *out);
 
-/* ---- What messages say (message.c, datatype.c, layout.c) ---- */
+/* ---- What messages say (message.c, datatype.c, filters.c) ---- */
 
 typedef struct stk__hdf5_space {
     uint32_t rank;
@@ -111,9 +111,9 @@ typedef struct stk__hdf5_type {
     char code[24];     /* NumPy's: ">f4"; "" where `other` is set */
 } stk__hdf5_type;
 
-/* The type of a message; *used (may be NULL) is how many of its bytes describe it. */
-stk_status stk__hdf5_type_read(const stk__hdf5 *f, const stk__hdf5_message *m, stk__hdf5_type *out,
-                               uint64_t *used);
+stk_status stk__hdf5_type_read(const stk__hdf5 *f, const stk__hdf5_message *m, stk__hdf5_type *out);
+/* The bits of a number of a type of at most 8 bytes. */
+uint64_t stk__hdf5_bits(const stk__hdf5_type *type, const uint8_t *data);
 
 typedef enum stk__hdf5_storage {
     STK__HDF5_COMPACT,
@@ -153,6 +153,7 @@ stk_status stk__hdf5_layout_read(const stk__hdf5 *f, const stk__hdf5_message *m,
 
 #define STK__HDF5_MAX_FILTERS 32
 #define STK__HDF5_MAX_VALUES  64 /* of one filter */
+#define STK__HDF5_NO_ENTRY    UINT8_MAX
 
 typedef struct stk__hdf5_filters {
     uint32_t count;
@@ -166,7 +167,7 @@ typedef struct stk__hdf5_filters {
 stk_status stk__hdf5_filters_read(const stk__hdf5 *f, const stk__hdf5_message *m,
                                   stk__hdf5_filters *out);
 /* The list of codecs as a zarr.json has it; bit i of a mask of the file becomes bit entry[i] of the
- * array room's, or none (UINT8_MAX). */
+ * array room's, or none (NO_ENTRY). */
 stk_status stk__hdf5_codecs(const stk__hdf5 *f, const stk__hdf5_filters *filters,
                             const stk__hdf5_type *type, stk__text *out,
                             uint8_t entry[STK__HDF5_MAX_FILTERS]);
