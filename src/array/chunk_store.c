@@ -245,19 +245,15 @@ static const stk_store_ops chunk_ops = {
 stk_status stk__array_read_by_format(stk_array *a, stk_error *err)
 {
     chunk_store *s = stk__calloc(a->context, 1, sizeof *s);
-    stk__shared_store *shared = stk__calloc(a->context, 1, sizeof *shared);
+    stk__shared_store *shared;
 
-    if (!s || !shared) {
-        stk__free(a->context, s);
-        stk__free(a->context, shared);
+    if (!s)
         return stk__array_no_memory(a, err);
-    }
     s->base = (stk_store){.ops = &chunk_ops, .context = stk__context_ref(a->context)};
     s->array = a;
     s->held = NO_CHUNK;
     pthread_mutex_init(&s->mutex, NULL);
-    shared->store = &s->base;
-    atomic_init(&shared->refs, 1);
+    STK_TRY(stk__shared_create(&(stk_store *){&s->base}, &shared, err));
     a->home = a->shared;
     a->shared = shared;
     a->manifest = STK__MANIFEST_READ;

@@ -419,12 +419,9 @@ stk_status stk__concat_open(stk_context *ctx, const char *url, const stk_array_o
     stk__concat_files files;
 
     stk_status status = stk__concat_files_find(ctx, url, &files, err);
-    if (status == STK_OK && !(o.shared = stk__calloc(ctx, 1, sizeof *o.shared)))
-        status = no_memory(err);
+    if (status == STK_OK)
+        status = stk__shared_create(&files.store, &o.shared, err);
     if (status == STK_OK) {
-        o.shared->store = files.store;
-        files.store = NULL;
-        atomic_init(&o.shared->refs, 1);
         status = open_joined(ctx, &o, &files, out, err);
         if (status != STK_OK)
             stk_array_close(out);

@@ -235,7 +235,7 @@ stk_status stk__array_open_key(stk__shared_store *shared, const stk_array_openin
     return status;
 }
 
-static stk_status open_source(stk_context *ctx, source *s, stk_array **out, stk_error *err)
+static stk_status open_source(source *s, stk_array **out, stk_error *err)
 {
     const stk_array_opening opening = {.struct_size = sizeof opening,
                                        .store = s->store,
@@ -243,13 +243,9 @@ static stk_status open_source(stk_context *ctx, source *s, stk_array **out, stk_
                                        .url = s->url,
                                        .rest = s->rest,
                                        .array_options = &s->options};
+    stk__shared_store *shared;
 
-    stk__shared_store *shared = stk__calloc(ctx, 1, sizeof *shared);
-    if (!shared)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'", s->url);
-    shared->store = s->store;
-    s->store = NULL;
-    atomic_init(&shared->refs, 1);
+    STK_TRY(stk__shared_create(&s->store, &shared, err));
     const stk_status status = stk__array_open_key(shared, &opening, s->format, s->own, out, err);
     stk__shared_unref(shared);
     return status;
@@ -275,7 +271,7 @@ stk_status stk_array_open(stk_context *context, const char *url, const stk_array
         if (status == STK_OK)
             status = source_find(context, &s, err);
         if (status == STK_OK)
-            status = open_source(context, &s, out, err);
+            status = open_source(&s, out, err);
     }
     if (status != STK_OK)
         stk__option_unknown_nearer(&stk__array_option_table, err);

@@ -46,6 +46,8 @@ typedef struct stk__shared_store {
     atomic_uint refs;
 } stk__shared_store;
 
+/* Share a store, which is taken over, also on failure. (build.c) */
+stk_status stk__shared_create(stk_store **store, stk__shared_store **out, stk_error *err);
 stk__shared_store *stk__shared_ref(stk__shared_store *shared);
 void stk__shared_unref(stk__shared_store *shared);
 

@@ -75,21 +75,6 @@ static stk_status make_writer(stk_context *ctx, stk__shared_store *shared, const
     return status;
 }
 
-/* The store of a writer's own. Takes over `store`, also on failure. */
-static stk_status share(stk_context *ctx, stk_store **store, stk__shared_store **out,
-                        stk_error *err)
-{
-    *out = stk__calloc(ctx, 1, sizeof **out);
-    if (!*out) {
-        stk_store_close(store);
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to write an array");
-    }
-    (*out)->store = *store;
-    *store = NULL;
-    atomic_init(&(*out)->refs, 1);
-    return STK_OK;
-}
-
 static stk_status read_options(const stk_array_writer_options *theirs,
                                stk_array_writer_options *out, stk_error *err)
 {
@@ -116,7 +101,7 @@ stk_status stk_array_writer_create(stk_context *context, const char *url,
     STK_TRY(stk__put_folder_open(context, url, &store, prefix, err));
     stk_status status = check_free(store, prefix, url, err);
     if (status == STK_OK)
-        status = share(context, &store, &shared, err);
+        status = stk__shared_create(&store, &shared, err);
     if (status == STK_OK)
         status = make_writer(context, shared, prefix, &o, out, err);
     stk__shared_unref(shared);
