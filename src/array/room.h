@@ -166,6 +166,8 @@ stk_status stk__array_locate(const stk_array *a, uint64_t chunk, stk_array_place
                              stk_error *err);
 /* Make `a` read its chunks by read() of its format. (chunk_store.c) */
 stk_status stk__array_read_by_format(stk_array *a, stk_error *err);
+/* Chunks whose elements are as the type says, in order C or F. (format.c) */
+stk_status stk__array_plain_chain(stk_array *a, bool fortran, stk_error *err);
 /* What a chain of the array's innermost chunks is made of, but for its codecs. (zarr.c) */
 void stk__array_chain_spec(const stk_array *a, stk__chain_spec *spec);
 /* The store in which it was opened. */
