@@ -185,15 +185,6 @@ static stk_status type_code(const stk_array *a, const told *t, char code[16], st
     return STK_OK;
 }
 
-static json_t *integers(const int64_t *values, uint32_t count)
-{
-    json_t *list = json_array();
-
-    for (uint32_t d = 0; list && d < count; d++)
-        json_array_append_new(list, json_integer(values[d]));
-    return list;
-}
-
 /* A key, and a document as a text. Takes the document over. */
 static stk_status put_document(const writing *w, const stk_array *a, const char *path,
                                const char *name, json_t *document, stk_error *err)
@@ -222,28 +213,39 @@ static bool has_fill(const stk_array *a, bool whole)
            (!whole || json_object_get(a->attributes.value, "_FillValue"));
 }
 
+/* As xarray keeps them. */
+static bool add_names(const stk_array *a, json_t *attributes)
+{
+    json_t *names = json_array();
+    bool good = json_object_set_new(attributes, "_ARRAY_DIMENSIONS", names) == 0;
+
+    for (uint32_t d = 0; good && d < a->rank; d++)
+        good =
+            json_array_append_new(names, a->names[d] ? json_string(a->names[d]) : json_null()) == 0;
+    return good;
+}
+
 /* `whole`: no chunk is missing. */
 static stk_status put_metadata(const writing *w, const stk_array *a, const told *t, bool whole,
                                const char *path, stk_error *err)
 {
     const bool fill = has_fill(a, whole);
-    /* Of a scalar the list without a name: what has no list is no variable to xarray. */
-    json_t *names = a->names || a->rank == 0 ? json_array() : NULL;
     char code[16];
 
     STK_TRY(type_code(a, t, code, err));
     json_t *array =
         json_pack("{s:i, s:o, s:o, s:s, s:n, s:O?, s:s, s:o}", "zarr_format", 2, "shape",
-                  integers(a->shape, a->rank), "chunks", integers(t->chunk, a->rank), "dtype", code,
-                  "compressor", "filters", json_array_size(t->filters) ? t->filters : NULL, "order",
-                  a->fortran ? "F" : "C", "fill_value",
-                  fill ? stk__fill_to_json(&a->type, a->fill) : json_null());
+                  stk__zarr_shape_json(a->shape, a->rank), "chunks",
+                  stk__zarr_shape_json(t->chunk, a->rank), "dtype", code, "compressor", "filters",
+                  json_array_size(t->filters) ? t->filters : NULL, "order", a->fortran ? "F" : "C",
+                  "fill_value", fill ? stk__fill_to_json(&a->type, a->fill) : json_null());
     STK_TRY(put_document(w, a, path, STK__ZARR_V2_ARRAY, array, err));
     json_t *attributes = a->attributes.value ? json_copy(a->attributes.value) : json_object();
-    for (uint32_t d = 0; names && d < a->rank; d++)
-        json_array_append_new(names, a->names[d] ? json_string(a->names[d]) : json_null());
-    if (names)
-        json_object_set_new(attributes, "_ARRAY_DIMENSIONS", names);
+    /* Of a scalar the list without a name: what has no list is no variable to xarray. */
+    if ((a->names || a->rank == 0) && !add_names(a, attributes)) {
+        json_decref(attributes);
+        return no_memory(a, err);
+    }
     return put_document(w, a, path, STK__ZARR_V2_ATTRS, attributes, err);
 }
 
@@ -254,7 +256,6 @@ static stk_status put_chunks(const writing *w, const stk_array *a, const told *t
     stk_array_place place;
 
     *whole = true;
-
     for (uint32_t d = 0; d < a->rank; d++) {
         counts[d] = (uint64_t)(a->shape[d] / t->chunk[d] + (a->shape[d] % t->chunk[d] != 0));
         total *= counts[d]; /* at most the array's, which are checked */
