@@ -17,7 +17,6 @@
 
 /* One dimension's part of the option. */
 typedef struct selection {
-    const char *text; /* the whole option */
     const char *ends; /* "30:60" */
     size_t length;
     char name[64];           /* of the dimension, as messages have it */
@@ -334,7 +333,7 @@ static stk_status select_one(stk__window *w, selection *s, uint32_t d, const cha
 stk_status stk__window_select(stk__window *w, const char *text, const char *url, stk_error *err)
 {
     for (const char *at = text; at && *at;) {
-        selection s = {.text = text};
+        selection s = {0};
         at += strspn(at, " ");
         const char *equals = strchr(at, '=');
         size_t name = strcspn(at, "=,");
