@@ -258,12 +258,7 @@ stk_status stk__kerchunk_each(stk_context *ctx, const stk__kerchunk *k, const ch
 
 static bool put_base64(const char *text, stk__text *out)
 {
-    const size_t length = strlen(text);
-    size_t digits = length;
-
-    while (digits && text[digits - 1] == '=')
-        digits--;
-    const size_t bytes = digits / 4 * 3 + digits % 4 * 3 / 4;
+    const size_t bytes = stk__base64_bytes(text);
     unsigned char *decoded = stk__calloc(out->ctx, STK_MAX(bytes, 1), 1);
     const bool good =
         decoded && bytes <= UINT32_MAX && stk__base64_parse(text, (uint32_t)bytes, decoded);
