@@ -332,6 +332,13 @@ bool stk_array_number(const stk_array *array, const char *name, double *out)
     return json_is_number(value);
 }
 
+double stk__array_number_or(const stk_array *array, const char *name, double otherwise)
+{
+    double value;
+
+    return stk_array_number(array, name, &value) ? value : otherwise;
+}
+
 const char *stk_array_text(const stk_array *array, const char *name)
 {
     const json_t *value = json_object_get(array->attributes.value, name);
