@@ -212,6 +212,10 @@ bool stk__array_missing(const stk_array *array, double *out);
 stk_status stk__group_open_along(stk_context *ctx, const char *url, const char *along,
                                  stk_group **out, stk_error *err);
 
+/* The name of the dimension along which an array of several files is joined; NULL: it is of one, or
+ * the dimension has no name. (concat.c) */
+const char *stk__array_along(const stk_array *array);
+
 /* ---- Coordinates (coordinate.c) ---- */
 
 #define STK__COORDINATE_NONE INT64_MIN /* a key: no value, NaN, NaT, or a time beyond all dates */

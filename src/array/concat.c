@@ -419,6 +419,13 @@ stk_status stk__concat_open(stk_context *ctx, const char *url, const stk_array_o
     return status;
 }
 
+const char *stk__array_along(const stk_array *a)
+{
+    const joined *j = a->state;
+
+    return a->ops == &stk__array_concat && a->names ? a->names[j->dimension] : NULL;
+}
+
 static int recognise(stk_store *store, const char *key)
 {
     (void)store, (void)key;
