@@ -199,6 +199,10 @@ stk_status stk__array_settle(stk_context *ctx, const stk_array_options *options,
 /* Uncompressed data in one object, object_key, from `offset` on. */
 stk_status stk__array_one_object(stk_array *a, uint64_t offset, bool fortran, stk_error *err);
 
+/* The coordinates and the number of the outermost chunk that a key below the array names; false: it
+ * is none of the grid. The reverse of stk__array_key(). (decode.c) */
+bool stk__array_key_parse(const stk_array *a, const char *key, int64_t *at, uint64_t *number);
+
 /* ---- Copying (copy.c) ---- */
 
 /* Copy `bytes` that are one run in both memories. */
