@@ -121,7 +121,8 @@ static stk_status take_grid(const stk_array *a, told *t, stk_error *err)
         cut_run(a, t);
         return STK_OK;
     }
-    if (a->manifest != STK__MANIFEST_PLACES || a->num_objects > 1 || level->edges)
+    /* What has another store than the file holds bytes that are nowhere in it. */
+    if (a->manifest != STK__MANIFEST_PLACES || a->num_objects > 1 || level->edges || a->home)
         return cannot(a, "lies in no chunks of one file", err);
     memcpy(t->chunk, level->shape, sizeof t->chunk);
     t->bytes = a->chunk_bytes;

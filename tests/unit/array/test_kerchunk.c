@@ -314,6 +314,30 @@ static void test_written_for_xarray(void **state)
     stk_group_close(&g);
 }
 
+/* Bytes that a document holds as a text are at no place of its file. */
+static void test_written_inline(void **state)
+{
+    stk__kerchunk_written written;
+    stk__text text = {0};
+    stk_group *g = NULL;
+    char document[512];
+    stk_error err;
+
+    for (int i = 0; i < 2; i++) {
+        snprintf(document, sizeof document, "{\"version\": 1, \"refs\": {" ZARRAY "%s}}",
+                 i ? ", \"a/0\": \"base64:AQAAAAIAAAA=\"" : "");
+        test_put(store, "sub/i.json", document, strlen(document));
+        assert_ok(stk_group_open(context, "mem://pack/sub/i.json", &g, &err), &err);
+        const stk_status status = stk__kerchunk_write(context, g, "i.json", &text, &written, &err);
+        if (i)
+            assert_fails(status, STK_ENOTSUP, &err, "lies in no chunks of one file");
+        else
+            assert_ok(status, &err);
+        stk__text_release(&text);
+        stk_group_close(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_missing),        cmocka_unit_test(test_templates),
         cmocka_unit_test(test_long_templates), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_written),        cmocka_unit_test(test_written_for_xarray),
+        cmocka_unit_test(test_written_inline),
     };
 
     return cmocka_run_group_tests(tests, set_up, close_packs);
