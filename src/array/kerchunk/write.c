@@ -169,20 +169,17 @@ static stk_status find(const stk_array *a, const told *t, uint64_t i, stk_array_
 /* ---- Documents ---- */
 
 /* The type as version 2 has it, "<f4". */
-static stk_status type_code(const stk_array *a, const told *t, char code[16], stk_error *err)
+static stk_status type_code(const stk_array *a, const told *t, char code[STK__ARRAY_TYPE_NAME],
+                            stk_error *err)
 {
-    static const char kinds[] = {
-        [STK__KIND_BOOL] = 'b',  [STK__KIND_INT] = 'i',   [STK__KIND_UINT] = 'u',
-        [STK__KIND_FLOAT] = 'f', [STK__KIND_BYTES] = 'S', [STK__KIND_RAW] = 'V'};
-    const size_t kind = (size_t)a->type.kind;
+    const stk__type_kind kind = a->type.kind;
 
-    if (kind >= sizeof kinds || !kinds[kind] || a->type.dtype == STK_BFLOAT16)
+    if (kind == STK__KIND_COMPLEX || kind == STK__KIND_TIME || kind == STK__KIND_TEXT ||
+        stk__type_varies(&a->type) || a->type.dtype == STK_BFLOAT16)
         return cannot(a, "has a type of its own", err);
-    snprintf(code, 16, "%c%c%u",
-             a->type.swap_size <= 1 ? '|'
-             : t->big_endian        ? '>'
-                                    : '<',
-             kinds[kind], a->type.itemsize);
+    stk__type_to_v2(&a->type, code);
+    if (t->big_endian && *code == '<')
+        *code = '>';
     return STK_OK;
 }
 
@@ -231,7 +228,7 @@ static stk_status put_metadata(const writing *w, const stk_array *a, const told 
                                const char *path, stk_error *err)
 {
     const bool fill = has_fill(a, whole);
-    char code[16];
+    char code[STK__ARRAY_TYPE_NAME];
 
     STK_TRY(type_code(a, t, code, err));
     json_t *array =
