@@ -177,8 +177,7 @@ const json_t *stk__array_writer_metadata(const stk_array_writer *writer, const j
 
 /* Memory of a thread that writes. */
 struct stk__encoder {
-    const stk_array *array;
-    stk_array *owner; /* the same, which keeps states */
+    stk_array *array; /* which keeps states */
     stk__codec_state *state;
     unsigned char *chunk; /* decoded */
     uint8_t *texts;       /* of elements of varying length: what its codecs get */
@@ -395,9 +394,9 @@ stk_status stk__encoder_create(const stk_array_writer *writer, stk__encoder **ou
     *out = e;
     if (!e)
         return no_memory(err);
-    e->array = e->owner = writer->array;
+    e->array = writer->array;
     e->whole = writer->whole;
-    stk_status status = stk__state_take(e->owner, &e->state, err);
+    stk_status status = stk__state_take(e->array, &e->state, err);
     if (status == STK_OK && !(e->chunk = stk__alloc_buffer(a->context, a->chunk_bytes)))
         status = no_memory(err);
     if (status == STK_OK && a->num_levels > 1 &&
@@ -416,7 +415,7 @@ void stk__encoder_destroy(stk__encoder **encoder)
         return;
     *encoder = NULL;
     stk_context *ctx = e->array->context;
-    stk__state_give(e->owner, e->state);
+    stk__state_give(e->array, e->state);
     stk__free(ctx, e->index);
     stk__free(ctx, e->blob);
     stk__free(ctx, e->texts);
