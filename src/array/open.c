@@ -22,7 +22,8 @@ static const stk_array_format_ops *format_at(const stk_context *ctx, size_t i)
 
 static const stk_option option_list[] = {
     {"format", STK_OPTION_STRING, AT(format), "auto", 0, 0, NULL, "NAME",
-     "How the array is stored: zarr, hdf5, npy, raw, or a format of a plug-in; auto: by content."},
+     "How the array is stored: zarr, hdf5, netcdf3, kerchunk, libhdf5, npy, raw, or a format of a "
+     "plug-in; auto: by content."},
     {"missing", STK_OPTION_ENUM, AT(missing), "fill", 0, 0, "fill|error", NULL,
      "A chunk that is not there: the fill value, as the format says, or an error, for data that "
      "must be complete."},
@@ -151,8 +152,8 @@ static stk_status unknown(const char *url, const char *key, stk_error *err)
                             "'%.300s': %s is not built in: write the array as Zarr or npy", url,
                             foreign);
     return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
-                        *key ? "'%.300s' is no npy file; say format=raw&dtype=TYPE&shape=NxN if it "
-                               "holds nothing but elements"
+                        *key ? "'%.300s' is no HDF5, no NetCDF and no npy file; say "
+                               "format=raw&dtype=TYPE&shape=NxN if it holds nothing but elements"
                              : "'%.300s' holds no array: neither zarr.json nor .zarray is there; "
                                "name the folder of the array itself, or its files, as "
                                "DIR/*.nc/t2m?concat=time",
