@@ -18,8 +18,8 @@ typedef struct stk_array stk_array;
 /** How an array is opened. The texts are read during the call only. */
 typedef struct stk_array_options {
     uint32_t struct_size;
-    const char *format;  /**< name of a driver: "zarr", "hdf5", "npy", "raw", or one of a plug-in;
-                            NULL or "auto": by content */
+    const char *format;  /**< name of a driver: "zarr", "hdf5", "netcdf3", "kerchunk", "libhdf5",
+                            "npy", "raw", or one of a plug-in; NULL or "auto": by content */
     int32_t missing;     /**< 0 fill, 1 error: what a chunk is that is not there */
     bool checksums;      /**< compare checksums of chunks and of shard indexes */
     int64_t num_threads; /**< that decode one read; STK_AUTO: the cores of preparation */
@@ -44,8 +44,8 @@ static inline void stk_array_options_init(stk_array_options *options)
 /** What an array is. Lives as long as the array. */
 typedef struct stk_array_info {
     uint32_t struct_size;
-    const char *format;    /**< "zarr v3", "zarr v2", "netcdf 4", "hdf5", "npy", "raw" */
-    stk_dtype dtype;       /**< of elements in memory; times are int64; STK_DTYPE_NONE: bytes */
+    const char *format; /**< "zarr v3", "zarr v2", "netcdf 4", "hdf5", "netcdf 3", "npy", "raw" */
+    stk_dtype dtype;    /**< of elements in memory; times are int64; STK_DTYPE_NONE: bytes */
     const char *type_name; /**< also where there is no dtype: "datetime64[ns]", "S8", "U4", "V3";
                               "string" and "bytes": of varying length, see stk_array_read_texts() */
     uint64_t itemsize;     /**< bytes of one element; 0: they vary in length */
@@ -230,8 +230,7 @@ typedef struct stk_node {
     bool is_array;    /**< else a group */
 } stk_node;
 
-/** Open the group of a URL: a folder of Zarr, or a file that holds several arrays, or a group in
- * one
+/** Open the group of a URL: a folder of Zarr, a file that holds several arrays, or a group in one
  * ("a.nc/forecast"). Its nodes, of all levels, come from consolidated metadata or the file where
  * there is such, else from listing the store. Blocks. */
 STK_API STK_NODISCARD stk_status stk_group_open(stk_context *context, const char *url,

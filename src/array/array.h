@@ -192,6 +192,9 @@ bool stk__array_by_content(const stk_array_options *options);
 /* A real number in a float type, half to even. (fill.c) */
 void stk__float_bytes(stk_dtype dtype, double x, void *out);
 
+/* The number that an attribute is; `otherwise`: it is none. (open.c) */
+double stk__array_number_or(const stk_array *array, const char *name, double otherwise);
+
 /* The element that the attribute `_FillValue` means, into `out` of the array's itemsize; of a
  * number alone. False: there is none, or it is something else. (value.c) */
 bool stk__array_fill_attribute(const stk_array *array, void *out);
@@ -208,6 +211,10 @@ bool stk__array_missing(const stk_array *array, double *out);
  * this dimension. NULL: as the URL says. (group.c) */
 stk_status stk__group_open_along(stk_context *ctx, const char *url, const char *along,
                                  stk_group **out, stk_error *err);
+
+/* The name of the dimension along which an array of several files is joined; NULL: it is of one, or
+ * the dimension has no name. (concat.c) */
+const char *stk__array_along(const stk_array *array);
 
 /* ---- Coordinates (coordinate.c) ---- */
 

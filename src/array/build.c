@@ -20,6 +20,19 @@ stk_status stk__array_no_memory(const stk_array *a, stk_error *err)
 
 /* ---- The store ---- */
 
+stk_status stk__shared_create(stk_store **store, stk__shared_store **out, stk_error *err)
+{
+    *out = stk__calloc((*store)->context, 1, sizeof **out);
+    if (!*out) {
+        stk_store_close(store);
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory for the store of an array");
+    }
+    (*out)->store = *store;
+    *store = NULL;
+    atomic_init(&(*out)->refs, 1);
+    return STK_OK;
+}
+
 stk__shared_store *stk__shared_ref(stk__shared_store *shared)
 {
     atomic_fetch_add(&shared->refs, 1);

@@ -7,8 +7,6 @@
  * chunk whole and keeps it for the parts that follow. This store asks for no such reads: the limit
  * that cuts large chunks is the one that read.c puts on what a reading has in flight.
  */
-#include <stdlib.h>
-
 #include "array/room.h"
 
 #include "base/table.h"
@@ -27,25 +25,6 @@ typedef struct chunk_store {
     uint64_t held;          /* number of the chunk in `chunk`, or NO_CHUNK */
     unsigned char *chunk;   /* NULL: none was read in part, or a thread has taken it */
 } chunk_store;
-
-/* The coordinates of a name. */
-static bool parse(const stk_array *a, const char *key, int64_t *at, uint64_t *number)
-{
-    const stk__level *level = &a->levels[0];
-    char *end;
-
-    *number = 0;
-    if (a->rank == 0)
-        return strcmp(key, "0") == 0;
-    for (uint32_t d = 0; d < a->rank; d++, key = end + 1) {
-        at[d] = strtoll(key, &end, 10);
-        if (end == key || *end != (d + 1 < a->rank ? '.' : 0) || at[d] < 0 ||
-            at[d] >= level->count[d])
-            return false;
-        *number = *number * (uint64_t)level->count[d] + (uint64_t)at[d];
-    }
-    return true;
-}
 
 /* The part of a chunk that lies in the array. True: all of it. */
 static bool cut(const stk_array *a, const int64_t *at, stk__box *box)
@@ -174,7 +153,7 @@ static stk_status chunk_submit(stk_store *store, stk_read *read)
     uint64_t length = STK_MIN(read->length, size - STK_MIN(read->offset, size));
 
     read->system_error = 0;
-    if (!parse(s->array, read->key, at, &number))
+    if (!stk__array_key_parse(s->array, read->key, at, &number))
         status = STK_ENOENT;
     else if (length < read->length && !read->up_to)
         status = STK_ETRUNCATED;
@@ -202,7 +181,7 @@ static stk_status chunk_stat(stk_store *store, const char *key, const stk_store_
     int64_t at[STK_ARRAY_MAX_RANK];
     uint64_t number;
 
-    if (!parse(a, key, at, &number))
+    if (!stk__array_key_parse(a, key, at, &number))
         return stk__fail_at(err, STK_ENOENT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "'%.200s' is no chunk of %.200s", key, a->metadata_key);
     STK_TRY(stk_store_stat(a->home->store, a->object_key, call_, out, err));
@@ -245,19 +224,15 @@ static const stk_store_ops chunk_ops = {
 stk_status stk__array_read_by_format(stk_array *a, stk_error *err)
 {
     chunk_store *s = stk__calloc(a->context, 1, sizeof *s);
-    stk__shared_store *shared = stk__calloc(a->context, 1, sizeof *shared);
+    stk__shared_store *shared;
 
-    if (!s || !shared) {
-        stk__free(a->context, s);
-        stk__free(a->context, shared);
+    if (!s)
         return stk__array_no_memory(a, err);
-    }
     s->base = (stk_store){.ops = &chunk_ops, .context = stk__context_ref(a->context)};
     s->array = a;
     s->held = NO_CHUNK;
     pthread_mutex_init(&s->mutex, NULL);
-    shared->store = &s->base;
-    atomic_init(&shared->refs, 1);
+    STK_TRY(stk__shared_create(&(stk_store *){&s->base}, &shared, err));
     a->home = a->shared;
     a->shared = shared;
     a->manifest = STK__MANIFEST_READ;

@@ -4,7 +4,6 @@
 
 #include "array/concat.h"
 #include "array/watch.h"
-#include "array/zarr.h"
 
 #define MOST_CHUNKS (INT64_C(1) << 26) /* along the dimension of the files */
 #define TIMES       65536              /* elements of a chunk of times that are held */
@@ -286,19 +285,6 @@ static stk_status take_objects(stk_array *a, const stk__concat_files *files, stk
     return a->objects && a->object_key ? STK_OK : no_memory(err);
 }
 
-/* Chunks whose elements are as the type says. */
-static stk_status plain_chain(stk_array *a, bool big_endian, stk_error *err)
-{
-    uint32_t axes[STK_ARRAY_MAX_RANK];
-    stk__chain_spec spec;
-
-    for (uint32_t d = 0; d < a->rank; d++)
-        axes[d] = d;
-    stk__chain_spec_init(&spec);
-    spec.big_endian = big_endian;
-    return stk__zarr_chain(a, axes, spec, a->metadata_key, err);
-}
-
 /* What all files have in common comes from the first. */
 static stk_status take_values(stk_array *a, const joined *j, stk_error *err)
 {
@@ -324,7 +310,7 @@ static stk_status take_chain(stk_array *a, const joined *j, stk_error *err)
 
     a->as_is = m->as_is;
     if (m->manifest == STK__MANIFEST_ONE)
-        return plain_chain(a, m->type.big_endian, err);
+        return stk__array_plain_chain(a, false, err);
     a->order = m->order;
     for (size_t i = 0; i < j->count; i++) /* that of the largest chunks */
         if (chunk_of(j, i) == j->chunk[j->dimension])
@@ -360,7 +346,7 @@ static stk_status hold_times(stk_array *a, joined *j, stk_error *err)
     a->type.big_endian = false;
     a->levels[0].shape[0] = STK_MAX(STK_MIN(a->shape[0], TIMES), 1);
     STK_TRY(stk__level_init(a, &a->levels[0], a->metadata_key, err));
-    STK_TRY(plain_chain(a, false, err));
+    STK_TRY(stk__array_plain_chain(a, false, err));
     return stk__array_read_by_format(a, err);
 }
 
@@ -419,12 +405,9 @@ stk_status stk__concat_open(stk_context *ctx, const char *url, const stk_array_o
     stk__concat_files files;
 
     stk_status status = stk__concat_files_find(ctx, url, &files, err);
-    if (status == STK_OK && !(o.shared = stk__calloc(ctx, 1, sizeof *o.shared)))
-        status = no_memory(err);
+    if (status == STK_OK)
+        status = stk__shared_create(&files.store, &o.shared, err);
     if (status == STK_OK) {
-        o.shared->store = files.store;
-        files.store = NULL;
-        atomic_init(&o.shared->refs, 1);
         status = open_joined(ctx, &o, &files, out, err);
         if (status != STK_OK)
             stk_array_close(out);
@@ -434,6 +417,13 @@ stk_status stk__concat_open(stk_context *ctx, const char *url, const stk_array_o
     }
     stk__concat_files_release(&files);
     return status;
+}
+
+const char *stk__array_along(const stk_array *a)
+{
+    const joined *j = a->state;
+
+    return a->ops == &stk__array_concat && a->names ? a->names[j->dimension] : NULL;
 }
 
 static int recognise(stk_store *store, const char *key)

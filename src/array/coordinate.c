@@ -128,13 +128,6 @@ static stk_status take_datetime(const stk_array *a, stk__coordinate *out, stk_er
                : STK_OK;
 }
 
-static double number_or(const stk_array *a, const char *name, double otherwise)
-{
-    double value;
-
-    return stk_array_number(a, name, &value) ? value : otherwise;
-}
-
 stk_status stk__coordinate_init(const stk_array *a, stk__coordinate *out, stk_error *err)
 {
     const char *units = stk_array_text(a, "units"),
@@ -142,8 +135,8 @@ stk_status stk__coordinate_init(const stk_array *a, stk__coordinate *out, stk_er
     double none[1];
 
     *out = (stk__coordinate){.down = 1,
-                             .scale = number_or(a, "scale_factor", 1),
-                             .offset = number_or(a, "add_offset", 0)};
+                             .scale = stk__array_number_or(a, "scale_factor", 1),
+                             .offset = stk__array_number_or(a, "add_offset", 0)};
     out->has_missing = stk__array_missing(a, &out->missing);
     if (a->type.kind == STK__KIND_TIME && strncmp(a->type.name, "datetime64", 10) == 0)
         return take_datetime(a, out, err);

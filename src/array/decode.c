@@ -60,6 +60,30 @@ size_t stk__array_key(const stk_array *a, uint64_t object, char *key, size_t siz
     return n;
 }
 
+bool stk__array_key_parse(const stk_array *a, const char *key, int64_t *at, uint64_t *number)
+{
+    const stk__level *level = &a->levels[0];
+
+    *number = 0;
+    if (a->key_c && *key++ != 'c')
+        return false;
+    if (a->rank == 0)
+        return a->key_c ? !*key : !strcmp(key, "0");
+    for (uint32_t d = 0; d < a->rank; d++) {
+        if ((d || a->key_c) && *key++ != a->separator)
+            return false;
+        const char *begin = key;
+        for (at[d] = 0; *key >= '0' && *key <= '9'; key++)
+            if (__builtin_mul_overflow(at[d], 10, &at[d]) ||
+                __builtin_add_overflow(at[d], *key - '0', &at[d]))
+                return false;
+        if (key == begin || at[d] >= level->count[d])
+            return false;
+        *number = *number * (uint64_t)level->count[d] + (uint64_t)at[d];
+    }
+    return !*key;
+}
+
 stk_status stk__array_object_size(const stk_array *a, uint64_t object, uint64_t *size,
                                   stk_error *err)
 {

@@ -216,13 +216,29 @@ char *stk__base64_text(stk_context *ctx, const void *bytes, size_t size)
     return text;
 }
 
-bool stk__base64_parse(const char *text, uint32_t size, unsigned char *out)
+/* Without what pads them. */
+static size_t count_digits(const char *text)
 {
-    size_t length = strlen(text), n = 0;
-    uint32_t bits = 0, count = 0;
+    size_t length = strlen(text);
 
     while (length && text[length - 1] == '=')
         length--;
+    return length;
+}
+
+size_t stk__base64_bytes(const char *text)
+{
+    const size_t digits = count_digits(text);
+
+    return digits / 4 * 3 + digits % 4 * 3 / 4;
+}
+
+bool stk__base64_parse(const char *text, uint32_t size, unsigned char *out)
+{
+    const size_t length = count_digits(text);
+    uint32_t bits = 0, count = 0;
+    size_t n = 0;
+
     for (size_t i = 0; i < length; i++) {
         int digit = base64_digit(text[i]);
         if (digit < 0)
@@ -240,7 +256,7 @@ bool stk__base64_parse(const char *text, uint32_t size, unsigned char *out)
     return true;
 }
 
-static bool parse_byte_list(const json_t *list, uint32_t size, unsigned char *out)
+bool stk__byte_list_parse(const json_t *list, uint32_t size, unsigned char *out)
 {
     const json_t *value;
     size_t i;
@@ -280,7 +296,7 @@ static bool parse_bytes(const stk__type *type, const json_t *value, int version,
     uint32_t size = type->itemsize;
 
     if (json_is_array(value))
-        return parse_byte_list(value, size, out);
+        return stk__byte_list_parse(value, size, out);
     if (json_is_integer(value) && json_integer_value(value) == 0) /* as v2 writes "nothing" */
         return true;
     if (!text)

@@ -148,8 +148,7 @@ static stk_status take_texts(stk_array *a, const stk_array_layout *l, stk_error 
     return status;
 }
 
-/* Chunks whose elements are as the type says, in order C or F. */
-static stk_status plain_chain(stk_array *a, bool fortran, stk_error *err)
+stk_status stk__array_plain_chain(stk_array *a, bool fortran, stk_error *err)
 {
     uint32_t axes[STK_ARRAY_MAX_RANK];
     stk__chain_spec spec;
@@ -183,7 +182,8 @@ static stk_status lay_chunks(stk_array *a, const stk_array_layout *l, stk_error 
         memcpy(a->levels[0].shape, l->chunk_shape, a->rank * sizeof *l->chunk_shape);
     a->num_levels = 1;
     STK_TRY(stk__level_init(a, &a->levels[0], a->metadata_key, err));
-    STK_TRY(l->codecs ? coded_chain(a, l->codecs, err) : plain_chain(a, l->fortran, err));
+    STK_TRY(l->codecs ? coded_chain(a, l->codecs, err)
+                      : stk__array_plain_chain(a, l->fortran, err));
     a->manifest = STK__MANIFEST_PLACES;
     a->as_is = !l->codecs && !l->reads_chunks;
     return l->reads_chunks ? stk__array_read_by_format(a, err) : STK_OK;

@@ -244,18 +244,15 @@ static stk_status open_folder(stk_group *g, const char *url, bool consolidated, 
 /* A group of a store, which it takes over, also on failure. */
 static stk_status create(stk_context *ctx, stk_store *store, stk_group **out, stk_error *err)
 {
-    stk_group *g = stk__calloc(ctx, 1, sizeof *g);
-    stk__shared_store *shared = stk__calloc(ctx, 1, sizeof *shared);
+    stk__shared_store *shared;
 
     *out = NULL;
-    if (!g || !shared) {
-        stk__free(ctx, g);
-        stk__free(ctx, shared);
-        stk_store_close(&store);
+    STK_TRY(stk__shared_create(&store, &shared, err));
+    stk_group *g = stk__calloc(ctx, 1, sizeof *g);
+    if (!g) {
+        stk__shared_unref(shared);
         return no_memory(err);
     }
-    shared->store = store;
-    atomic_init(&shared->refs, 1);
     g->context = stk__context_ref(ctx);
     g->shared = shared;
     *out = g;

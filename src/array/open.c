@@ -22,7 +22,8 @@ static const stk_array_format_ops *format_at(const stk_context *ctx, size_t i)
 
 static const stk_option option_list[] = {
     {"format", STK_OPTION_STRING, AT(format), "auto", 0, 0, NULL, "NAME",
-     "How the array is stored: zarr, hdf5, npy, raw, or a format of a plug-in; auto: by content."},
+     "How the array is stored: zarr, hdf5, netcdf3, kerchunk, libhdf5, npy, raw, or a format of a "
+     "plug-in; auto: by content."},
     {"missing", STK_OPTION_ENUM, AT(missing), "fill", 0, 0, "fill|error", NULL,
      "A chunk that is not there: the fill value, as the format says, or an error, for data that "
      "must be complete."},
@@ -151,8 +152,8 @@ static stk_status unknown(const char *url, const char *key, stk_error *err)
                             "'%.300s': %s is not built in: write the array as Zarr or npy", url,
                             foreign);
     return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
-                        *key ? "'%.300s' is no npy file; say format=raw&dtype=TYPE&shape=NxN if it "
-                               "holds nothing but elements"
+                        *key ? "'%.300s' is no HDF5, no NetCDF and no npy file; say "
+                               "format=raw&dtype=TYPE&shape=NxN if it holds nothing but elements"
                              : "'%.300s' holds no array: neither zarr.json nor .zarray is there; "
                                "name the folder of the array itself, or its files, as "
                                "DIR/*.nc/t2m?concat=time",
@@ -235,7 +236,7 @@ stk_status stk__array_open_key(stk__shared_store *shared, const stk_array_openin
     return status;
 }
 
-static stk_status open_source(stk_context *ctx, source *s, stk_array **out, stk_error *err)
+static stk_status open_source(source *s, stk_array **out, stk_error *err)
 {
     const stk_array_opening opening = {.struct_size = sizeof opening,
                                        .store = s->store,
@@ -243,13 +244,9 @@ static stk_status open_source(stk_context *ctx, source *s, stk_array **out, stk_
                                        .url = s->url,
                                        .rest = s->rest,
                                        .array_options = &s->options};
+    stk__shared_store *shared;
 
-    stk__shared_store *shared = stk__calloc(ctx, 1, sizeof *shared);
-    if (!shared)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'", s->url);
-    shared->store = s->store;
-    s->store = NULL;
-    atomic_init(&shared->refs, 1);
+    STK_TRY(stk__shared_create(&s->store, &shared, err));
     const stk_status status = stk__array_open_key(shared, &opening, s->format, s->own, out, err);
     stk__shared_unref(shared);
     return status;
@@ -275,7 +272,7 @@ stk_status stk_array_open(stk_context *context, const char *url, const stk_array
         if (status == STK_OK)
             status = source_find(context, &s, err);
         if (status == STK_OK)
-            status = open_source(context, &s, out, err);
+            status = open_source(&s, out, err);
     }
     if (status != STK_OK)
         stk__option_unknown_nearer(&stk__array_option_table, err);
@@ -334,6 +331,13 @@ bool stk_array_number(const stk_array *array, const char *name, double *out)
 
     *out = json_number_value(value);
     return json_is_number(value);
+}
+
+double stk__array_number_or(const stk_array *array, const char *name, double otherwise)
+{
+    double value;
+
+    return stk_array_number(array, name, &value) ? value : otherwise;
 }
 
 const char *stk_array_text(const stk_array *array, const char *name)

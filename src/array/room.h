@@ -46,6 +46,8 @@ typedef struct stk__shared_store {
     atomic_uint refs;
 } stk__shared_store;
 
+/* Share a store, which is taken over, also on failure. (build.c) */
+stk_status stk__shared_create(stk_store **store, stk__shared_store **out, stk_error *err);
 stk__shared_store *stk__shared_ref(stk__shared_store *shared);
 void stk__shared_unref(stk__shared_store *shared);
 
@@ -164,6 +166,8 @@ stk_status stk__array_locate(const stk_array *a, uint64_t chunk, stk_array_place
                              stk_error *err);
 /* Make `a` read its chunks by read() of its format. (chunk_store.c) */
 stk_status stk__array_read_by_format(stk_array *a, stk_error *err);
+/* Chunks whose elements are as the type says, in order C or F. (format.c) */
+stk_status stk__array_plain_chain(stk_array *a, bool fortran, stk_error *err);
 /* What a chain of the array's innermost chunks is made of, but for its codecs. (zarr.c) */
 void stk__array_chain_spec(const stk_array *a, stk__chain_spec *spec);
 /* The store in which it was opened. */
@@ -194,6 +198,10 @@ stk_status stk__array_settle(stk_context *ctx, const stk_array_options *options,
 
 /* Uncompressed data in one object, object_key, from `offset` on. */
 stk_status stk__array_one_object(stk_array *a, uint64_t offset, bool fortran, stk_error *err);
+
+/* The coordinates and the number of the outermost chunk that a key below the array names; false: it
+ * is none of the grid. The reverse of stk__array_key(). (decode.c) */
+bool stk__array_key_parse(const stk_array *a, const char *key, int64_t *at, uint64_t *number);
 
 /* ---- Copying (copy.c) ---- */
 

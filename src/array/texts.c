@@ -49,24 +49,14 @@ stk_status stk__array_fixed(const stk_array *a, stk_error *err)
 }
 
 /* Bytes as a list of numbers, or in base64. */
-static bool parse_bytes(const json_t *value, char *out, uint64_t *length)
+static bool parse_bytes(const json_t *value, char *to, uint64_t *length)
 {
     const char *text = json_string_value(value);
+    unsigned char *out = (unsigned char *)to;
 
-    if (text) {
-        size_t digits = strcspn(text, "=");
-        *length = digits / 4 * 3 + digits % 4 * 3 / 4;
-        return stk__base64_parse(text, (uint32_t)*length, (unsigned char *)out);
-    }
-    *length = json_array_size(value);
-    for (size_t i = 0; i < *length; i++) {
-        const json_t *byte = json_array_get(value, i);
-        if (!json_is_integer(byte) || json_integer_value(byte) < 0 ||
-            json_integer_value(byte) > UINT8_MAX)
-            return false;
-        out[i] = (char)json_integer_value(byte);
-    }
-    return json_is_array(value);
+    *length = text ? stk__base64_bytes(text) : json_array_size(value);
+    return text ? stk__base64_parse(text, (uint32_t)*length, out)
+                : json_is_array(value) && stk__byte_list_parse(value, (uint32_t)*length, out);
 }
 
 stk_status stk__texts_fill(stk_array *a, const json_t *value, const char *key, stk_error *err)
@@ -139,11 +129,6 @@ static stk_status decode(stk__texts *texts, const stk_array *a, stk__codec_state
     }
 }
 
-static uint32_t load(const uint8_t *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 /* The elements of a decoded chunk, their bytes copied to `heap`, which has room for all bytes
  * behind their numbers. */
 static const char *parse(const uint8_t *chunk, uint64_t length, uint64_t count, bool text,
@@ -153,7 +138,7 @@ static const char *parse(const uint8_t *chunk, uint64_t length, uint64_t count, 
 
     /* What is left always holds the numbers of bytes that are still to come. */
     for (uint64_t i = 0; i < count; i++) {
-        const uint32_t bytes = load(chunk + at);
+        const uint64_t bytes = stk__little_endian(chunk + at, COUNT_BYTES);
         at += COUNT_BYTES;
         if (bytes > length - at - COUNT_BYTES * (count - 1 - i))
             return "an element reaches beyond its end; copy or write it again";
@@ -173,7 +158,7 @@ static const char *take_chunk(stk__texts *texts, const stk_array *a, uint64_t le
     uint64_t heads = COUNT_BYTES + COUNT_BYTES * count; /* 16 times `count` fits memory */
 
     *status = STK_EFORMAT;
-    if (length < COUNT_BYTES || load(texts->chunk) != count)
+    if (length < COUNT_BYTES || stk__little_endian(texts->chunk, COUNT_BYTES) != count)
         return "it does not have as many elements as its shape asks for; copy or write it again";
     if (length < heads)
         return "it ends before its last element; copy or write it again";

@@ -65,6 +65,10 @@ json_t *stk__fill_to_json(const stk__type *type, const void *value);
 char *stk__base64_text(stk_context *ctx, const void *bytes, size_t size);
 /* Base64 of at most `size` bytes; the rest of `out` stays as it is. (fill.c) */
 bool stk__base64_parse(const char *text, uint32_t size, unsigned char *out);
+/* How many bytes it is of. (fill.c) */
+size_t stk__base64_bytes(const char *text);
+/* A list of at most `size` bytes as numbers, as above. (fill.c) */
+bool stk__byte_list_parse(const json_t *list, uint32_t size, unsigned char *out);
 /* Elements as doubles; false: they are no real numbers. (value.c) */
 bool stk__array_numbers(const stk__type *type, const void *values, size_t count, double *out);
 

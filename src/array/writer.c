@@ -75,21 +75,6 @@ static stk_status make_writer(stk_context *ctx, stk__shared_store *shared, const
     return status;
 }
 
-/* The store of a writer's own. Takes over `store`, also on failure. */
-static stk_status share(stk_context *ctx, stk_store **store, stk__shared_store **out,
-                        stk_error *err)
-{
-    *out = stk__calloc(ctx, 1, sizeof **out);
-    if (!*out) {
-        stk_store_close(store);
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to write an array");
-    }
-    (*out)->store = *store;
-    *store = NULL;
-    atomic_init(&(*out)->refs, 1);
-    return STK_OK;
-}
-
 static stk_status read_options(const stk_array_writer_options *theirs,
                                stk_array_writer_options *out, stk_error *err)
 {
@@ -116,7 +101,7 @@ stk_status stk_array_writer_create(stk_context *context, const char *url,
     STK_TRY(stk__put_folder_open(context, url, &store, prefix, err));
     stk_status status = check_free(store, prefix, url, err);
     if (status == STK_OK)
-        status = share(context, &store, &shared, err);
+        status = stk__shared_create(&store, &shared, err);
     if (status == STK_OK)
         status = make_writer(context, shared, prefix, &o, out, err);
     stk__shared_unref(shared);
@@ -192,8 +177,7 @@ const json_t *stk__array_writer_metadata(const stk_array_writer *writer, const j
 
 /* Memory of a thread that writes. */
 struct stk__encoder {
-    const stk_array *array;
-    stk_array *owner; /* the same, which keeps states */
+    stk_array *array; /* which keeps states */
     stk__codec_state *state;
     unsigned char *chunk; /* decoded */
     uint8_t *texts;       /* of elements of varying length: what its codecs get */
@@ -410,9 +394,9 @@ stk_status stk__encoder_create(const stk_array_writer *writer, stk__encoder **ou
     *out = e;
     if (!e)
         return no_memory(err);
-    e->array = e->owner = writer->array;
+    e->array = writer->array;
     e->whole = writer->whole;
-    stk_status status = stk__state_take(e->owner, &e->state, err);
+    stk_status status = stk__state_take(e->array, &e->state, err);
     if (status == STK_OK && !(e->chunk = stk__alloc_buffer(a->context, a->chunk_bytes)))
         status = no_memory(err);
     if (status == STK_OK && a->num_levels > 1 &&
@@ -431,7 +415,7 @@ void stk__encoder_destroy(stk__encoder **encoder)
         return;
     *encoder = NULL;
     stk_context *ctx = e->array->context;
-    stk__state_give(e->owner, e->state);
+    stk__state_give(e->array, e->state);
     stk__free(ctx, e->index);
     stk__free(ctx, e->blob);
     stk__free(ctx, e->texts);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The metadata of an array that is written [zarr-specs docs/v3/core, docs/v2]. */
 #include "array/writer.h"
+#include "array/zarr.h"
 
 static stk_status no_memory(stk_error *err)
 {
@@ -11,18 +12,6 @@ static stk_status refuse(const char *option, const char *what, stk_error *err)
 {
     return stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, option, STK_NO_OFFSET,
                         "array_writer.%s: %s", option, what);
-}
-
-static json_t *shape_json(const int64_t *shape, uint32_t rank)
-{
-    json_t *list = json_array();
-
-    for (uint32_t d = 0; list && d < rank; d++)
-        if (json_array_append_new(list, json_integer(shape[d])) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    return list;
 }
 
 /* Append `value`, of which a reference is taken over, to a list that may be NULL. */
@@ -149,9 +138,9 @@ static stk_status chain_json(const stk_array_writer_options *o, const stk__type 
     if (o->shard_shape)
         list =
             json_pack("[{s:s,s:{s:o,s:o,s:[{s:s,s:{s:s}},{s:s}],s:s}}]", "name", "sharding_indexed",
-                      "configuration", "chunk_shape", shape_json(o->chunk_shape, o->rank), "codecs",
-                      list, "index_codecs", "name", "bytes", "configuration", "endian", "little",
-                      "name", "crc32c", "index_location", "end");
+                      "configuration", "chunk_shape", stk__zarr_shape_json(o->chunk_shape, o->rank),
+                      "codecs", list, "index_codecs", "name", "bytes", "configuration", "endian",
+                      "little", "name", "crc32c", "index_location", "end");
     *out = list;
     return list ? STK_OK : no_memory(err);
 }
@@ -262,10 +251,11 @@ static stk_status make_v3(const stk_array_writer_options *o, const stk__type *ty
     }
     *out = json_pack(
         "{s:i,s:s,s:o,s:o,s:{s:s,s:{s:o}},s:{s:s,s:{s:s}},s:o,s:o}", "zarr_format", 3, "node_type",
-        "array", "shape", shape_json(o->shape, o->rank), "data_type", stk__type_to_v3(type),
-        "chunk_grid", "name", "regular", "configuration", "chunk_shape",
-        shape_json(o->shard_shape ? o->shard_shape : o->chunk_shape, o->rank), "chunk_key_encoding",
-        "name", "default", "configuration", "separator", "/", "fill_value", fill, "codecs", chain);
+        "array", "shape", stk__zarr_shape_json(o->shape, o->rank), "data_type",
+        stk__type_to_v3(type), "chunk_grid", "name", "regular", "configuration", "chunk_shape",
+        stk__zarr_shape_json(o->shard_shape ? o->shard_shape : o->chunk_shape, o->rank),
+        "chunk_key_encoding", "name", "default", "configuration", "separator", "/", "fill_value",
+        fill, "codecs", chain);
     return *out ? names_json(o, *out, err) : no_memory(err);
 }
 
@@ -291,9 +281,10 @@ static stk_status make_v2(const stk_array_writer_options *o, const stk__type *ty
                                                (json_int_t)type->itemsize)
                                    : json_null();
     *out = json_pack("{s:i,s:o,s:o,s:s,s:o,s:o,s:s,s:o,s:s}", "zarr_format", 2, "shape",
-                     shape_json(o->shape, o->rank), "chunks", shape_json(o->chunk_shape, o->rank),
-                     "dtype", code, "compressor", compressor, "fill_value", fill, "order", "C",
-                     "filters", filters, "dimension_separator", ".");
+                     stk__zarr_shape_json(o->shape, o->rank), "chunks",
+                     stk__zarr_shape_json(o->chunk_shape, o->rank), "dtype", code, "compressor",
+                     compressor, "fill_value", fill, "order", "C", "filters", filters,
+                     "dimension_separator", ".");
     return *out ? STK_OK : no_memory(err);
 }
 

@@ -89,6 +89,18 @@ stk_status stk__zarr_integers(const json_t *list, const char *what, const char *
     return STK_OK;
 }
 
+json_t *stk__zarr_shape_json(const int64_t *shape, uint32_t rank)
+{
+    json_t *list = json_array();
+
+    for (uint32_t d = 0; list && d < rank; d++)
+        if (json_array_append_new(list, json_integer(shape[d])) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
 stk_status stk__zarr_separator(const json_t *value, char usual, const char *key, char *out,
                                stk_error *err)
 {

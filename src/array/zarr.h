@@ -29,6 +29,8 @@ stk_status stk__zarr_fill(stk_array *a, const json_t *value, int version, const 
 /* Shape and chunk lists. `least` is the least value allowed. */
 stk_status stk__zarr_integers(const json_t *list, const char *what, const char *key, int64_t least,
                               int64_t *out, uint32_t *rank, stk_error *err);
+/* Such a list; NULL: no memory. */
+json_t *stk__zarr_shape_json(const int64_t *shape, uint32_t rank);
 /* A separator of chunk keys: '.' or '/'. NULL: `usual`. */
 stk_status stk__zarr_separator(const json_t *value, char usual, const char *key, char *out,
                                stk_error *err);

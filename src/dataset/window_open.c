@@ -281,13 +281,6 @@ static stk_status open_variables(stk__window *w, const char *url, const char *va
 
 /* ---- Values ---- */
 
-static double number_or(const stk_array *array, const char *name, double otherwise)
-{
-    double value;
-
-    return stk_array_number(array, name, &value) ? value : otherwise;
-}
-
 /* Number `i` of a list, or its only one. */
 static stk_status listed(const char *option, const char *text, uint32_t i, uint32_t n, double *out,
                          stk_error *err)
@@ -337,8 +330,8 @@ static stk_status settle_values(stk__window *w, uint32_t i, const stk__window_op
     if (o->std && *o->std)
         STK_TRY(listed("std", o->std, i, w->num_variables, &std, err));
     if (o->scale && stk__window_is_real(v->info->dtype)) {
-        v->scale = number_or(v->array, "scale_factor", 1);
-        v->offset = number_or(v->array, "add_offset", 0);
+        v->scale = stk__array_number_or(v->array, "scale_factor", 1);
+        v->offset = stk__array_number_or(v->array, "add_offset", 0);
         v->has_missing = stk_array_number(v->array, "_FillValue", &v->missing) ||
                          stk_array_number(v->array, "missing_value", &v->missing);
     }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/spec.h"
 #include "dataset/window.h"
 
 #define BLOCK         65536              /* elements of a coordinate read at a time */
@@ -17,7 +18,6 @@
 
 /* One dimension's part of the option. */
 typedef struct selection {
-    const char *text; /* the whole option */
     const char *ends; /* "30:60" */
     size_t length;
     char name[64];           /* of the dimension, as messages have it */
@@ -270,10 +270,33 @@ static stk_status open_in_group(const stk__window *w, const char *path, const ch
     return STK_ENOENT;
 }
 
-/* The one beside an array that was opened by itself: in the URL's last part is its name. */
-static stk_status open_beside(const stk__window *w, const char *url, const char *name,
-                              stk_array **out, stk_error *err)
+/* One that lacks the dimension along which files are joined is the same in all of them. `folder`:
+ * of the arrays in them; loses its options. */
+static stk_status open_in_files(stk_context *ctx, char *folder, const char *along, const char *name,
+                                stk_array **out, stk_error *err)
 {
+    stk_array_options options;
+    stk_group *group = NULL;
+    char *texts = NULL;
+
+    stk_array_options_init(&options);
+    stk_status status =
+        stk__spec_take(ctx, folder, &stk__array_option_table, &options, &texts, err);
+    if (status == STK_OK)
+        status = stk__group_open_along(ctx, folder, along, &group, err);
+    if (status == STK_OK)
+        status = stk_group_array(group, name, &options, out, err);
+    stk_group_close(&group);
+    stk__free(ctx, texts);
+    return status;
+}
+
+/* The one beside an array that was opened by itself: in the URL's last part is its name. */
+static stk_status open_beside(const stk__window *w, const stk_array *array, const char *url,
+                              const char *name, stk_array **out, stk_error *err)
+{
+    const char *along = stk__array_along(array);
+    const bool same = along && strcmp(along, name) != 0;
     stk_context *ctx = w->base.context;
     size_t length = strcspn(url, "?"), room = strlen(url) + strlen(name) + 1;
     const char *query = url + length;
@@ -286,9 +309,12 @@ static stk_status open_beside(const stk__window *w, const char *url, const char 
     if (!beside)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory for the name of '%s'",
                          name);
-    snprintf(beside, room, "%.*s%s%s", (int)length, url, name, query);
-    stk_status status = stk_array_open(ctx, beside, NULL, out, err);
+    snprintf(beside, room, "%.*s%s%s", (int)length, url, same ? "" : name, query);
+    stk_status status = same ? open_in_files(ctx, beside, along, name, out, err)
+                             : stk_array_open(ctx, beside, NULL, out, err);
     stk__free(ctx, beside);
+    if (same)
+        return status;
     return status == STK_EMISMATCH ? STK_ENOENT : status; /* a group */
 }
 
@@ -302,7 +328,7 @@ static stk_status select_one(stk__window *w, selection *s, uint32_t d, const cha
                              stk_error *err)
 {
     stk__window_dim *dim = &w->dims[d];
-    const char *path = w->variables[dim->variable].path;
+    const stk__window_variable *variable = &w->variables[dim->variable];
     stk_array *array = NULL;
 
     if (!dim->name[0])
@@ -318,13 +344,13 @@ static stk_status select_one(stk__window *w, selection *s, uint32_t d, const cha
     dim->limited = true;
     stk_status status = STK_ENOENT;
     if (is_plain_name(dim->name))
-        status = path ? open_in_group(w, path, dim->name, &array, err)
-                      : open_beside(w, url, dim->name, &array, err);
+        status = variable->path ? open_in_group(w, variable->path, dim->name, &array, err)
+                                : open_beside(w, variable->array, url, dim->name, &array, err);
     if (status == STK_ENOENT)
         return fail(err, STK_EINVAL,
                     "there is no coordinate '%s' beside '%s': no array of the dimension's name; "
                     "select elements with range=%s:A:B",
-                    s->name, w->variables[dim->variable].name, s->name);
+                    s->name, variable->name, s->name);
     if (status == STK_OK)
         status = find(s, array, dim, w->options.max_requests, err);
     stk_array_close(&array);
@@ -334,7 +360,7 @@ static stk_status select_one(stk__window *w, selection *s, uint32_t d, const cha
 stk_status stk__window_select(stk__window *w, const char *text, const char *url, stk_error *err)
 {
     for (const char *at = text; at && *at;) {
-        selection s = {.text = text};
+        selection s = {0};
         at += strspn(at, " ");
         const char *equals = strchr(at, '=');
         size_t name = strcspn(at, "=,");

@@ -142,15 +142,8 @@ static stk_status take_store(stk_array *a, stk_store *foreign, stk__kerchunk_pla
     stk__shared_store *files = NULL, *with = NULL;
     stk_status status = STK_OK;
 
-    if (foreign) {
-        files = stk__calloc(a->context, 1, sizeof *files);
-        if (!files) {
-            stk_store_close(&foreign);
-            return stk__array_no_memory(a, err);
-        }
-        files->store = foreign;
-        atomic_init(&files->refs, 1);
-    }
+    if (foreign)
+        STK_TRY(stk__shared_create(&foreign, &files, err));
     if (p->inlined.length) {
         status =
             stk__inline_store(files ? files : a->shared, a->metadata_key, &p->inlined, &with, err);

@@ -95,22 +95,15 @@ stk_status stk__inline_store(stk__shared_store *files, const char *key, stk__tex
 {
     stk_context *ctx = files->store->context;
     inline_store *s = stk__calloc(ctx, 1, sizeof *s + strlen(key) + 1);
-    stk__shared_store *shared = stk__calloc(ctx, 1, sizeof *shared);
 
     *out = NULL;
-    if (!s || !shared) {
-        stk__free(ctx, s);
-        stk__free(ctx, shared);
+    if (!s)
         return stk__fail_at(err, STK_ENOMEM, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "no memory for the references of %s", key);
-    }
     s->base = (stk_store){.ops = &inline_ops, .context = stk__context_ref(ctx)};
     s->files = stk__shared_ref(files);
     s->bytes = *bytes;
     *bytes = (stk__text){.ctx = ctx};
     memcpy(s->key, key, strlen(key) + 1);
-    shared->store = &s->base;
-    atomic_init(&shared->refs, 1);
-    *out = shared;
-    return STK_OK;
+    return stk__shared_create(&(stk_store *){&s->base}, out, err);
 }

@@ -23,32 +23,6 @@ static stk_status no_memory(const char *key, stk_error *err)
                         "no memory for the references of %s", key);
 }
 
-/* The chunk of a key below the array; false: it is none of the grid. */
-static bool parse_key(const stk_array *a, const char *at, uint64_t *number)
-{
-    const stk__level *level = &a->levels[0];
-
-    *number = 0;
-    if (a->key_c && *at++ != 'c')
-        return false;
-    if (a->rank == 0)
-        return a->key_c ? !*at : !strcmp(at, "0");
-    for (uint32_t d = 0; d < a->rank; d++) {
-        int64_t value = 0;
-        if ((d || a->key_c) && *at++ != a->separator)
-            return false;
-        const char *begin = at;
-        for (; *at >= '0' && *at <= '9'; at++)
-            if (__builtin_mul_overflow(value, 10, &value) ||
-                __builtin_add_overflow(value, *at - '0', &value))
-                return false;
-        if (at == begin || value >= level->count[d])
-            return false;
-        *number = *number * (uint64_t)level->count[d] + (uint64_t)value;
-    }
-    return !*at;
-}
-
 /* Whether the list of places and the names of objects have so many bytes of room. */
 static stk_status check_room(const stk__kerchunk_places *p, uint64_t list, uint64_t names,
                              const char *key, stk_error *err)
@@ -108,8 +82,9 @@ static stk_status take(void *user, const stk__reference *r, stk_error *err)
     finding *f = user;
     stk__kerchunk_places *p = f->places;
     stk__kerchunk_place place = {.offset = r->offset, .length = r->length};
+    int64_t at[STK_ARRAY_MAX_RANK];
 
-    if (!parse_key(f->array, r->key + f->prefix, &place.chunk))
+    if (!stk__array_key_parse(f->array, r->key + f->prefix, at, &place.chunk))
         return STK_OK;
     if (r->url) {
         if (r->whole)

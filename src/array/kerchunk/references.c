@@ -129,7 +129,6 @@ static int64_t value_at(const values *v, uint64_t i)
 }
 
 typedef struct generator {
-    stk_context *ctx;
     const stk__kerchunk *k;
     const char *prefix;
     stk__kerchunk_fn *each;
@@ -203,7 +202,7 @@ static stk_status generate(generator *g, const json_t *gen, stk_error *err)
 {
     const json_t *dimensions = json_object_get(gen, "dimensions");
     stk__kerchunk_names names = {.texts = g->k->templates};
-    uint64_t at[STK__KERCHUNK_MAX_VARIABLES] = {0}, total = 1;
+    uint64_t total = 1;
     values all[STK__KERCHUNK_MAX_VARIABLES];
     const char *name;
     json_t *value;
@@ -226,7 +225,7 @@ static stk_status generate(generator *g, const json_t *gen, stk_error *err)
     for (uint64_t i = 0; i < total; i++) {
         uint64_t rest = i;
         for (uint32_t d = names.count; d-- > 0; rest /= all[d].count)
-            names.values[d] = value_at(&all[d], at[d] = rest % all[d].count);
+            names.values[d] = value_at(&all[d], rest % all[d].count);
         STK_TRY(generate_one(g, gen, &names, err));
     }
     return STK_OK;
@@ -235,8 +234,7 @@ static stk_status generate(generator *g, const json_t *gen, stk_error *err)
 stk_status stk__kerchunk_each(stk_context *ctx, const stk__kerchunk *k, const char *prefix,
                               stk__kerchunk_fn *each, void *user, stk_error *err)
 {
-    generator g = {.ctx = ctx,
-                   .k = k,
+    generator g = {.k = k,
                    .prefix = prefix,
                    .each = each,
                    .user = user,
@@ -260,12 +258,7 @@ stk_status stk__kerchunk_each(stk_context *ctx, const stk__kerchunk *k, const ch
 
 static bool put_base64(const char *text, stk__text *out)
 {
-    const size_t length = strlen(text);
-    size_t digits = length;
-
-    while (digits && text[digits - 1] == '=')
-        digits--;
-    const size_t bytes = digits / 4 * 3 + digits % 4 * 3 / 4;
+    const size_t bytes = stk__base64_bytes(text);
     unsigned char *decoded = stk__calloc(out->ctx, STK_MAX(bytes, 1), 1);
     const bool good =
         decoded && bytes <= UINT32_MAX && stk__base64_parse(text, (uint32_t)bytes, decoded);

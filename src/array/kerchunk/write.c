@@ -121,7 +121,8 @@ static stk_status take_grid(const stk_array *a, told *t, stk_error *err)
         cut_run(a, t);
         return STK_OK;
     }
-    if (a->manifest != STK__MANIFEST_PLACES || a->num_objects > 1 || level->edges)
+    /* What has another store than the file holds bytes that are nowhere in it. */
+    if (a->manifest != STK__MANIFEST_PLACES || a->num_objects > 1 || level->edges || a->home)
         return cannot(a, "lies in no chunks of one file", err);
     memcpy(t->chunk, level->shape, sizeof t->chunk);
     t->bytes = a->chunk_bytes;
@@ -168,30 +169,18 @@ static stk_status find(const stk_array *a, const told *t, uint64_t i, stk_array_
 /* ---- Documents ---- */
 
 /* The type as version 2 has it, "<f4". */
-static stk_status type_code(const stk_array *a, const told *t, char code[16], stk_error *err)
+static stk_status type_code(const stk_array *a, const told *t, char code[STK__ARRAY_TYPE_NAME],
+                            stk_error *err)
 {
-    static const char kinds[] = {
-        [STK__KIND_BOOL] = 'b',  [STK__KIND_INT] = 'i',   [STK__KIND_UINT] = 'u',
-        [STK__KIND_FLOAT] = 'f', [STK__KIND_BYTES] = 'S', [STK__KIND_RAW] = 'V'};
-    const size_t kind = (size_t)a->type.kind;
+    const stk__type_kind kind = a->type.kind;
 
-    if (kind >= sizeof kinds || !kinds[kind] || a->type.dtype == STK_BFLOAT16)
+    if (kind == STK__KIND_COMPLEX || kind == STK__KIND_TIME || kind == STK__KIND_TEXT ||
+        stk__type_varies(&a->type) || a->type.dtype == STK_BFLOAT16)
         return cannot(a, "has a type of its own", err);
-    snprintf(code, 16, "%c%c%u",
-             a->type.swap_size <= 1 ? '|'
-             : t->big_endian        ? '>'
-                                    : '<',
-             kinds[kind], a->type.itemsize);
+    stk__type_to_v2(&a->type, code);
+    if (t->big_endian && *code == '<')
+        *code = '>';
     return STK_OK;
-}
-
-static json_t *integers(const int64_t *values, uint32_t count)
-{
-    json_t *list = json_array();
-
-    for (uint32_t d = 0; list && d < count; d++)
-        json_array_append_new(list, json_integer(values[d]));
-    return list;
 }
 
 /* A key, and a document as a text. Takes the document over. */
@@ -222,28 +211,39 @@ static bool has_fill(const stk_array *a, bool whole)
            (!whole || json_object_get(a->attributes.value, "_FillValue"));
 }
 
+/* As xarray keeps them. */
+static bool add_names(const stk_array *a, json_t *attributes)
+{
+    json_t *names = json_array();
+    bool good = json_object_set_new(attributes, "_ARRAY_DIMENSIONS", names) == 0;
+
+    for (uint32_t d = 0; good && d < a->rank; d++)
+        good =
+            json_array_append_new(names, a->names[d] ? json_string(a->names[d]) : json_null()) == 0;
+    return good;
+}
+
 /* `whole`: no chunk is missing. */
 static stk_status put_metadata(const writing *w, const stk_array *a, const told *t, bool whole,
                                const char *path, stk_error *err)
 {
     const bool fill = has_fill(a, whole);
-    /* Of a scalar the list without a name: what has no list is no variable to xarray. */
-    json_t *names = a->names || a->rank == 0 ? json_array() : NULL;
-    char code[16];
+    char code[STK__ARRAY_TYPE_NAME];
 
     STK_TRY(type_code(a, t, code, err));
     json_t *array =
         json_pack("{s:i, s:o, s:o, s:s, s:n, s:O?, s:s, s:o}", "zarr_format", 2, "shape",
-                  integers(a->shape, a->rank), "chunks", integers(t->chunk, a->rank), "dtype", code,
-                  "compressor", "filters", json_array_size(t->filters) ? t->filters : NULL, "order",
-                  a->fortran ? "F" : "C", "fill_value",
-                  fill ? stk__fill_to_json(&a->type, a->fill) : json_null());
+                  stk__zarr_shape_json(a->shape, a->rank), "chunks",
+                  stk__zarr_shape_json(t->chunk, a->rank), "dtype", code, "compressor", "filters",
+                  json_array_size(t->filters) ? t->filters : NULL, "order", a->fortran ? "F" : "C",
+                  "fill_value", fill ? stk__fill_to_json(&a->type, a->fill) : json_null());
     STK_TRY(put_document(w, a, path, STK__ZARR_V2_ARRAY, array, err));
     json_t *attributes = a->attributes.value ? json_copy(a->attributes.value) : json_object();
-    for (uint32_t d = 0; names && d < a->rank; d++)
-        json_array_append_new(names, a->names[d] ? json_string(a->names[d]) : json_null());
-    if (names)
-        json_object_set_new(attributes, "_ARRAY_DIMENSIONS", names);
+    /* Of a scalar the list without a name: what has no list is no variable to xarray. */
+    if ((a->names || a->rank == 0) && !add_names(a, attributes)) {
+        json_decref(attributes);
+        return no_memory(a, err);
+    }
     return put_document(w, a, path, STK__ZARR_V2_ATTRS, attributes, err);
 }
 
@@ -254,7 +254,6 @@ static stk_status put_chunks(const writing *w, const stk_array *a, const told *t
     stk_array_place place;
 
     *whole = true;
-
     for (uint32_t d = 0; d < a->rank; d++) {
         counts[d] = (uint64_t)(a->shape[d] / t->chunk[d] + (a->shape[d] % t->chunk[d] != 0));
         total *= counts[d]; /* at most the array's, which are checked */

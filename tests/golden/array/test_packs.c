@@ -10,67 +10,22 @@
 
 #include "golden/array/pack.h"
 
-#define MAX_BYTES 65536
-
-typedef struct names {
-    char list[300][64];
-    size_t count;
-} names;
-
-static stk_status take_name(void *user, const char *key, const stk_object_info *info)
-{
-    names *n = user;
-
-    if (strncmp(key, "files", 5) == 0) /* what several arrays are in */
-        return STK_OK;
-    assert_true(info->is_folder && n->count < 300);
-    snprintf(n->list[n->count++], 64, "%.63s", key);
-    return STK_OK;
-}
-
-static uint64_t read_all(stk_store *store, const char *name, const char *part, char *out)
-{
-    stk_object_info info = {.struct_size = sizeof info};
-    char key[128];
-    stk_error err;
-
-    snprintf(key, sizeof key, "%s/%s", name, part);
-    assert_ok(stk_store_stat(store, key, NULL, &info, &err), &err);
-    assert_true(info.size < MAX_BYTES);
-    assert_ok(stk_store_read(store, key, 0, info.size, out, &err), &err);
-    out[info.size] = 0;
-    return info.size;
-}
-
 /* A box of every shape and step, cut from the expected values element by element. */
 static void check_box(stk_array *a, const char *name, const char *expected, uint64_t *seed)
 {
     const stk_array_info *info = stk_array_get_info(a);
     int64_t start[STK_ARRAY_MAX_RANK], shape[STK_ARRAY_MAX_RANK], step[STK_ARRAY_MAX_RANK];
-    static char out[MAX_BYTES];
-    uint64_t bytes = 0, count = 1;
+    const stk_array_box box = {start, shape, step};
+    static char out[PACK_PART];
+    uint64_t bytes = 0;
     stk_error err;
 
-    for (uint32_t d = 0; d < info->rank; d++) {
-        uint64_t n = (uint64_t)info->shape[d];
-        start[d] = (int64_t)(test_random(seed) % (n + 1));
-        step[d] = 1 + (int64_t)(test_random(seed) % 3);
-        uint64_t most =
-            start[d] == (int64_t)n ? 0 : (n - (uint64_t)start[d] - 1) / (uint64_t)step[d] + 1;
-        shape[d] = (int64_t)(test_random(seed) % (most + 1));
-        count *= (uint64_t)shape[d];
-    }
-    stk_array_box box = {start, shape, step};
+    const uint64_t count = pack_draw_box(info, seed, start, shape, step);
     assert_ok(stk_array_box_bytes(a, &box, &bytes, &err), &err);
     assert_int_equal(bytes, count * info->itemsize);
     assert_ok(stk_array_read(a, &box, out, bytes, NULL, -1, &err), &err);
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t rest = i, at = 0, stride = 1;
-        for (uint32_t d = info->rank; d-- > 0;) {
-            at += (uint64_t)(start[d] + (int64_t)(rest % (uint64_t)shape[d]) * step[d]) * stride;
-            rest /= (uint64_t)shape[d];
-            stride *= (uint64_t)info->shape[d];
-        }
+        const uint64_t at = pack_element(info, &box, i);
         if (memcmp(out + i * info->itemsize, expected + at * info->itemsize, info->itemsize) != 0)
             fail_msg("%s: element %llu of a box differs", name, (unsigned long long)i);
     }
@@ -78,17 +33,17 @@ static void check_box(stk_array *a, const char *name, const char *expected, uint
 
 static void check_array(stk_context *ctx, stk_store *store, const char *prefix, const char *name)
 {
-    static char expected[MAX_BYTES], about[MAX_BYTES], out[MAX_BYTES], shown[256], path[MAX_BYTES];
+    static char expected[PACK_PART], about[PACK_PART], out[PACK_PART], shown[256], path[PACK_PART];
     stk_object_info there = {.struct_size = sizeof there};
     char url[256];
-    uint64_t size = read_all(store, name, "expected", expected), seed = 42;
+    uint64_t size = pack_read(store, name, "expected", expected), seed = 42;
     stk_array *a = NULL;
     stk_error err;
 
-    read_all(store, name, "about", about);
+    pack_read(store, name, "about", about);
     snprintf(url, sizeof url, "%s/path", name);
     if (stk_store_stat(store, url, NULL, &there, NULL) == STK_OK)
-        path[read_all(store, name, "path", path)] = 0;
+        path[pack_read(store, name, "path", path)] = 0;
     else
         snprintf(path, sizeof path, "%s", name);
     snprintf(url, sizeof url, "%smem://pack/%.200s", prefix, path);
@@ -116,12 +71,10 @@ static void check_pack(const char *pack, size_t at_least)
 {
     stk_context *ctx = test_context();
     stk_store *store = NULL;
-    static names n;
-    stk_error err;
+    static pack_names n;
 
-    n.count = 0;
     pack_load(ctx, pack, &store);
-    assert_ok(stk_store_list(store, "", NULL, take_name, &n, &err), &err);
+    pack_list(store, &n);
     assert_true(n.count >= at_least);
     for (size_t i = 0; i < n.count; i++) {
         check_array(ctx, store, "", n.list[i]);

@@ -5,47 +5,18 @@
 
 #include "golden/array/pack.h"
 
-#define MAX_BYTES 65536
-#define ARRAYS    21
+#define ARRAYS 21
 
 typedef struct expected {
-    char data[MAX_BYTES];
+    char data[PACK_PART];
     uint64_t count;
     const char *at[512];
     uint32_t length[512];
 } expected;
 
-typedef struct names {
-    char list[64][64];
-    size_t count;
-} names;
-
-static stk_status take_name(void *user, const char *key, const stk_object_info *info)
-{
-    names *n = user;
-
-    assert_true(info->is_folder && n->count < 64);
-    snprintf(n->list[n->count++], 64, "%.63s", key);
-    return STK_OK;
-}
-
-static uint64_t read_object(stk_store *store, const char *name, const char *part, char *out)
-{
-    stk_object_info info = {.struct_size = sizeof info};
-    char key[128];
-    stk_error err;
-
-    snprintf(key, sizeof key, "%s/%s", name, part);
-    assert_ok(stk_store_stat(store, key, NULL, &info, &err), &err);
-    assert_true(info.size < MAX_BYTES);
-    assert_ok(stk_store_read(store, key, 0, info.size, out, &err), &err);
-    out[info.size] = 0;
-    return info.size;
-}
-
 static void load_expected(stk_store *store, const char *name, expected *e)
 {
-    uint64_t size = read_object(store, name, "expected", e->data), at = 0;
+    uint64_t size = pack_read(store, name, "expected", e->data), at = 0;
 
     for (e->count = 0; at < size; e->count++) {
         assert_true(e->count < 512);
@@ -71,29 +42,13 @@ static void check_box(stk_array *a, const char *name, const expected *e, uint64_
     int64_t start[STK_ARRAY_MAX_RANK], shape[STK_ARRAY_MAX_RANK], step[STK_ARRAY_MAX_RANK];
     const stk_array_box box = {start, shape, step};
     stk_array_texts *texts = NULL;
-    uint64_t count = 1;
     stk_error err;
 
-    for (uint32_t d = 0; d < info->rank; d++) {
-        uint64_t n = (uint64_t)info->shape[d];
-        start[d] = (int64_t)(test_random(seed) % (n + 1));
-        step[d] = 1 + (int64_t)(test_random(seed) % 3);
-        uint64_t most =
-            start[d] == (int64_t)n ? 0 : (n - (uint64_t)start[d] - 1) / (uint64_t)step[d] + 1;
-        shape[d] = (int64_t)(test_random(seed) % (most + 1));
-        count *= (uint64_t)shape[d];
-    }
+    const uint64_t count = pack_draw_box(info, seed, start, shape, step);
     assert_ok(stk_array_read_texts(a, &box, -1, &texts, &err), &err);
     assert_int_equal(texts->count, count);
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t rest = i, at = 0, stride = 1;
-        for (uint32_t d = info->rank; d-- > 0;) {
-            at += (uint64_t)(start[d] + (int64_t)(rest % (uint64_t)shape[d]) * step[d]) * stride;
-            rest /= (uint64_t)shape[d];
-            stride *= (uint64_t)info->shape[d];
-        }
-        assert_element(name, texts, i, e, at);
-    }
+    for (uint64_t i = 0; i < count; i++)
+        assert_element(name, texts, i, e, pack_element(info, &box, i));
     stk_array_texts_destroy(&texts);
     assert_null(texts);
 }
@@ -101,14 +56,15 @@ static void check_box(stk_array *a, const char *name, const expected *e, uint64_
 static void check_array(stk_context *ctx, stk_store *store, const char *prefix, const char *name)
 {
     static expected e;
-    char about[256], shown[256], url[128];
+    static char about[PACK_PART];
+    char shown[256], url[128];
     stk_array_texts *texts = NULL;
     stk_array *a = NULL;
     uint64_t seed = 42;
     stk_error err;
 
     load_expected(store, name, &e);
-    read_object(store, name, "about", about);
+    pack_read(store, name, "about", about);
     snprintf(url, sizeof url, "%smem://pack/%s", prefix, name);
     assert_ok(stk_array_open(ctx, url, NULL, &a, &err), &err);
     const stk_array_info *info = stk_array_get_info(a);
@@ -133,11 +89,10 @@ static void test_arrays(void **unused)
 {
     stk_context *ctx = test_context();
     stk_store *store = NULL;
-    static names n;
-    stk_error err;
+    static pack_names n;
 
     pack_load(ctx, "texts", &store);
-    assert_ok(stk_store_list(store, "", NULL, take_name, &n, &err), &err);
+    pack_list(store, &n);
     assert_int_equal(n.count, ARRAYS);
     for (size_t i = 0; i < n.count; i++) {
         check_array(ctx, store, "", n.list[i]);

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NetCDF-3 files, files that are joined, and references, while the n-th allocation fails, for every
- * n until all succeed: STK_ENOMEM or success, the right values, nothing left behind.
+ * NetCDF-3 files, files that are joined, and references, read and written, while the n-th
+ * allocation fails, for every n until all succeed: STK_ENOMEM or success, the right values, nothing
+ * left behind.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "array/kerchunk/kerchunk.h"
 #include "golden/array/pack.h"
 #include "support/faults.h"
+
+static size_t whole; /* bytes of the references to a file; 0: not known yet */
 
 /* What is read, after the group, and the file of the pack with its values. */
 static const struct {
@@ -20,6 +24,20 @@ static const struct {
     {"refs.json", "refs.json/rows", "refs.json.rows/expected", "kerchunk"},
     {"refs.json/sub", "refs.json/sub/b", "refs.json.sub.b/expected", "kerchunk"},
 };
+
+/* Whole references to a file, or none. */
+static stk_status write_references(stk_context *ctx, stk_group *g, stk_error *err)
+{
+    stk__kerchunk_written written;
+    stk__text text = {0};
+
+    const stk_status status = stk__kerchunk_write(ctx, g, "classic.nc", &text, &written, err);
+    if (status == STK_OK)
+        assert_true(text.length == whole || !whole);
+    whole = status == STK_OK ? text.length : whole;
+    stk__text_release(&text);
+    return status;
+}
 
 static stk_status use(stk_context *ctx, size_t which, const char *wanted, uint64_t bytes,
                       stk_error *err)
@@ -36,6 +54,8 @@ static stk_status use(stk_context *ctx, size_t which, const char *wanted, uint64
     /* A format that could not look at the file left it to another, which names what it lacks. */
     if (status != STK_OK)
         status = STK_ENOMEM;
+    if (status == STK_OK && which == 0)
+        status = write_references(ctx, g, err);
     snprintf(url, sizeof url, "mem://pack/files/%s%cnum_threads=1&format=%s", programs[which].array,
              strchr(programs[which].array, '?') ? '&' : '?', programs[which].format);
     if (status == STK_OK)

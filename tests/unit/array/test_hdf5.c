@@ -12,27 +12,14 @@
 #include <unistd.h>
 
 #include "array/hdf5/heap.h"
-#include "golden/array/pack.h"
+#include "unit/array/packed.h"
 
 #define FILES "mem://pack/files/"
 
-static stk_context *context;
-static stk_store *store;
-
 static int set_up(void **state)
 {
-    context = test_context();
-    pack_load(context, "hdf5", &store);
-    stk_store_close(&store);
-    pack_load(context, "hdf5_chunks", &store);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    stk_store_close(&store);
-    stk_context_destroy(&context);
-    return 0;
+    open_pack("hdf5");
+    return open_pack("hdf5_chunks");
 }
 
 static stk_array *open_array(const char *url)
@@ -44,20 +31,6 @@ static stk_array *open_array(const char *url)
     if (stk_array_open(context, url, NULL, &a, &err) != STK_OK)
         fail_msg("%s: %s", url, err.text);
     return a;
-}
-
-/* The whole of a file of the pack. */
-static uint8_t *load(const char *key, uint64_t *size)
-{
-    stk_object_info info = {.struct_size = sizeof info};
-    stk_error err;
-
-    assert_ok(stk_store_stat(store, key, NULL, &info, &err), &err);
-    uint8_t *data = malloc(info.size);
-    assert_non_null(data);
-    assert_ok(stk_store_read(store, key, 0, info.size, data, &err), &err);
-    *size = info.size;
-    return data;
 }
 
 /* ---- What is in a file ---- */
@@ -275,7 +248,7 @@ static void test_bare_dimension(void **state)
     enum { BLOCK = 512, SUM = 17 }; /* bytes of the block; where its checksum is */
     static const char name[] = "_nc4_non_coord_bare", url[] = "mem://pack/other.nc/bare";
     uint64_t size = 0, block = 0, at = 0;
-    uint8_t *data = load("files/netcdf.h5", &size);
+    uint8_t *data = test_get(store, "files/netcdf.h5", &size);
     stk_array *a = NULL;
     stk_error err;
 
@@ -320,7 +293,7 @@ static void damage(const char *key, const char *dataset, unsigned every)
 {
     char url[128];
     uint64_t size = 0;
-    uint8_t *data = load(key, &size);
+    uint8_t *data = test_get(store, key, &size);
     stk_error err;
 
     snprintf(url, sizeof url, "mem://pack/damaged.h5/%s", dataset);
@@ -357,7 +330,7 @@ static void test_cut_off(void **state)
 
     for (size_t k = 0; k < 2; k++) {
         uint64_t size = 0;
-        uint8_t *data = load(keys[k], &size);
+        uint8_t *data = test_get(store, keys[k], &size);
         stk_array *a = NULL;
         stk_error err;
         assert_ok(stk_store_put(store, "cut.h5", data, size - 1, NULL, &err), &err);
@@ -531,5 +504,5 @@ int main(void)
         cmocka_unit_test(test_no_library),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, close_packs);
 }

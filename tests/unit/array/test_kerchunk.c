@@ -6,30 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "golden/array/pack.h"
-
 #include "array/kerchunk/kerchunk.h"
 #include "base/text.h"
+#include "unit/array/packed.h"
 
 #define ZARRAY                                                                                     \
     "\"a/.zarray\": {\"zarr_format\": 2, \"shape\": [4], \"chunks\": [2], \"dtype\": \"<i4\", "    \
     "\"compressor\": null, \"filters\": null, \"order\": \"C\", \"fill_value\": 9}"
 
-static stk_context *context;
-static stk_store *store;
-
 static int set_up(void **state)
 {
-    context = test_context();
-    pack_load(context, "netcdf3", &store);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    stk_store_close(&store);
-    stk_context_destroy(&context);
-    return 0;
+    return open_pack("netcdf3");
 }
 
 static stk_status open_text(const char *text, const char *query, stk_array **out, stk_error *err)
@@ -37,7 +24,7 @@ static stk_status open_text(const char *text, const char *query, stk_array **out
     char url[128];
 
     stk_error_init(err);
-    assert_ok(stk_store_put(store, "sub/r.json", text, strlen(text), NULL, err), err);
+    test_put(store, "sub/r.json", text, strlen(text));
     snprintf(url, sizeof url, "mem://pack/sub/r.json/a?%s", query);
     return stk_array_open(context, url, NULL, out, err);
 }
@@ -103,8 +90,8 @@ static void test_foreign(void **state)
     stk_array *a = NULL;
     stk_error err;
 
-    assert_ok(stk_store_put(store, "secret", values, sizeof values, NULL, &err), &err);
-    assert_ok(stk_store_put(store, "sub/x.bin", values, sizeof values, NULL, &err), &err);
+    test_put(store, "secret", values, sizeof values);
+    test_put(store, "sub/x.bin", values, sizeof values);
     for (size_t i = 0; i < STK_COUNT(urls); i++) {
         snprintf(one, sizeof one, "[\"%s\", 0, 8]", urls[i]);
         assert_fails(open_one(one, "", &a, &err), STK_EACCES, &err, "allow_foreign=true");
@@ -181,7 +168,7 @@ static void test_templates(void **state)
     stk_array *a = NULL;
     stk_error err;
 
-    assert_ok(stk_store_put(store, "sub/y.bin", values, sizeof values, NULL, &err), &err);
+    test_put(store, "sub/y.bin", values, sizeof values);
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
         snprintf(
             text, sizeof text,
@@ -278,7 +265,7 @@ static void test_written(void **state)
         assert_ok(stk_group_open(context, url, &g, &err), &err);
         snprintf(key, sizeof key, "%s.nc", names[k]);
         assert_ok(stk__kerchunk_write(context, g, key, &text, &written, &err), &err);
-        assert_ok(stk_store_put(store, "files/w.json", text.bytes, text.length, NULL, &err), &err);
+        test_put(store, "files/w.json", text.bytes, text.length);
         stk__text_release(&text);
         stk_group_close(&g);
         size_t compared = 0;
@@ -327,6 +314,30 @@ static void test_written_for_xarray(void **state)
     stk_group_close(&g);
 }
 
+/* Bytes that a document holds as a text are at no place of its file. */
+static void test_written_inline(void **state)
+{
+    stk__kerchunk_written written;
+    stk__text text = {0};
+    stk_group *g = NULL;
+    char document[512];
+    stk_error err;
+
+    for (int i = 0; i < 2; i++) {
+        snprintf(document, sizeof document, "{\"version\": 1, \"refs\": {" ZARRAY "%s}}",
+                 i ? ", \"a/0\": \"base64:AQAAAAIAAAA=\"" : "");
+        test_put(store, "sub/i.json", document, strlen(document));
+        assert_ok(stk_group_open(context, "mem://pack/sub/i.json", &g, &err), &err);
+        const stk_status status = stk__kerchunk_write(context, g, "i.json", &text, &written, &err);
+        if (i)
+            assert_fails(status, STK_ENOTSUP, &err, "lies in no chunks of one file");
+        else
+            assert_ok(status, &err);
+        stk__text_release(&text);
+        stk_group_close(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -334,7 +345,8 @@ int main(void)
         cmocka_unit_test(test_missing),        cmocka_unit_test(test_templates),
         cmocka_unit_test(test_long_templates), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_written),        cmocka_unit_test(test_written_for_xarray),
+        cmocka_unit_test(test_written_inline),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, close_packs);
 }

@@ -7,48 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "golden/array/pack.h"
-
 #include "array/array.h"
+#include "unit/array/packed.h"
 #include "unit/dataset/windows.h"
 
 #define FILES "mem://pack/files/"
 
-static stk_context *context;
-static stk_store *store;
-
 static int set_up(void **state)
 {
-    context = test_context();
-    pack_load(context, "netcdf3", &store);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    stk_store_close(&store);
-    stk_context_destroy(&context);
-    return 0;
-}
-
-static void put(const char *key, const void *data, size_t size)
-{
-    stk_error err;
-
-    assert_ok(stk_store_put(store, key, data, size, NULL, &err), &err);
-}
-
-static uint8_t *load(const char *key, uint64_t *size)
-{
-    stk_object_info info = {.struct_size = sizeof info};
-    stk_error err;
-
-    assert_ok(stk_store_stat(store, key, NULL, &info, &err), &err);
-    uint8_t *data = malloc(info.size);
-    assert_non_null(data);
-    assert_ok(stk_store_read(store, key, 0, info.size, data, &err), &err);
-    *size = info.size;
-    return data;
+    return open_pack("netcdf3");
 }
 
 /* ---- The files of the specification ---- */
@@ -68,8 +35,8 @@ static void test_specification(void **state)
     stk_group *g = NULL;
     stk_error err;
 
-    put("tiny.nc", tiny, sizeof tiny);
-    put("empty.nc", empty, sizeof empty);
+    test_put(store, "tiny.nc", tiny, sizeof tiny);
+    test_put(store, "empty.nc", empty, sizeof empty);
     for (int named = 0; named < 2; named++) {
         assert_ok(stk_array_open(context, named ? "mem://pack/tiny.nc/vx" : "mem://pack/tiny.nc",
                                  NULL, &a, &err),
@@ -97,12 +64,12 @@ static void test_specification(void **state)
 static void test_streaming(void **state)
 {
     uint64_t size;
-    uint8_t *data = load("files/alone_i2.nc", &size);
+    uint8_t *data = test_get(store, "files/alone_i2.nc", &size);
     stk_array *a = NULL;
     stk_error err;
 
     memset(data + 4, 0xff, 4);
-    put("streaming.nc", data, size);
+    test_put(store, "streaming.nc", data, size);
     assert_ok(stk_array_open(context, "mem://pack/streaming.nc/v", NULL, &a, &err), &err);
     assert_int_equal(stk_array_get_info(a)->shape[0], 5);
     stk_array_close(&a);
@@ -181,7 +148,7 @@ static void put_records(void)
         uint8_t *to = file + 256 + i / (ROWS * COLUMNS) * record + i % (ROWS * COLUMNS) * 8;
         put_word(put_word(to, (uint32_t)(bits >> 32)), (uint32_t)bits);
     }
-    put("records.nc", file, size);
+    test_put(store, "records.nc", file, size);
     free(file);
 }
 
@@ -274,26 +241,26 @@ static void test_damaged(void **state)
     uint64_t size;
 
     for (size_t k = 0; k < STK_COUNT(names); k++) {
-        uint8_t *data = load(names[k], &size);
+        uint8_t *data = test_get(store, names[k], &size);
         for (uint64_t i = 0; i < size; i++) {
             const uint8_t was = data[i];
             data[i] ^= (uint8_t)(1u << (i % 8));
-            put("damaged.nc", data, size);
+            test_put(store, "damaged.nc", data, size);
             use("mem://pack/damaged.nc");
             data[i] = was;
-            put("cut.nc", data, i);
+            test_put(store, "cut.nc", data, i);
             use("mem://pack/cut.nc");
         }
         free(data);
     }
-    put("cut.nc", tiny, 89);
+    test_put(store, "cut.nc", tiny, 89);
     assert_fails(stk_array_open(context, "mem://pack/cut.nc/vx", NULL, &a, &err), STK_ETRUNCATED,
                  &err, "cut.nc");
-    put("cut.nc", tiny, 79);
+    test_put(store, "cut.nc", tiny, 79);
     assert_fails(stk_array_open(context, "mem://pack/cut.nc/vx", NULL, &a, &err), STK_ETRUNCATED,
                  &err, "goes on behind");
-    uint8_t *data = load("files/scipy1.nc", &size);
-    put("cut.nc", data, size - 8);
+    uint8_t *data = test_get(store, "files/scipy1.nc", &size);
+    test_put(store, "cut.nc", data, size - 8);
     assert_fails(stk_array_open(context, "mem://pack/cut.nc/a", NULL, &a, &err), STK_ETRUNCATED,
                  &err, "3 records");
     free(data);
@@ -329,7 +296,7 @@ static void test_refused(void **state)
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
         memcpy(data, tiny, sizeof data);
         data[cases[i].at] = cases[i].byte;
-        put("bad.nc", data, sizeof data);
+        test_put(store, "bad.nc", data, sizeof data);
         stk_error_init(&err);
         assert_fails(stk_array_open(context, "mem://pack/bad.nc/vx", &options, &a, &err),
                      cases[i].status, &err, cases[i].says);
@@ -345,5 +312,5 @@ int main(void)
         cmocka_unit_test(test_refused),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, close_packs);
 }

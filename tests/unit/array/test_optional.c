@@ -9,41 +9,14 @@
 #include <stoker/array.h>
 
 #include "base/base.h"
-#include "support/support.h"
+#include "support/objects.h"
 
 #define PLAIN                                                                                      \
     "[{\"name\":\"optional\",\"configuration\":{\"mask_codecs\":[\"packbits\"],\"data_codecs\":"   \
     "[{\"name\":\"bytes\",\"configuration\":{\"endian\":\"little\"}}]}}]"
 
-typedef struct room {
-    stk_context *ctx;
-    stk_store *store;
-} room;
-
-static room open_room(void)
-{
-    room r = {.ctx = test_context()};
-    stk_error err;
-
-    assert_ok(stk_store_open(r.ctx, "mem://o", &r.store, NULL, 0, &err), &err);
-    return r;
-}
-
-static void close_room(room *r)
-{
-    stk_store_close(&r->store);
-    stk_context_destroy(&r->ctx);
-}
-
-static void put(room *r, const char *key, const void *data, size_t size)
-{
-    stk_error err;
-
-    assert_ok(stk_store_put(r->store, key, data, size, NULL, &err), &err);
-}
-
 /* Four elements in a row of chunks of four, of which there is one. */
-static stk_status open_array(room *r, const char *type, const char *fill, const char *codecs,
+static stk_status open_array(test_room *r, const char *type, const char *fill, const char *codecs,
                              stk_array **a, stk_error *err)
 {
     char text[1024];
@@ -55,7 +28,7 @@ static stk_status open_array(room *r, const char *type, const char *fill, const 
                      ",\"chunk_key_encoding\":\"default\",\"codecs\":%s}",
                      type, fill, codecs);
     assert_true(n < (int)sizeof text);
-    put(r, "a/zarr.json", text, (size_t)n);
+    test_put(r->store, "a/zarr.json", text, (size_t)n);
     stk_error_init(err);
     return stk_array_open(r->ctx, "mem://o/a", NULL, a, err);
 }
@@ -75,13 +48,13 @@ static void test_reference(void **unused)
                                     8, 9,   NAN, NAN, 12,  NAN, NAN, NAN};
     double out[16];
     stk_array *a = NULL;
-    room r = open_room();
+    test_room r = test_room_open("mem://o");
     stk_error err;
 
-    put(&r, "r/zarr.json", metadata, strlen(metadata));
-    put(&r, "r/c/0/0", first, sizeof first);
-    put(&r, "r/c/0/1", second, sizeof second);
-    put(&r, "r/c/1/0", third, sizeof third);
+    test_put(r.store, "r/zarr.json", metadata, strlen(metadata));
+    test_put(r.store, "r/c/0/0", first, sizeof first);
+    test_put(r.store, "r/c/0/1", second, sizeof second);
+    test_put(r.store, "r/c/1/0", third, sizeof third);
     assert_ok(stk_array_open(r.ctx, "mem://o/r", NULL, &a, &err), &err);
     assert_int_equal(stk_array_get_info(a)->dtype, STK_FLOAT64);
     assert_ok(stk_array_read(a, NULL, out, sizeof out, NULL, -1, &err), &err);
@@ -89,7 +62,7 @@ static void test_reference(void **unused)
         if (isnan(want[i]) ? !isnan(out[i]) : out[i] != want[i])
             fail_msg("element %d is %g and should be %g", i, out[i], want[i]);
     stk_array_close(&a);
-    close_room(&r);
+    test_room_close(&r);
 }
 
 /* A mask of a byte for each element, compressed values of the other order; fill values. */
@@ -106,14 +79,14 @@ static void test_types(void **unused)
     uint8_t chunk[100] = {4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1};
     unsigned long length = sizeof chunk - 24;
     stk_array *a = NULL;
-    room r = open_room();
+    test_room r = test_room_open("mem://o");
     float out[8];
     int64_t stamps[8];
     stk_error err;
 
     assert_int_equal(compress(chunk + 20, &length, floats, sizeof floats), Z_OK);
     chunk[8] = (uint8_t)length;
-    put(&r, "a/c/0", chunk, 20 + length + 4);
+    test_put(r.store, "a/c/0", chunk, 20 + length + 4);
     assert_ok(
         open_array(&r, "{\"name\":\"float32\",\"configuration\":{}}", "[7.5]", codecs, &a, &err),
         &err);
@@ -127,7 +100,7 @@ static void test_types(void **unused)
     length = sizeof chunk - 24;
     assert_int_equal(compress(chunk + 20, &length, times, sizeof times), Z_OK);
     chunk[8] = (uint8_t)length;
-    put(&r, "a/c/0", chunk, 20 + length + 4);
+    test_put(r.store, "a/c/0", chunk, 20 + length + 4);
     assert_ok(open_array(&r, time, "null", codecs, &a, &err), &err);
     stk_array_close(&a);
     assert_ok(stk_array_open(r.ctx, "mem://o/a?checksums=false", NULL, &a, &err), &err);
@@ -135,7 +108,7 @@ static void test_types(void **unused)
     assert_true(stamps[0] == INT64_MIN && stamps[1] == 256 && stamps[3] == 7);
     assert_true(stamps[4] == INT64_MIN);
     stk_array_close(&a);
-    close_room(&r);
+    test_room_close(&r);
 }
 
 static void test_damaged(void **unused)
@@ -159,19 +132,19 @@ static void test_damaged(void **unused)
     };
     double out[8];
     stk_array *a = NULL;
-    room r = open_room();
+    test_room r = test_room_open("mem://o");
     stk_error err;
 
     assert_ok(open_array(&r, "{\"name\":\"int8\",\"configuration\":{}}", "null", PLAIN, &a, &err),
               &err);
     for (size_t i = 0; i < STK_COUNT(chunks); i++) {
-        put(&r, "a/c/0", chunks[i].chunk, chunks[i].size);
+        test_put(r.store, "a/c/0", chunks[i].chunk, chunks[i].size);
         stk_status status = stk_array_read(a, NULL, out, sizeof out, NULL, -1, &err);
         if (status != chunks[i].status)
             fail_msg("chunk %zu: %s", i, stk_status_name(status));
     }
     stk_array_close(&a);
-    close_room(&r);
+    test_room_close(&r);
 }
 
 static void test_refused(void **unused)
@@ -201,7 +174,7 @@ static void test_refused(void **unused)
          "\"data_codecs\":[\"bytes\",\"rar\"]}}]",
          "rar"},
     };
-    room r = open_room();
+    test_room r = test_room_open("mem://o");
 
     for (size_t i = 0; i < STK_COUNT(wrong); i++) {
         stk_array *a = NULL;
@@ -210,7 +183,7 @@ static void test_refused(void **unused)
         if (status == STK_OK || !strstr(err.text, wrong[i].part))
             fail_msg("case %zu: %s", i, status ? err.text : "opens");
     }
-    close_room(&r);
+    test_room_close(&r);
 }
 
 int main(void)

@@ -8,49 +8,22 @@
 #include <stoker/array.h>
 
 #include "base/base.h"
-#include "support/support.h"
+#include "support/objects.h"
 
 #define V2                                                                                         \
     "{\"zarr_format\":2,\"shape\":[4],\"chunks\":[3],\"dtype\":\"|O\",\"order\":\"C\","            \
     "\"filters\":[{\"id\":\"%s\"}],\"compressor\":%s,\"fill_value\":%s}"
 #define ZLIB "{\"id\":\"zlib\"}"
 
-typedef struct room {
-    stk_context *ctx;
-    stk_store *store;
-} room;
-
-static room open_room(void)
-{
-    room r = {.ctx = test_context()};
-    stk_error err;
-
-    assert_ok(stk_store_open(r.ctx, "mem://t", &r.store, NULL, 0, &err), &err);
-    return r;
-}
-
-static void close_room(room *r)
-{
-    stk_store_close(&r->store);
-    stk_context_destroy(&r->ctx);
-}
-
-static void put(room *r, const char *key, const void *data, size_t size)
-{
-    stk_error err;
-
-    assert_ok(stk_store_put(r->store, key, data, size, NULL, &err), &err);
-}
-
-static void put_v2(room *r, const char *id, const char *compressor, const char *fill)
+static void put_v2(test_room *r, const char *id, const char *compressor, const char *fill)
 {
     char text[512];
 
     int n = snprintf(text, sizeof text, V2, id, compressor, fill);
-    put(r, "a/.zarray", text, (size_t)n);
+    test_put(r->store, "a/.zarray", text, (size_t)n);
 }
 
-static stk_status read_all(room *r, const char *url, stk_array_texts **texts, stk_error *err)
+static stk_status read_all(test_room *r, const char *url, stk_array_texts **texts, stk_error *err)
 {
     stk_array *a = NULL;
 
@@ -82,27 +55,27 @@ static void test_damaged(void **unused)
         {"\3\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\xff", 17, "not UTF-8"},
         {"\3\0\0\0\0\0\0\0\2\0\0\0\xc3\x28\0\0\0\0", 18, "not UTF-8"},
     };
-    room r = open_room();
+    test_room r = test_room_open("mem://t");
 
     put_v2(&r, "vlen-utf8", "null", "null");
     for (size_t i = 0; i < STK_COUNT(wrong); i++) {
         stk_array_texts *texts = (void *)1;
         stk_error err;
-        put(&r, "a/0", wrong[i].chunk, wrong[i].size);
+        test_put(r.store, "a/0", wrong[i].chunk, wrong[i].size);
         assert_int_equal(read_all(&r, "mem://t/a", &texts, &err), STK_EFORMAT);
         if (!strstr(err.text, wrong[i].part) || strcmp(err.key, "0") != 0)
             fail_msg("chunk %zu: %s", i, err.text);
         assert_null(texts);
     }
     put_v2(&r, "vlen-bytes", "null", "null"); /* which need not be UTF-8 */
-    put(&r, "a/0", wrong[8].chunk, wrong[8].size);
+    test_put(r.store, "a/0", wrong[8].chunk, wrong[8].size);
     stk_array_texts *texts = NULL;
     stk_error err;
     assert_ok(read_all(&r, "mem://t/a", &texts, &err), &err);
     assert_int_equal(texts->offsets[4], 1);
     assert_int_equal(texts->values[0], '\xff');
     stk_array_texts_destroy(&texts);
-    close_room(&r);
+    test_room_close(&r);
 }
 
 /* What a compressed chunk holds is found out by decoding it, within the memory of the read. */
@@ -113,7 +86,7 @@ static void test_memory(void **unused)
     unsigned char *chunk = calloc(1, size), stored[65536];
     unsigned long length = sizeof stored;
     stk_array_texts *texts = NULL;
-    room r = open_room();
+    test_room r = test_room_open("mem://t");
     stk_error err;
 
     assert_non_null(chunk);
@@ -123,7 +96,7 @@ static void test_memory(void **unused)
     assert_int_equal(compress(stored, &length, chunk, size), Z_OK);
     assert_true(length < size / 200);
     put_v2(&r, "vlen-utf8", ZLIB, "\"end\"");
-    put(&r, "a/0", stored, length);
+    test_put(r.store, "a/0", stored, length);
     assert_ok(read_all(&r, "mem://t/a", &texts, &err), &err);
     assert_int_equal(texts->offsets[1], LONG);
     assert_int_equal(texts->offsets[3], LONG);
@@ -133,17 +106,17 @@ static void test_memory(void **unused)
     assert_int_equal(read_all(&r, "mem://t/a?memory=2MB", &texts, &err), STK_EBUDGET);
     assert_non_null(strstr(err.text, "memory"));
     assert_int_equal(read_all(&r, "mem://t/a?memory=100", &texts, &err), STK_EBUDGET);
-    put(&r, "a/0", stored, length / 2);
+    test_put(r.store, "a/0", stored, length / 2);
     assert_int_equal(read_all(&r, "mem://t/a", &texts, &err), STK_EFORMAT);
     free(chunk);
-    close_room(&r);
+    test_room_close(&r);
 }
 
 /* A fill value stands for as many texts as are absent. */
 static void test_memory_of_fill(void **unused)
 {
     stk_array_texts *texts = NULL;
-    room r = open_room();
+    test_room r = test_room_open("mem://t");
     char fill[203];
     stk_error err;
 
@@ -154,7 +127,7 @@ static void test_memory_of_fill(void **unused)
     stk_array_texts_destroy(&texts);
     assert_int_equal(read_all(&r, "mem://t/a?memory=600", &texts, &err), STK_EBUDGET);
     assert_non_null(strstr(err.text, "memory"));
-    close_room(&r);
+    test_room_close(&r);
 }
 
 static void test_refused(void **unused)
@@ -194,17 +167,17 @@ static void test_refused(void **unused)
          "\"C\",\"filters\":[{\"id\":\"vlen-utf8\"}],\"compressor\":null,\"fill_value\":0}",
          STK_EKIND, "Python objects"},
     };
-    room r = open_room();
+    test_room r = test_room_open("mem://t");
 
     for (size_t i = 0; i < STK_COUNT(wrong); i++) {
         stk_array *a = NULL;
         stk_error err;
-        put(&r, wrong[i].key, wrong[i].text, strlen(wrong[i].text));
+        test_put(r.store, wrong[i].key, wrong[i].text, strlen(wrong[i].text));
         stk_status status = stk_array_open(r.ctx, "mem://t/v2", NULL, &a, &err);
         if (status != wrong[i].status || !strstr(err.text, wrong[i].part))
             fail_msg("%s: %s", wrong[i].text, status ? err.text : "opens");
     }
-    close_room(&r);
+    test_room_close(&r);
 }
 
 /* Each way of reading refuses the arrays of the other, and names it. */
@@ -216,7 +189,7 @@ static void test_ways(void **unused)
     stk_array_texts *texts = NULL;
     stk_array *a = NULL;
     uint64_t bytes;
-    room r = open_room();
+    test_room r = test_room_open("mem://t");
     stk_error err;
     char out[64];
 
@@ -234,14 +207,14 @@ static void test_ways(void **unused)
         stk_array_value_text(a, &(stk_array_string){"a\"\xe2\x82\xac\n", 6}, out, sizeof out), 14);
     assert_string_equal(out, "\"a\\\"\xe2\x82\xac\\u000a\"");
     stk_array_close(&a);
-    put(&r, "n/.zarray", numbers, strlen(numbers));
+    test_put(r.store, "n/.zarray", numbers, strlen(numbers));
     assert_ok(stk_array_open(r.ctx, "mem://t/n", NULL, &a, &err), &err);
     assert_int_equal(stk_array_read_texts(a, NULL, -1, &texts, &err), STK_EKIND);
     assert_non_null(strstr(err.text, "stk_array_read()"));
     stk_array_close(&a);
     stk_array_texts_destroy(&texts);
     stk_array_texts_destroy(NULL);
-    close_room(&r);
+    test_room_close(&r);
 }
 
 int main(void)

@@ -4,6 +4,7 @@
  * that do not go together. That boxes of them read equal is golden/array/packs.
  */
 #include "golden/array/pack.h"
+#include "support/objects.h"
 #include "unit/dataset/windows.h"
 
 #define STEPS 9 /* of files of 5, 1, 0 and 3 */
@@ -11,13 +12,10 @@
 
 static float *expected(stk_store *store)
 {
-    float *values = malloc(STEPS * PLACE * sizeof *values);
-    stk_error err;
+    uint64_t size;
+    float *values = test_get(store, "join.t/expected", &size);
 
-    assert_non_null(values);
-    assert_ok(
-        stk_store_read(store, "join.t/expected", 0, STEPS * PLACE * sizeof *values, values, &err),
-        &err);
+    assert_int_equal(size, STEPS * PLACE * sizeof *values);
     return values;
 }
 
@@ -151,26 +149,23 @@ static void test_refused(void **state)
         {"refs.json,old.json/whole?concat=0", STK_ENOTSUP, "are not joined"},
     };
     stk_context *ctx = test_context();
-    stk_object_info info = {.struct_size = sizeof info};
     stk_store *store;
     stk_array *a = NULL;
     stk_error err;
     char url[128];
+    uint64_t size;
 
     pack_load(ctx, "netcdf3", &store);
     /* The same file with another _FillValue, which is the only 7 of a short. */
-    assert_ok(stk_store_stat(store, "files/classic.nc", NULL, &info, &err), &err);
-    uint8_t *file = malloc(info.size);
-    assert_non_null(file);
-    assert_ok(stk_store_read(store, "files/classic.nc", 0, info.size, file, &err), &err);
-    for (uint64_t i = 0; i + 24 < info.size; i++)
+    uint8_t *file = test_get(store, "files/classic.nc", &size);
+    for (uint64_t i = 0; i + 24 < size; i++)
         if (memcmp(file + i, "_FillValue", 10) == 0)
             file[i + 21] = 8;
-    assert_ok(stk_store_put(store, "files/other.nc", file, info.size, NULL, &err), &err);
-    for (uint64_t i = 0; i + 24 < info.size; i++)
+    test_put(store, "files/other.nc", file, size);
+    for (uint64_t i = 0; i + 24 < size; i++)
         if (memcmp(file + i, "units", 5) == 0)
             file[i + 16] = 'C';
-    assert_ok(stk_store_put(store, "files/units.nc", file, info.size, NULL, &err), &err);
+    test_put(store, "files/units.nc", file, size);
     free(file);
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
         snprintf(url, sizeof url, "mem://pack/files/%s", cases[i].url);

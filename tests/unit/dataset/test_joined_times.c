@@ -10,7 +10,7 @@ enum { INT2 = 3, INT4, FLOAT4, FLOAT8 }; /* types as NetCDF-3 numbers them */
 
 #define MOST 4
 
-/* A file of time(time), v(time) and x(x). */
+/* A file of time(time), v(time), x(x) and grid(time, x). */
 typedef struct file {
     const char *units, *calendar;
     int type; /* of time */
@@ -63,12 +63,15 @@ static void put_number(bytes *b, int type, double x)
         b->at[b->length++] = 0;
 }
 
+/* Of one dimension, or of both: 2. */
 static void put_variable(bytes *b, const char *name, int dimension, const file *times, int type,
                          int32_t size, int32_t begin)
 {
     put_text(b, name);
-    put_int(b, 1);
-    put_int(b, dimension);
+    put_int(b, dimension == 2 ? 2 : 1);
+    put_int(b, dimension % 2);
+    if (dimension == 2)
+        put_int(b, 1);
     put_int(b, times ? 12 : 0); /* NC_ATTRIBUTE */
     put_int(b, times ? 1 + (times->calendar != NULL) : 0);
     for (int i = 0; times && i < 1 + (times->calendar != NULL); i++) {
@@ -81,7 +84,8 @@ static void put_variable(bytes *b, const char *name, int dimension, const file *
     put_int(b, begin);
 }
 
-/* [NetCDF classic format specification]; values of `v` are their number among all files. */
+/* [NetCDF classic format specification]; values of `v` are their number among all files, those of
+ * `grid` twice that, and one more in the second column. */
 static void put_file(stk_store *store, const char *key, const file *f, int *number)
 {
     const int32_t head = 600, room = 8 * MOST;
@@ -100,10 +104,11 @@ static void put_file(stk_store *store, const char *key, const file *f, int *numb
     put_int(&b, 0);
     put_int(&b, 0);
     put_int(&b, 11); /* NC_VARIABLE */
-    put_int(&b, 3);
+    put_int(&b, 4);
     put_variable(&b, "time", 0, f, f->type, room, head);
     put_variable(&b, "v", 0, NULL, FLOAT4, 4 * f->n, head + room);
     put_variable(&b, "x", 1, NULL, FLOAT8, 16, head + 2 * room);
+    put_variable(&b, "grid", 2, NULL, FLOAT4, 8 * f->n, head + 3 * room);
     assert_true(b.length <= (size_t)head);
     b.length = (size_t)head;
     for (int i = 0; i < f->n; i++)
@@ -114,6 +119,9 @@ static void put_file(stk_store *store, const char *key, const file *f, int *numb
     b.length = (size_t)(head + 2 * room);
     put_number(&b, FLOAT8, f->x);
     put_number(&b, FLOAT8, 1);
+    b.length = (size_t)(head + 3 * room);
+    for (int i = -2 * f->n; i < 0; i++)
+        put_number(&b, FLOAT4, 2 * *number + i);
     assert_ok(stk_store_put(store, key, b.at, b.length, NULL, &err), &err);
 }
 
@@ -330,10 +338,47 @@ static void test_select(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* By a coordinate that is not joined: it is the first file's, and the same in all. */
+static void test_select_across(void **state)
+{
+    static const char *const specs[] = {"f*.nc/grid?concat=time", "f*.nc/grid?concat=0",
+                                        "f*.nc?concat=time&variables=grid"};
+    stk_context *ctx = test_context();
+    stk_store *store = put_files(ctx, years, STK_COUNT(years));
+    stk_tensor t = {.struct_size = sizeof t};
+    stk_dataset *d = NULL;
+    file other = years[2];
+    char spec[128];
+    stk_error err;
+    int number = 5;
+
+    for (size_t i = 0; i < STK_COUNT(specs); i++) {
+        snprintf(spec, sizeof spec, "array:mem://j/%s&timeout=60&select=x=1,time=2001", specs[i]);
+        d = open_windows(ctx, spec);
+        assert_int_equal(d->size, 2);
+        delivery b = first_batch(d, NULL);
+        const float *values = field_of(&b, "data", &t);
+        assert_true(values[0] == 7 && values[1] == 9);
+        close_batch(&b);
+        stk_dataset_close(&d);
+        snprintf(spec, sizeof spec, "array:mem://j/%s&select=y=1", specs[i]);
+        assert_fails(stk_dataset_open(ctx, spec, &d, &err), STK_EINVAL, &err, "'y'");
+    }
+    other.x = -1;
+    put_file(store, "f2.nc", &other, &number);
+    for (size_t i = 0; i < STK_COUNT(specs); i++) {
+        snprintf(spec, sizeof spec, "array:mem://j/%s&select=x=1", specs[i]);
+        assert_fails(stk_dataset_open(ctx, spec, &d, &err), STK_EMISMATCH, &err,
+                     "f2.nc has other values than f0.nc");
+    }
+    stk_store_close(&store);
+    stk_context_destroy(&ctx);
+}
+
 static void test_group(void **state)
 {
-    static const char *const paths[] = {"time", "v", "x"};
-    static const int64_t sizes[] = {6, 6, 2};
+    static const char *const paths[] = {"grid", "time", "v", "x"};
+    static const int64_t sizes[] = {6, 6, 6, 2};
     stk_context *ctx = test_context();
     stk_store *store = put_files(ctx, years, STK_COUNT(years));
     file other = years[2];
@@ -349,7 +394,7 @@ static void test_group(void **state)
         assert_int_equal(stk_array_get_info(a)->shape[0], sizes[i]);
         stk_array_close(&a);
     }
-    assert_null(stk_group_node(g, 3));
+    assert_null(stk_group_node(g, 4));
     assert_fails(stk_group_array(g, "w", NULL, &a, &err), STK_ENOENT, &err, "no array 'w'");
     stk_group_close(&g);
     assert_fails(stk_group_open(ctx, "mem://j/f*.nc?concat=z", &g, &err), STK_EKIND, &err,
@@ -374,9 +419,8 @@ static void test_group(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dates),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_select),
+        cmocka_unit_test(test_dates),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_select), cmocka_unit_test(test_select_across),
         cmocka_unit_test(test_group),
     };
 
