@@ -135,7 +135,7 @@ bool attributes_send(hid_t object)
 
 /* ---- Writing ---- */
 
-static bool put(hid_t object, const char *name, hid_t type, hid_t space, const void *values)
+bool attribute_write(hid_t object, const char *name, hid_t type, hid_t space, const void *values)
 {
     const hid_t a = type < 0 || space < 0
                         ? -1
@@ -167,8 +167,9 @@ static bool put_text(hid_t object, const char *name, uint64_t count, bool scalar
         const char *text = stk__wire_text(in);
         if (!stk__wire_end(in))
             frame_nonsense();
-        return *text ? put(object, name, text_type(strlen(text)), H5Screate(H5S_SCALAR), text)
-                     : put(object, name, text_type(1), H5Screate(H5S_NULL), NULL);
+        return *text ? attribute_write(object, name, text_type(strlen(text)), H5Screate(H5S_SCALAR),
+                                       text)
+                     : attribute_write(object, name, text_type(1), H5Screate(H5S_NULL), NULL);
     }
     if (count > in->left)
         frame_nonsense();
@@ -179,8 +180,8 @@ static bool put_text(hid_t object, const char *name, uint64_t count, bool scalar
         texts[i] = stk__wire_text(in);
     if (!stk__wire_end(in))
         frame_nonsense();
-    const bool done = put(object, name, text_type(H5T_VARIABLE), space_of(count, false),
-                          count ? (const void *)texts : NULL);
+    const bool done = attribute_write(object, name, text_type(H5T_VARIABLE), space_of(count, false),
+                                      count ? (const void *)texts : NULL);
     free(texts);
     return done;
 }
@@ -202,5 +203,5 @@ bool attribute_put(hid_t object, stk__wire_in *in)
     const void *values = stk__wire_take(in, count * H5Tget_size(memory));
     if (!stk__wire_end(in))
         frame_nonsense();
-    return put(object, name, memory, space_of(count, scalar), count ? values : NULL);
+    return attribute_write(object, name, memory, space_of(count, scalar), count ? values : NULL);
 }

@@ -103,5 +103,8 @@ bool write_chunk(stk__wire_in *in);
 bool write_finish(stk__wire_in *in);
 /* Put an attribute of what PUT_ATTRIBUTE says. (attributes.c) */
 bool attribute_put(hid_t object, stk__wire_in *in);
+/* Write an attribute, `values` NULL: without values. `type` and `space`, -1: they could not be
+ * made, are closed. (attributes.c) */
+bool attribute_write(hid_t object, const char *name, hid_t type, hid_t space, const void *values);
 
 #endif
