@@ -2,6 +2,7 @@
 /* What the library hears from a process of stoker-hdf5 that was taken over: frames that lie. */
 #include "support/support.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -384,6 +385,29 @@ static void test_wants(void **state)
     stk_store_close(&store);
 }
 
+/* What no frame holds is refused before it is sent. */
+static void test_too_long(void **state)
+{
+    char *values = calloc(1, STK__WIRE_MOST + 1);
+    const char *const text = values;
+    stk__libhdf5 *child = NULL;
+    stk_error err;
+
+    assert_non_null(values);
+    begin_script();
+    say_hello(STK__WIRE_VERSION);
+    assert_ok(attach(*state, &child, &err), &err);
+    assert_fails(
+        stk__libhdf5_put_attribute(child, "x", STK_INT8, STK__WIRE_MOST, false, values, NULL, &err),
+        STK_ELIMIT, &err, "16777216 bytes");
+    memset(values, 'a', STK__WIRE_MOST);
+    assert_fails(stk__libhdf5_put_attribute(child, "x", STK__WIRE_TEXT, 1, true, &text, NULL, &err),
+                 STK_ELIMIT, &err, "16777216 bytes");
+    assert_false(stk__libhdf5_is_lost(child));
+    stk__libhdf5_stop(&child);
+    free(values);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_failure_that_is_told),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_wants),
+        cmocka_unit_test(test_too_long),
     };
 
     return cmocka_run_group_tests(tests, test_context_open, test_context_close);
