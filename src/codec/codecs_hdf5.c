@@ -4,7 +4,6 @@
  * H5Zszip.c, H5Znbit.c, H5Zscaleoffset.c; HDFGroup/hdf5_plugins]. What the values say of elements
  * must be what comes to the filter: its decoded size is known before.
  */
-#include "codec/bytes_order.h"
 #include "codec/config.h"
 
 #define MAX_VALUES 32
