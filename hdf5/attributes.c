@@ -7,20 +7,6 @@
 /* What a frame may hold besides the values. */
 #define HEAD_BYTES 65536u
 
-/* They hold dimension scales and NetCDF together and mean nothing to who reads values. */
-static bool is_hidden(const char *name)
-{
-    static const char *const hidden[] = {
-        "CLASS",           "NAME",          "DIMENSION_LIST",      "REFERENCE_LIST",
-        "_NCProperties",   "_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict",
-        "DIMENSION_LABELS"};
-
-    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
-        if (strcmp(name, hidden[i]) == 0)
-            return true;
-    return false;
-}
-
 /* ---- Reading ---- */
 
 /* Put `n` texts, each of `size` bytes at most or (0) behind a pointer. */
@@ -98,7 +84,7 @@ static bool send_known(hid_t a, hid_t space, const char *name, const element *e)
 static herr_t send_one(hid_t object, const char *name, const H5A_info_t *info, void *user)
 {
     (void)info, (void)user;
-    if (is_hidden(name) || strlen(name) > HEAD_BYTES / 2)
+    if (strlen(name) > HEAD_BYTES / 2)
         return 0;
     const hid_t a = H5Aopen(object, name, H5P_DEFAULT);
     const hid_t type = a < 0 ? -1 : H5Aget_type(a), space = a < 0 ? -1 : H5Aget_space(a);

@@ -2,6 +2,7 @@
 /* Attributes of frames -> members of a JSON object. */
 #include <inttypes.h>
 
+#include "array/hdf5/netcdf.h"
 #include "array/libhdf5/child.h"
 
 #include "base/text.h"
@@ -56,9 +57,11 @@ bool stk__libhdf5_attribute(stk__wire_in *in, stk__text *object, bool *skipped)
     const uint64_t count = stk__wire_u64(in);
     const bool scalar = stk__wire_u8(in) != 0;
 
-    *skipped = type == STK__WIRE_OTHER;
-    if (*skipped)
+    *skipped = type == STK__WIRE_OTHER && !stk__netcdf_keeps(name);
+    if (type == STK__WIRE_OTHER)
         return stk__wire_end(in);
+    if (stk__netcdf_keeps(name))
+        return !in->bad;
     if (in->bad || !*name || (type != STK__WIRE_TEXT && !is_number(type)) || count > in->left ||
         (scalar && count != 1))
         return false;
