@@ -40,6 +40,9 @@ if(ZFP_FOUND)
     list(APPEND STOKER_LIBS zfp)
     target_include_directories(stoker_objects PRIVATE ${ZFP_INCLUDE})
 endif()
+if(HDF5_FOUND) # not linked: the program stoker-hdf5 is
+    list(APPEND STOKER_DEFINITIONS STK_WITH_HDF5=1)
+endif()
 if(ONEDNN_FOUND)
     list(APPEND STOKER_DEFINITIONS STK_WITH_ONEDNN=1)
     # Clang's OpenMP has the entries of GNU's as well: linked first it is oneDNN's, too, so that there is one pool of threads,
@@ -84,10 +87,6 @@ if(STOKER_SANITIZE)
     target_compile_options(stoker_objects PUBLIC -fsanitize=${STOKER_SANITIZE}
         -fno-omit-frame-pointer -fno-sanitize-recover=all)
     target_link_options(stoker_objects PUBLIC -fsanitize=${STOKER_SANITIZE})
-endif()
-
-if(HDF5_FOUND)
-    target_compile_definitions(stoker_objects PRIVATE STK_WITH_HDF5=1)
 endif()
 
 add_library(stoker_static STATIC $<TARGET_OBJECTS:stoker_objects>)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The filters of HDF5 and zfp. Input: which one, the size of an element as a power of two (16: a
- * float), their number, six bytes for the values of the filter, and the chunk. What must hold: a
- * chunk decodes to its size or fails with a reason, and no memory of another is touched.
+ * The filters of HDF5, zfp and elements that may be missing. Input: which one, the size of an
+ * element as a power of two (16: a float), their number, six bytes for the values of the filter,
+ * and the chunk. What must hold: a chunk decodes to its size or fails with a reason, and no memory
+ * of another is touched.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -48,6 +49,8 @@ static int filter_of(char *to, size_t room, const uint8_t *d, unsigned item)
                         (const char *const[]){"reversible", "expert", "fixed_rate",
                                               "fixed_precision", "fixed_accuracy"}[p[0] % 5],
                         p[1], p[1], p[1], p[2], p[3] | p[4] << 8, p[5]);
+    case 7:
+        return snprintf(to, room, "\"numcodecs.zfpy\"");
     case 8: /* values that may be missing */
         return snprintf(to, room,
                         "{\"name\":\"optional\",\"configuration\":{\"mask_codecs\":[\"%s\"],"
@@ -55,8 +58,6 @@ static int filter_of(char *to, size_t room, const uint8_t *d, unsigned item)
                         "}%s]}}",
                         p[0] & 1 ? "bytes" : "packbits", p[0] & 2 ? "big" : "little",
                         p[0] & 4 ? ",\"zlib\"" : "");
-    case 7:
-        return snprintf(to, room, "\"numcodecs.zfpy\"");
     default: /* in the middle of others, so that sizes between steps differ */
         return snprintf(to, room,
                         "\"fletcher32\",{\"name\":\"shuffle\",\"configuration\":{\"elementsize\":"

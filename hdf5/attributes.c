@@ -7,20 +7,6 @@
 /* What a frame may hold besides the values. */
 #define HEAD_BYTES 65536u
 
-/* They hold dimension scales and NetCDF together and mean nothing to who reads values. */
-static bool is_hidden(const char *name)
-{
-    static const char *const hidden[] = {
-        "CLASS",           "NAME",          "DIMENSION_LIST",      "REFERENCE_LIST",
-        "_NCProperties",   "_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict",
-        "DIMENSION_LABELS"};
-
-    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
-        if (strcmp(name, hidden[i]) == 0)
-            return true;
-    return false;
-}
-
 /* ---- Reading ---- */
 
 /* Put `n` texts, each of `size` bytes at most or (0) behind a pointer. */
@@ -98,7 +84,7 @@ static bool send_known(hid_t a, hid_t space, const char *name, const element *e)
 static herr_t send_one(hid_t object, const char *name, const H5A_info_t *info, void *user)
 {
     (void)info, (void)user;
-    if (is_hidden(name) || strlen(name) > HEAD_BYTES / 2)
+    if (strlen(name) > HEAD_BYTES / 2)
         return 0;
     const hid_t a = H5Aopen(object, name, H5P_DEFAULT);
     const hid_t type = a < 0 ? -1 : H5Aget_type(a), space = a < 0 ? -1 : H5Aget_space(a);
@@ -135,7 +121,7 @@ bool attributes_send(hid_t object)
 
 /* ---- Writing ---- */
 
-static bool put(hid_t object, const char *name, hid_t type, hid_t space, const void *values)
+bool attribute_write(hid_t object, const char *name, hid_t type, hid_t space, const void *values)
 {
     const hid_t a = type < 0 || space < 0
                         ? -1
@@ -167,8 +153,9 @@ static bool put_text(hid_t object, const char *name, uint64_t count, bool scalar
         const char *text = stk__wire_text(in);
         if (!stk__wire_end(in))
             frame_nonsense();
-        return *text ? put(object, name, text_type(strlen(text)), H5Screate(H5S_SCALAR), text)
-                     : put(object, name, text_type(1), H5Screate(H5S_NULL), NULL);
+        return *text ? attribute_write(object, name, text_type(strlen(text)), H5Screate(H5S_SCALAR),
+                                       text)
+                     : attribute_write(object, name, text_type(1), H5Screate(H5S_NULL), NULL);
     }
     if (count > in->left)
         frame_nonsense();
@@ -179,8 +166,8 @@ static bool put_text(hid_t object, const char *name, uint64_t count, bool scalar
         texts[i] = stk__wire_text(in);
     if (!stk__wire_end(in))
         frame_nonsense();
-    const bool done = put(object, name, text_type(H5T_VARIABLE), space_of(count, false),
-                          count ? (const void *)texts : NULL);
+    const bool done = attribute_write(object, name, text_type(H5T_VARIABLE), space_of(count, false),
+                                      count ? (const void *)texts : NULL);
     free(texts);
     return done;
 }
@@ -202,5 +189,5 @@ bool attribute_put(hid_t object, stk__wire_in *in)
     const void *values = stk__wire_take(in, count * H5Tget_size(memory));
     if (!stk__wire_end(in))
         frame_nonsense();
-    return put(object, name, memory, space_of(count, scalar), count ? values : NULL);
+    return attribute_write(object, name, memory, space_of(count, scalar), count ? values : NULL);
 }

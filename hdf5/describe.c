@@ -9,9 +9,6 @@
 #define MOST_FILTERS 32
 #define NAME_BYTES   1024
 
-/* NetCDF-C puts it before a variable that has a dimension's name and is not its coordinate. */
-#define NOT_COORDINATE "_nc4_non_coord_"
-
 /* ---- Names of dimensions ---- */
 
 /* The last part of an object's path. */
@@ -23,10 +20,7 @@ static bool last_name(hid_t object, char *name, size_t size)
     if (length <= 0 || (size_t)length >= sizeof path)
         return false;
     const char *slash = strrchr(path, '/');
-    const char *last = slash ? slash + 1 : path;
-    if (strncmp(last, NOT_COORDINATE, sizeof NOT_COORDINATE - 1) == 0)
-        last += sizeof NOT_COORDINATE - 1;
-    return snprintf(name, size, "%s", last) < (int)size;
+    return snprintf(name, size, "%s", slash ? slash + 1 : path) < (int)size;
 }
 
 /* The first scale that is attached; 1 ends the iteration. */

@@ -22,11 +22,10 @@ typedef struct page {
 typedef struct file {
     H5FD_t base;
     haddr_t allocated, end;
-    bool writes;
 } file;
 
 static uint64_t size_read;
-static bool opens_for_writing;
+static bool writing; /* the one file is written */
 static page *pages;
 static uint64_t clock_used;
 
@@ -120,8 +119,7 @@ static H5FD_t *driver_open(const char *name, unsigned flags, hid_t access, haddr
     (void)name, (void)flags, (void)access, (void)most;
     if (!f)
         return NULL;
-    f->writes = opens_for_writing;
-    f->end = f->writes ? 0 : size_read;
+    f->end = writing ? 0 : size_read;
     return &f->base;
 }
 
@@ -166,11 +164,10 @@ static haddr_t driver_get_end(const H5FD_t *base, H5FD_mem_t type)
 static herr_t driver_read(H5FD_t *base, H5FD_mem_t type, hid_t transfers, haddr_t address,
                           size_t length, void *to)
 {
-    const file *f = (const file *)base;
     bool done;
 
-    (void)type, (void)transfers;
-    if (f->writes)
+    (void)base, (void)type, (void)transfers;
+    if (writing)
         return transfer(address, to, length, false) ? 0 : -1;
     if (address > size_read || length > size_read - address) {
         (void)fail(STK_ETRUNCATED, "the file has %llu bytes, and bytes %llu to %llu are asked for",
@@ -188,7 +185,7 @@ static herr_t driver_write(H5FD_t *base, H5FD_mem_t type, hid_t transfers, haddr
     file *f = (file *)base;
 
     (void)type, (void)transfers;
-    if (!f->writes || !transfer(address, (void *)from, length, true))
+    if (!writing || !transfer(address, (void *)from, length, true))
         return -1;
     if (f->end < address + length)
         f->end = address + length;
@@ -200,7 +197,7 @@ static herr_t driver_truncate(H5FD_t *base, hid_t transfers, hbool_t closing)
     file *f = (file *)base;
 
     (void)transfers, (void)closing;
-    if (!f->writes || f->end == f->allocated)
+    if (!writing || f->end == f->allocated)
         return 0;
     if (ftruncate(STK__WIRE_FILE, (off_t)f->allocated) < 0) {
         (void)fail(STK_EIO, "the file that is written: %s", strerror(errno));
@@ -230,7 +227,7 @@ static const H5FD_class_t table = {
 hid_t driver_access(uint64_t size, bool writes)
 {
     size_read = size;
-    opens_for_writing = writes;
+    writing = writes;
     if (!writes && !pages && !(pages = calloc(PAGES, sizeof *pages))) {
         (void)no_memory();
         return -1;

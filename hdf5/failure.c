@@ -34,11 +34,9 @@ bool no_memory(void)
 }
 
 typedef struct reason {
-    const char *text; /* of the innermost call that says something */
+    char text[200]; /* of the innermost call that says something */
     bool memory;
 } reason;
-
-static char innermost[200];
 
 static herr_t look(unsigned n, const H5E_error2_t *entry, void *user)
 {
@@ -50,11 +48,9 @@ static herr_t look(unsigned n, const H5E_error2_t *entry, void *user)
         *minor = 0;
     if (strstr(minor, "No space") || strstr(minor, "allocat"))
         why->memory = true;
-    if (!why->text) {
-        snprintf(innermost, sizeof innermost, "%s",
+    if (!*why->text)
+        snprintf(why->text, sizeof why->text, "%s",
                  entry->desc && *entry->desc ? entry->desc : minor);
-        why->text = innermost;
-    }
     return 0;
 }
 
@@ -68,7 +64,7 @@ bool fail_hdf5(const char *what, const char *path)
     if (why.memory)
         return no_memory();
     return fail(STK_EFORMAT, "libhdf5 could not %s '%.200s': %s", what, path,
-                why.text ? why.text : "it does not say why");
+                *why.text ? why.text : "it does not say why");
 }
 
 void failure_send(void)

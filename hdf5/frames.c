@@ -98,7 +98,7 @@ stk__wire_out *frame_begin(void)
 {
     made.grow = grow;
     made.length = 0;
-    made.bad = false;
+    made.bad = made.too_long = false;
     return &made;
 }
 

@@ -85,7 +85,7 @@ bool read_box(stk__wire_in *in);
 hid_t open_object(const char *path);
 /* Whether all of its values lie in the file; else a failure by name. */
 bool is_inside(hid_t dataset, const char *path);
-/* Send all attributes but those that hold the format together. */
+/* Send all attributes. */
 bool attributes_send(hid_t object);
 /* The longest text of a dataset whose texts vary: in bytes, or with `utf8` in characters. */
 bool texts_width(hid_t dataset, const char *path, bool utf8, uint64_t *width);
@@ -103,5 +103,8 @@ bool write_chunk(stk__wire_in *in);
 bool write_finish(stk__wire_in *in);
 /* Put an attribute of what PUT_ATTRIBUTE says. (attributes.c) */
 bool attribute_put(hid_t object, stk__wire_in *in);
+/* Write an attribute, `values` NULL: without values. `type` and `space`, -1: they could not be
+ * made, are closed. (attributes.c) */
+bool attribute_write(hid_t object, const char *name, hid_t type, hid_t space, const void *values);
 
 #endif

@@ -45,22 +45,11 @@ hid_t text_type(size_t size)
 
 /* ---- Numbers ---- */
 
-static uint64_t bytes_of(uint32_t dtype)
-{
-    static const uint8_t sizes[STK_DTYPE_COUNT] = {
-        [STK_BOOL] = 1,    [STK_UINT8] = 1,     [STK_INT8] = 1,       [STK_UINT16] = 2,
-        [STK_INT16] = 2,   [STK_UINT32] = 4,    [STK_INT32] = 4,      [STK_UINT64] = 8,
-        [STK_INT64] = 8,   [STK_FLOAT16] = 2,   [STK_BFLOAT16] = 2,   [STK_FLOAT32] = 4,
-        [STK_FLOAT64] = 8, [STK_COMPLEX64] = 8, [STK_COMPLEX128] = 16};
-
-    return dtype < STK_DTYPE_COUNT ? sizes[dtype] : 0;
-}
-
 static bool number(uint32_t dtype, element *out)
 {
     out->type = dtype;
-    out->itemsize = bytes_of(dtype);
     out->memory = number_type(dtype);
+    out->itemsize = H5Tget_size(out->memory);
     return out->memory >= 0;
 }
 

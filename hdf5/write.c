@@ -50,14 +50,9 @@ static bool put_properties(const char *properties)
 
     H5get_libversion(&major, &minor, &release);
     snprintf(text, sizeof text, "%s,hdf5=%u.%u.%u", properties, major, minor, release);
-    const hid_t type = text_type(strlen(text)), space = H5Screate(H5S_SCALAR);
+    const hid_t type = text_type(strlen(text));
     H5Tset_cset(type, H5T_CSET_ASCII);
-    const hid_t a = H5Acreate2(out.file, "_NCProperties", type, space, H5P_DEFAULT, H5P_DEFAULT);
-    const bool done = a >= 0 && H5Awrite(a, type, text) >= 0;
-    H5Aclose(a);
-    H5Sclose(space);
-    H5Tclose(type);
-    return done || fail_hdf5("write the attribute", "_NCProperties");
+    return attribute_write(out.file, "_NCProperties", type, H5Screate(H5S_SCALAR), text);
 }
 
 bool write_file(stk__wire_in *in)
@@ -106,13 +101,10 @@ bool write_group(stk__wire_in *in)
 static bool put_numbers(hid_t object, const char *name, const int *values, uint32_t n, bool scalar)
 {
     const hsize_t count = n;
-    const hid_t space = scalar ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, NULL);
-    const hid_t a = H5Acreate2(object, name, H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT);
-    const bool done = a >= 0 && H5Awrite(a, H5T_NATIVE_INT, values) >= 0;
 
-    H5Aclose(a);
-    H5Sclose(space);
-    return done || fail_hdf5("write the attribute", name);
+    return attribute_write(object, name, H5Tcopy(H5T_NATIVE_INT),
+                           scalar ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, NULL),
+                           values);
 }
 
 /* Dimensions come in the order of their numbers. */
@@ -164,8 +156,8 @@ typedef struct description {
     uint32_t id, type, level, scale;
     const char *path;
     hsize_t most[STK__WIRE_RANK], chunks[STK__WIRE_RANK];
-    bool chunked, shuffle, fletcher32, has_fill;
-    const void *fill;
+    bool chunked, shuffle, fletcher32;
+    const void *fill; /* NULL: none */
 } description;
 
 static void take_variable(stk__wire_in *in, description *d, variable *v)
@@ -187,8 +179,7 @@ static void take_variable(stk__wire_in *in, description *d, variable *v)
     d->level = stk__wire_u8(in);
     d->shuffle = stk__wire_u8(in) != 0;
     d->fletcher32 = stk__wire_u8(in) != 0;
-    d->has_fill = stk__wire_u8(in) != 0;
-    d->fill = d->has_fill ? stk__wire_take(in, v->itemsize) : NULL;
+    d->fill = stk__wire_u8(in) ? stk__wire_take(in, v->itemsize) : NULL;
     d->scale = stk__wire_u32(in);
     if (!stk__wire_end(in))
         frame_nonsense();
@@ -224,7 +215,7 @@ static hid_t creation_of(const description *d, const variable *v)
         done = H5Pset_deflate(creation, d->level) >= 0;
     if (done && d->fletcher32)
         done = H5Pset_fletcher32(creation) >= 0;
-    if (done && d->has_fill && !v->varies)
+    if (done && d->fill && !v->varies)
         done = H5Pset_fill_value(creation, v->memory, d->fill) >= 0;
     if (done)
         return creation;

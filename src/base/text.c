@@ -9,6 +9,8 @@
 
 #include <stoker/options.h>
 
+#include "base/decimal.h"
+
 static bool make_room(stk__text *text, size_t more)
 {
     if (text->length + more + 1 <= text->room)
@@ -92,6 +94,20 @@ void stk__text_add_json(stk__text *text, const char *string)
         left -= n + 1;
     }
     stk__text_put(text, "\"", 1);
+}
+
+void stk__text_add_real(stk__text *text, double value)
+{
+    char decimal[STK__DECIMAL];
+
+    if (isnan(value)) {
+        stk__text_add(text, "NaN");
+    } else if (isinf(value)) {
+        stk__text_add(text, value < 0 ? "-Infinity" : "Infinity");
+    } else {
+        stk__decimal(value, decimal);
+        stk__text_add(text, strpbrk(decimal, ".e") ? "%s" : "%s.0", decimal);
+    }
 }
 
 static void add_sides(stk__text *text, const int64_t *shape, uint32_t rank)

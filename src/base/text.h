@@ -21,6 +21,8 @@ void stk__text_add(stk__text *text, const char *format, ...) STK_PRINTF(2, 3);
 void stk__text_put(stk__text *text, const char *bytes, size_t length);
 /* A JSON string, which YAML reads as well; bytes that are not UTF-8 become '?'. */
 void stk__text_add_json(stk__text *text, const char *string);
+/* A float of JSON as Python writes it: "3.0", which is read as no integer, NaN and -Infinity. */
+void stk__text_add_real(stk__text *text, double value);
 /* A scalar of YAML: as it is, or as a JSON string where it would be read as something else. */
 void stk__text_add_yaml(stk__text *text, const char *string);
 /* A cell of CSV (RFC 4180): in quotes where it has to be. */

@@ -8,7 +8,6 @@
  */
 #include <lz4.h>
 
-#include "codec/bytes_order.h"
 #include "codec/kernels.h"
 #include "codec/state.h"
 #include "codec/step.h"
@@ -37,7 +36,7 @@ static stk_status read_planes(const stk__codec_step *step, stk__codec_state *sta
 
     if (left < head)
         return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
-    uint64_t stored = head ? stk__bytes_big(pass->in + *at, BLOCK_SIZE) : size;
+    uint64_t stored = head ? stk__big_endian(pass->in + *at, BLOCK_SIZE) : size;
     if (stored > left - head)
         return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
     const uint8_t *in = pass->in + *at + head;
@@ -95,8 +94,8 @@ static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
     if (step->u.blocks.mode) {
         if (pass->length < HEADER)
             return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
-        size = stk__bytes_big(pass->in, 8);
-        block = stk__bytes_big(pass->in + 8, 4) / element;
+        size = stk__big_endian(pass->in, 8);
+        block = stk__big_endian(pass->in + 8, 4) / element;
         at = HEADER;
     }
     if (size > pass->capacity)

@@ -1,29 +1,9 @@
-/* bytes in either order -> numbers. Inside src/codec only. */
+/* numbers -> bytes in either order. Inside src/codec only. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STK_SRC_CODEC_BYTES_ORDER_H
 #define STK_SRC_CODEC_BYTES_ORDER_H
 
 #include "base/base.h"
-
-/* The number of `count` bytes, at most 8, the first one least. */
-static inline uint64_t stk__bytes_little(const uint8_t *p, unsigned count)
-{
-    uint64_t x = 0;
-
-    for (unsigned i = count; i-- > 0;)
-        x = x << 8 | p[i];
-    return x;
-}
-
-/* The same, the first one greatest. */
-static inline uint64_t stk__bytes_big(const uint8_t *p, unsigned count)
-{
-    uint64_t x = 0;
-
-    for (unsigned i = 0; i < count; i++)
-        x = x << 8 | p[i];
-    return x;
-}
 
 /* The lower `count` bytes of a number, 1 to 8. */
 static inline void stk__bytes_store(uint8_t *p, uint64_t x, unsigned count, bool big)

@@ -4,7 +4,6 @@
  * H5Zszip.c, H5Znbit.c, H5Zscaleoffset.c; HDFGroup/hdf5_plugins]. What the values say of elements
  * must be what comes to the filter: its decoded size is known before.
  */
-#include "codec/bytes_order.h"
 #include "codec/config.h"
 
 #define MAX_VALUES 32
@@ -65,9 +64,8 @@ stk_status stk__config_szip(stk__builder *b, const struct json_t *config, const 
     stk__codec_step step = {.ops = ops};
     struct stk__szip_step *s = &step.u.szip;
     uint32_t v[MAX_VALUES];
-    size_t count;
 
-    STK_TRY(stk__config_values(b, config, SZIP_VALUES, v, MAX_VALUES, &count));
+    STK_TRY(stk__config_values(b, config, SZIP_VALUES, v, MAX_VALUES, NULL));
     uint32_t bits = v[SZIP_BITS], block = v[SZIP_BLOCK], line = v[SZIP_LINE];
     if (block < 2 || block > STK__SZIP_BLOCK || block % 2 || line < 1 || line > SZIP_LINE_MAX ||
         bits < 1 || (bits > 24 && bits != 32 && bits != 64))
@@ -115,7 +113,7 @@ stk_status stk__config_scaleoffset(stk__builder *b, const struct json_t *config,
 {
     stk__codec_step step = {.ops = ops};
     struct stk__scaleoffset_step *s = &step.u.scaleoffset;
-    uint32_t v[MAX_VALUES] = {0};
+    uint32_t v[MAX_VALUES];
     size_t count;
 
     STK_TRY(stk__config_values(b, config, SCALE_FILL, v, MAX_VALUES, &count));
@@ -147,10 +145,9 @@ stk_status stk__config_hdf5_lz4(stk__builder *b, const struct json_t *config,
                                 const stk__codec_ops *ops)
 {
     stk__codec_step step = {.ops = ops};
-    uint32_t v[MAX_VALUES] = {0};
-    size_t count;
+    uint32_t v[MAX_VALUES];
 
-    STK_TRY(stk__config_values(b, config, 0, v, MAX_VALUES, &count));
+    STK_TRY(stk__config_values(b, config, 0, v, MAX_VALUES, NULL));
     step.u.blocks.size = v[0];
     return stk__chain_push(b, &step);
 }
@@ -159,10 +156,9 @@ stk_status stk__config_bitshuffle(stk__builder *b, const struct json_t *config,
                                   const stk__codec_ops *ops)
 {
     stk__codec_step step = {.ops = ops};
-    uint32_t v[MAX_VALUES] = {0};
-    size_t count;
+    uint32_t v[MAX_VALUES];
 
-    STK_TRY(stk__config_values(b, config, SHUFFLE_BLOCK, v, MAX_VALUES, &count));
+    STK_TRY(stk__config_values(b, config, SHUFFLE_BLOCK, v, MAX_VALUES, NULL));
     uint32_t mode = v[SHUFFLE_MODE];
     if (!v[SHUFFLE_ELEMENT] || v[SHUFFLE_ELEMENT] > b->size || v[SHUFFLE_BLOCK] % 8)
         return stk__config_wrong(b, "values", "are not those of bitshuffle");

@@ -87,8 +87,11 @@ stk_status stk__config_values(stk__builder *b, const json_t *config, size_t leas
 
     if (!json_is_array(list) || json_array_size(list) < least)
         return stk__config_wrong(b, "values", "is not a list with all that the filter takes");
-    *count = STK_MIN(json_array_size(list), most);
-    for (size_t i = 0; i < *count; i++) {
+    const size_t n = STK_MIN(json_array_size(list), most);
+    if (count)
+        *count = n;
+    memset(values, 0, most * sizeof *values);
+    for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(list, i);
         if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > UINT32_MAX)
             return stk__config_wrong(b, "values", "holds one that is no number of 32 bits");

@@ -20,8 +20,8 @@ stk_status stk__config_number(stk__builder *b, const struct json_t *config, cons
 /* Must be given where *number is none. */
 stk_status stk__config_type(stk__builder *b, const struct json_t *config, const char *key,
                             stk__number *number);
-/* The list "values" of an HDF5 filter, at least `least` of them; what is behind `most` is left out.
- */
+/* The list "values" of an HDF5 filter, at least `least` of them; what is behind `most` is left out,
+ * what is not there is 0. `count` NULL: it does not matter how many there are. */
 stk_status stk__config_values(stk__builder *b, const struct json_t *config, size_t least,
                               uint32_t *values, size_t most, size_t *count);
 

@@ -6,7 +6,6 @@
  */
 #include <lz4.h>
 
-#include "codec/bytes_order.h"
 #include "codec/step.h"
 
 #define HEADER     12
@@ -21,7 +20,7 @@ static stk_status decode_block(stk__codec_pass *pass, uint64_t *at, uint64_t siz
 
     if (pass->length - *at < BLOCK_SIZE)
         return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
-    uint64_t stored = stk__bytes_big(pass->in + *at, BLOCK_SIZE);
+    uint64_t stored = stk__big_endian(pass->in + *at, BLOCK_SIZE);
     *at += BLOCK_SIZE;
     if (stored > pass->length - *at)
         return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
@@ -44,7 +43,7 @@ static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
 
     if (pass->length < HEADER)
         return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
-    uint64_t size = stk__bytes_big(pass->in, 8), block = stk__bytes_big(pass->in + 8, 4);
+    uint64_t size = stk__big_endian(pass->in, 8), block = stk__big_endian(pass->in + 8, 4);
     if (size > pass->capacity)
         return stk__pass_fail(pass, STK_EFORMAT, reasons.longer);
     if (!block && size)

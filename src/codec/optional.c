@@ -6,7 +6,6 @@
  */
 #include <jansson.h>
 
-#include "codec/bytes_order.h"
 #include "codec/config.h"
 #include "codec/kernels.h"
 #include "codec/number.h"
@@ -167,8 +166,8 @@ static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
     if (pass->length < HEADER)
         return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
     uint64_t left = pass->length - HEADER;
-    uint64_t mask_bytes = stk__bytes_little(pass->in, LENGTH_BYTES);
-    uint64_t bytes = stk__bytes_little(pass->in + LENGTH_BYTES, LENGTH_BYTES);
+    uint64_t mask_bytes = stk__little_endian(pass->in, LENGTH_BYTES);
+    uint64_t bytes = stk__little_endian(pass->in + LENGTH_BYTES, LENGTH_BYTES);
     if (mask_bytes > left || bytes > left - mask_bytes)
         return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
     if (bytes < left - mask_bytes)

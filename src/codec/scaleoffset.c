@@ -65,7 +65,7 @@ static void unpack(const struct stk__scaleoffset_step *s, packed *p, uint8_t *ou
 static void copy(const struct stk__scaleoffset_step *s, const uint8_t *in, uint8_t *out)
 {
     for (uint64_t i = 0; i < s->count; i++, in += s->size, out += s->size)
-        stk__bytes_store(out, stk__bytes_little(in, s->size), s->size, s->big);
+        stk__bytes_store(out, stk__little_endian(in, s->size), s->size, s->big);
 }
 
 static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
@@ -77,7 +77,7 @@ static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
 
     if (pass->length < HEADER)
         return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
-    uint64_t count = stk__bytes_little(in, 4);
+    uint64_t count = stk__little_endian(in, 4);
     unsigned least = in[AT_LEAST - 1];
     if (count > 8u * s->size || least > 8)
         return stk__pass_fail(pass, STK_EFORMAT, reasons.damaged);
@@ -87,7 +87,7 @@ static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
         return stk__pass_fail(pass, STK_EFORMAT, reasons.longer);
     packed p = {{in + HEADER, in + pass->length, 0},
                 (unsigned)count,
-                stk__bytes_little(in + AT_LEAST, least)};
+                stk__little_endian(in + AT_LEAST, least)};
     if (count == 8u * s->size)
         copy(s, in + HEADER, pass->out);
     else

@@ -6,7 +6,6 @@
  */
 #include <libaec.h>
 
-#include "codec/bytes_order.h"
 #include "codec/kernels.h"
 #include "codec/state.h"
 #include "codec/step.h"
@@ -60,7 +59,7 @@ static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
 
     if (pass->length < HEADER)
         return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
-    uint64_t size = stk__bytes_little(pass->in, HEADER);
+    uint64_t size = stk__little_endian(pass->in, HEADER);
     if (size > pass->capacity)
         return stk__pass_fail(pass, STK_EFORMAT, reasons.longer);
     if (size % (s->planes ? s->planes : s->sample))

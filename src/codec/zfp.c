@@ -10,9 +10,7 @@
 
 #define WORD       8 /* bytes that the library reads at a time */
 #define BLOCK_SIDE 4
-#define BLOCK_MORE                                                                                 \
-    128 /* bits of a block besides those of its numbers: exponent, tests of planes                 \
-         */
+#define BLOCK_MORE 128 /* bits besides those of its numbers: exponent, tests of planes */
 
 static const stk__reasons reasons = STK__REASONS("zfp");
 

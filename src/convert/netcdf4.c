@@ -74,7 +74,6 @@ static stk_status begin_file(netcdf4_target *t, stk_error *err)
 {
     const stk_conversion_job *job = t->base.job;
 
-    t->place.context = job->context;
     STK_TRY(stk__put_place_open(&t->place, job->target, err));
     const int folder = stk__file_root(t->place.store);
     if (folder < 0)
@@ -126,15 +125,15 @@ static stk_status put_dimensions(netcdf4_target *t, stk_error *err)
 }
 
 /* The root is there in any case, also of one array alone. */
-static stk_status put_groups(netcdf4_target *t, const stk__target_node *nodes, size_t n,
-                             stk_error *err)
+static stk_status put_groups(netcdf4_target *t, stk_error *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (nodes[i].is_array)
+    for (size_t i = 0; i < t->plan.num_nodes; i++) {
+        const stk__target_node *n = &t->plan.nodes[i];
+        if (n->is_array)
             continue;
-        STK_TRY(stk__libhdf5_put_group(t->child, nodes[i].path, &t->call, err));
-        STK_TRY(stk__netcdf4_attributes(t->child, t->base.job->context, &nodes[i], STK_DTYPE_NONE,
-                                        &t->call, err));
+        STK_TRY(stk__libhdf5_put_group(t->child, n->path, &t->call, err));
+        STK_TRY(stk__netcdf4_attributes(t->child, t->base.job->context, n, STK_DTYPE_NONE, &t->call,
+                                        err));
     }
     return STK_OK;
 }
@@ -143,6 +142,7 @@ static void describe(const netcdf4_target *t, size_t index, stk__libhdf5_variabl
 {
     const stk__netcdf4_variable *v = &t->plan.variables[index];
     const stk__netcdf4_dimension *dimensions = t->plan.dimensions;
+    const stk__target_node *n = &t->plan.nodes[v->node];
     bool unlimited = false, whole = true;
 
     *out = (stk__libhdf5_variable){.number = (uint32_t)index,
@@ -155,6 +155,8 @@ static void describe(const netcdf4_target *t, size_t index, stk__libhdf5_variabl
                                    .fletcher32 = t->fletcher32,
                                    .scale = v->scale == NONE ? STK__WIRE_NONE
                                                              : dimensions[v->scale].number};
+    if (n->dtype != STK_DTYPE_NONE)
+        out->fill_value = n->missing_value ? n->missing_value : n->fill_value;
     for (uint32_t d = 0; d < v->rank; d++) {
         out->shape[d] = (uint64_t)v->shape[d];
         out->chunk_shape[d] = (uint64_t)v->chunk_shape[d];
@@ -192,19 +194,16 @@ static stk_status put_variables(netcdf4_target *t, stk_error *err)
     for (size_t i = 0; i < t->plan.num_variables; i++) {
         const stk__netcdf4_variable *v = &t->plan.variables[i];
         const stk__target_node *n = &t->plan.nodes[v->node];
-        if (n->dtype != STK_DTYPE_NONE)
-            t->put[i].fill_value = n->missing_value ? n->missing_value : n->fill_value;
         STK_TRY(stk__libhdf5_put_variable(t->child, &t->put[i], &t->call, err));
-        t->put[i].fill_value = NULL;
         STK_TRY(stk__netcdf4_attributes(t->child, ctx, n, v->type, &t->call, err));
     }
     return STK_OK;
 }
 
-static stk_status define(netcdf4_target *t, const stk__target_node *nodes, size_t n, stk_error *err)
+static stk_status define(netcdf4_target *t, stk_error *err)
 {
     STK_TRY(stk__libhdf5_begin(t->child, &t->call, err));
-    STK_TRY(put_groups(t, nodes, n, err));
+    STK_TRY(put_groups(t, err));
     STK_TRY(put_dimensions(t, err));
     STK_TRY(put_variables(t, err));
     return stk__libhdf5_put_defined(t->child, &t->call, err);
@@ -310,7 +309,7 @@ static stk_status open_target(netcdf4_target *t, const stk__target_node *nodes, 
         return STK_OK;
     STK_TRY(begin_file(t, err));
     STK_TRY(start_child(t, err));
-    return define(t, nodes, n, err);
+    return define(t, err);
 }
 
 static stk_status netcdf4_open(const stk_conversion_job *job, const stk__target_node *nodes,

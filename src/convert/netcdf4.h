@@ -38,6 +38,7 @@ typedef struct stk__netcdf4_variable {
 typedef struct stk__netcdf4_plan {
     stk_context *ctx;
     const stk__target_node *nodes;
+    size_t num_nodes;
     const char *alone; /* what an array is called that is all of the source */
     stk__netcdf4_dimension *dimensions;
     size_t num_dimensions, room_dimensions;

@@ -100,6 +100,20 @@ static bool put_number(const json_t *value, uint32_t type, void *out)
 
 /* ---- One attribute ---- */
 
+/* Of what was put last. */
+typedef struct putting {
+    stk__libhdf5 *child;
+    stk_context *ctx;
+    const stk_store_call *call;
+    uint32_t type; /* of the variable */
+} putting;
+
+static stk_status no_memory(const char *name, stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the attribute '%.100s'",
+                     name);
+}
+
 /* Elements of a list, or the one value. */
 static const json_t *element_of(const json_t *value, size_t i)
 {
@@ -107,31 +121,28 @@ static const json_t *element_of(const json_t *value, size_t i)
 }
 
 /* Put numbers in a type; *done: it holds them all. */
-static stk_status put_in(stk__libhdf5 *child, stk_context *ctx, const char *name,
-                         const json_t *value, uint32_t type, const stk_store_call *call, bool *done,
-                         stk_error *err)
+static stk_status put_in(const putting *p, const char *name, const json_t *value, uint32_t type,
+                         bool *done, stk_error *err)
 {
     const size_t n = json_is_array(value) ? json_array_size(value) : 1;
     const size_t size = stk_dtype_size((stk_dtype)type);
-    unsigned char *values = stk__calloc(ctx, STK_MAX(n, 1), STK_MAX(size, 1));
+    unsigned char *values = stk__calloc(p->ctx, STK_MAX(n, 1), STK_MAX(size, 1));
     stk_status status = STK_OK;
 
     if (!values)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the attribute '%.100s'",
-                         name);
+        return no_memory(name, err);
     *done = size > 0;
     for (size_t i = 0; *done && i < n; i++)
         *done = put_number(element_of(value, i), type, values + i * size);
     if (*done)
-        status = stk__libhdf5_put_attribute(child, name, type, n, !json_is_array(value), values,
-                                            call, err);
-    stk__free(ctx, values);
+        status = stk__libhdf5_put_attribute(p->child, name, type, n, !json_is_array(value), values,
+                                            p->call, err);
+    stk__free(p->ctx, values);
     return status;
 }
 
 /* The types that numbers are tried in: the variable's where convention has it, else the widest. */
-static stk_status put_numbers(stk__libhdf5 *child, stk_context *ctx, const char *name,
-                              const json_t *value, uint32_t of_variable, const stk_store_call *call,
+static stk_status put_numbers(const putting *p, const char *name, const json_t *value,
                               stk_error *err)
 {
     bool booleans = true, reals = false, done = false;
@@ -142,28 +153,26 @@ static stk_status put_numbers(stk__libhdf5 *child, stk_context *ctx, const char 
         reals = reals || json_is_real(element);
     }
     const uint32_t types[] = {
-        is_of_type(name) ? of_variable : STK_DTYPE_NONE, booleans ? STK_INT8 : STK_DTYPE_NONE,
+        is_of_type(name) ? p->type : STK_DTYPE_NONE, booleans ? STK_INT8 : STK_DTYPE_NONE,
         reals ? STK_DTYPE_NONE : STK_INT64, reals ? STK_DTYPE_NONE : STK_UINT64, STK_FLOAT64};
     for (size_t i = 0; !done && i < STK_COUNT(types); i++)
         if (types[i] != STK_DTYPE_NONE)
-            STK_TRY(put_in(child, ctx, name, value, types[i], call, &done, err));
+            STK_TRY(put_in(p, name, value, types[i], &done, err));
     return STK_OK;
 }
 
-static stk_status put_texts(stk__libhdf5 *child, stk_context *ctx, const char *name,
-                            const json_t *value, const stk_store_call *call, stk_error *err)
+static stk_status put_texts(const putting *p, const char *name, const json_t *value, stk_error *err)
 {
     const size_t n = json_array_size(value);
-    const char **texts = stk__calloc(ctx, STK_MAX(n, 1), sizeof *texts);
+    const char **texts = stk__calloc(p->ctx, STK_MAX(n, 1), sizeof *texts);
 
     if (!texts)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the attribute '%.100s'",
-                         name);
+        return no_memory(name, err);
     for (size_t i = 0; i < n; i++)
         texts[i] = json_string_value(json_array_get(value, i));
     const stk_status status =
-        stk__libhdf5_put_attribute(child, name, STK__WIRE_TEXT, n, false, texts, call, err);
-    stk__free(ctx, texts);
+        stk__libhdf5_put_attribute(p->child, name, STK__WIRE_TEXT, n, false, texts, p->call, err);
+    stk__free(p->ctx, texts);
     return status;
 }
 
@@ -182,37 +191,34 @@ static bool is_all(const json_t *value, bool texts)
                  : number_of(value, &real, &is_real);
 }
 
-static stk_status put_text(stk__libhdf5 *child, const char *name, const char *text,
-                           const stk_store_call *call, stk_error *err)
+static stk_status put_text(const putting *p, const char *name, const char *text, stk_error *err)
 {
-    return stk__libhdf5_put_attribute(child, name, STK__WIRE_TEXT, 1, true, &text, call, err);
+    return stk__libhdf5_put_attribute(p->child, name, STK__WIRE_TEXT, 1, true, &text, p->call, err);
 }
 
 /* What NetCDF has no type for is its JSON text. */
-static stk_status put_attribute(stk__libhdf5 *child, stk_context *ctx, const char *name,
-                                const json_t *value, uint32_t type, const stk_store_call *call,
+static stk_status put_attribute(const putting *p, const char *name, const json_t *value,
                                 stk_error *err)
 {
     if (is_all(value, false))
-        return put_numbers(child, ctx, name, value, type, call, err);
+        return put_numbers(p, name, value, err);
     if (json_is_array(value) && is_all(value, true))
-        return put_texts(child, ctx, name, value, call, err);
+        return put_texts(p, name, value, err);
     if (json_is_string(value) && !stk__json_special(value))
-        return put_text(child, name, json_string_value(value), call, err);
-    char *text = stk__json_text(ctx, value, false);
+        return put_text(p, name, json_string_value(value), err);
+    char *text = stk__json_text(p->ctx, value, false);
     if (!text)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the attribute '%.100s'",
-                         name);
-    const stk_status status = put_text(child, name, text, call, err);
-    stk__free(ctx, text);
+        return no_memory(name, err);
+    const stk_status status = put_text(p, name, text, err);
+    stk__free(p->ctx, text);
     return status;
 }
 
 /* ---- Of a node ---- */
 
 /* NumPy's times are integers, and CF says of what: "seconds since 1970-01-01". */
-static stk_status put_time(stk__libhdf5 *child, const stk__target_node *node,
-                           const json_t *attributes, const stk_store_call *call, stk_error *err)
+static stk_status put_time(const putting *p, const stk__target_node *node, const json_t *attributes,
+                           stk_error *err)
 {
     static const struct {
         const char *code, *unit;
@@ -230,36 +236,35 @@ static stk_status put_time(stk__libhdf5 *child, const stk__target_node *node,
         if (strcmp(bracket, units[i].code) != 0)
             continue;
         snprintf(text, sizeof text, "%s%s", units[i].unit, is_span ? "" : " since 1970-01-01");
-        STK_TRY(put_text(child, "units", text, call, err));
+        STK_TRY(put_text(p, "units", text, err));
         if (!node->missing_value)
-            STK_TRY(stk__libhdf5_put_attribute(child, "_FillValue", STK_INT64, 1, true, &none, call,
-                                               err));
-        return is_span ? put_text(child, "dtype", node->type_name, call, err)
-                       : put_text(child, "calendar", "proleptic_gregorian", call, err);
+            STK_TRY(stk__libhdf5_put_attribute(p->child, "_FillValue", STK_INT64, 1, true, &none,
+                                               p->call, err));
+        return is_span ? put_text(p, "dtype", node->type_name, err)
+                       : put_text(p, "calendar", "proleptic_gregorian", err);
     }
     return stk__fail_at(err, STK_EKIND, STK_STAGE_CONVERT, node->path, STK_NO_OFFSET,
                         "'%.200s' is %.60s, and CF has no such unit of time: convert it to seconds",
                         node->path, node->type_name);
 }
 
-static stk_status put_all(stk__libhdf5 *child, stk_context *ctx, const stk__target_node *node,
-                          const json_t *attributes, uint32_t type, const stk_store_call *call,
+static stk_status put_all(const putting *p, const stk__target_node *node, const json_t *attributes,
                           stk_error *err)
 {
     const char *name;
     json_t *value;
 
     if (node->is_array && node->missing_value && node->dtype != STK_DTYPE_NONE)
-        STK_TRY(stk__libhdf5_put_attribute(child, "_FillValue", type, 1, true, node->missing_value,
-                                           call, err));
+        STK_TRY(stk__libhdf5_put_attribute(p->child, "_FillValue", p->type, 1, true,
+                                           node->missing_value, p->call, err));
     json_object_foreach((json_t *)attributes, name,
                         value) if (!is_own(name) && *name &&
                                    !(node->is_array && strcmp(name, "_FillValue") == 0))
-        STK_TRY(put_attribute(child, ctx, name, value, type, call, err));
+        STK_TRY(put_attribute(p, name, value, err));
     if (node->is_array && node->dtype == STK_BOOL && !json_object_get(attributes, "dtype"))
-        STK_TRY(put_text(child, "dtype", "bool", call, err)); /* as xarray knows them */
+        STK_TRY(put_text(p, "dtype", "bool", err)); /* as xarray knows them */
     if (node->is_array && node->type_name && strstr(node->type_name, "64["))
-        return put_time(child, node, attributes, call, err);
+        return put_time(p, node, attributes, err);
     return STK_OK;
 }
 
@@ -267,13 +272,14 @@ stk_status stk__netcdf4_attributes(stk__libhdf5 *child, stk_context *ctx,
                                    const stk__target_node *node, uint32_t type,
                                    const stk_store_call *call, stk_error *err)
 {
+    const putting p = {child, ctx, call, type};
     stk__json attributes = {0};
 
     if (!node->attributes || !*node->attributes)
-        return put_all(child, ctx, node, NULL, type, call, err);
+        return put_all(&p, node, NULL, err);
     STK_TRY(stk__json_parse(ctx, node->attributes, strlen(node->attributes), node->path,
                             &attributes, err));
-    const stk_status status = put_all(child, ctx, node, attributes.value, type, call, err);
+    const stk_status status = put_all(&p, node, attributes.value, err);
     stk__json_drop(ctx, &attributes);
     return status;
 }

@@ -133,10 +133,10 @@ static stk_status add_dimension(stk__netcdf4_plan *p, const char *of, size_t len
 
 /* Whether an array of the group is the coordinate of a dimension: it has its name and runs along
  * it. */
-static bool has_coordinate(const stk__netcdf4_plan *p, size_t num_nodes, const char *of,
-                           size_t length, const char *name)
+static bool has_coordinate(const stk__netcdf4_plan *p, const char *of, size_t length,
+                           const char *name)
 {
-    for (size_t i = 0; i < num_nodes; i++) {
+    for (size_t i = 0; i < p->num_nodes; i++) {
         const stk__target_node *n = &p->nodes[i];
         if (n->is_array && n->rank && n->dimension_names && n->dimension_names[0] &&
             lies_in(n->path, of, length) && strcmp(name_of(p, n), name) == 0 &&
@@ -148,11 +148,11 @@ static bool has_coordinate(const stk__netcdf4_plan *p, size_t num_nodes, const c
 
 /* Find or make the dimension of an array: in its group, else in the nearest above with that
  * length, unless its group has a coordinate of its own. */
-static stk_status tie(stk__netcdf4_plan *p, size_t num_nodes, const stk__target_node *n,
-                      const char *name, int64_t size, size_t *out, stk_error *err)
+static stk_status tie(stk__netcdf4_plan *p, const stk__target_node *n, const char *name,
+                      int64_t size, size_t *out, stk_error *err)
 {
     const size_t group = group_length(n->path);
-    const bool own = has_coordinate(p, num_nodes, n->path, group, name);
+    const bool own = has_coordinate(p, n->path, group, name);
 
     for (size_t length = group;;) {
         const size_t i = find_in(p, n->path, length, name);
@@ -187,17 +187,17 @@ static void invent(const stk__netcdf4_plan *p, const stk__target_node *n, uint32
 
 /* ---- Variables ---- */
 
-static stk_status lay_axis(stk__netcdf4_plan *p, size_t num_nodes, stk__netcdf4_variable *v,
-                           const char *name, int64_t size, int64_t chunk, stk_error *err)
+static stk_status lay_axis(stk__netcdf4_plan *p, stk__netcdf4_variable *v, const char *name,
+                           int64_t size, int64_t chunk, stk_error *err)
 {
     const uint32_t d = v->rank++;
 
     v->shape[d] = size;
     v->chunk_shape[d] = STK_MAX(STK_MIN(chunk, size), 1);
-    return tie(p, num_nodes, &p->nodes[v->node], name, size, &v->dimensions[d], err);
+    return tie(p, &p->nodes[v->node], name, size, &v->dimensions[d], err);
 }
 
-static stk_status add_variable(stk__netcdf4_plan *p, size_t num_nodes, size_t node, stk_error *err)
+static stk_status add_variable(stk__netcdf4_plan *p, size_t node, stk_error *err)
 {
     const stk__target_node *n = &p->nodes[node];
     stk__netcdf4_variable *v = &p->variables[p->num_variables];
@@ -211,14 +211,14 @@ static stk_status add_variable(stk__netcdf4_plan *p, size_t num_nodes, size_t no
                             n->rank, STK__NETCDF4_RANK);
     for (uint32_t d = 0; d < n->rank; d++) {
         const char *given = n->dimension_names ? n->dimension_names[d] : NULL;
-        if (!given || !*given || strchr(given, '/'))
+        const bool good = given && *given && !strchr(given, '/');
+        if (!good)
             invent(p, n, d, n->shape[d], name);
-        STK_TRY(lay_axis(p, num_nodes, v, given && *given && !strchr(given, '/') ? given : name,
-                         n->shape[d], n->chunk_shape[d], err));
+        STK_TRY(lay_axis(p, v, good ? given : name, n->shape[d], n->chunk_shape[d], err));
     }
     if (is_characters(n) && n->itemsize > 1) {
         snprintf(name, sizeof name, "string%llu", (unsigned long long)n->itemsize);
-        STK_TRY(lay_axis(p, num_nodes, v, name, (int64_t)n->itemsize, (int64_t)n->itemsize, err));
+        STK_TRY(lay_axis(p, v, name, (int64_t)n->itemsize, (int64_t)n->itemsize, err));
     }
     p->num_variables++;
     return STK_OK;
@@ -264,27 +264,27 @@ static uint32_t depth_of(const char *path)
 }
 
 /* Arrays of upper groups come first: those below may share their dimensions. */
-static stk_status add_variables(stk__netcdf4_plan *p, size_t num_nodes, stk_error *err)
+static stk_status add_variables(stk__netcdf4_plan *p, stk_error *err)
 {
     uint32_t deepest = 0;
 
-    for (size_t i = 0; i < num_nodes; i++)
+    for (size_t i = 0; i < p->num_nodes; i++)
         deepest = STK_MAX(deepest, depth_of(p->nodes[i].path));
     for (uint32_t depth = 0; depth <= deepest; depth++)
-        for (size_t i = 0; i < num_nodes; i++)
+        for (size_t i = 0; i < p->num_nodes; i++)
             if (p->nodes[i].is_array && depth_of(p->nodes[i].path) == depth)
-                STK_TRY(add_variable(p, num_nodes, i, err));
+                STK_TRY(add_variable(p, i, err));
     return STK_OK;
 }
 
 stk_status stk__netcdf4_plan_make(stk_context *ctx, const stk__target_node *nodes, size_t num_nodes,
                                   const char *alone, stk__netcdf4_plan *plan, stk_error *err)
 {
-    *plan = (stk__netcdf4_plan){.ctx = ctx, .nodes = nodes, .alone = alone};
+    *plan = (stk__netcdf4_plan){.ctx = ctx, .nodes = nodes, .num_nodes = num_nodes, .alone = alone};
     plan->variables = stk__calloc(ctx, STK_MAX(num_nodes, 1), sizeof *plan->variables);
     if (!plan->variables)
         return no_memory(err);
-    STK_TRY(add_variables(plan, num_nodes, err));
+    STK_TRY(add_variables(plan, err));
     for (size_t i = 0; i < plan->num_variables; i++)
         STK_TRY(name_variable(plan, i, err));
     number_dimensions(plan);

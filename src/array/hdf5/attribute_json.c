@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attributes -> JSON: numbers, texts, and lists of them. What is neither is left out. */
-#include <math.h>
 #include <stdio.h>
 
 #include "array/hdf5/heap.h"
 #include "array/hdf5/netcdf.h"
 
-#include "base/decimal.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -17,18 +15,6 @@ typedef struct json_writer {
     stk__hdf5_collections kept;
     bool any;
 } json_writer;
-
-static void put_double(stk__text *out, double x)
-{
-    char text[STK__DECIMAL];
-
-    if (isnan(x))
-        stk__text_add(out, "NaN");
-    else if (isinf(x))
-        stk__text_add(out, x < 0 ? "-Infinity" : "Infinity");
-    else if (stk__decimal(x, text) > 0)
-        stk__text_add(out, strpbrk(text, ".eE") ? "%s" : "%s.0", text);
-}
 
 static void put_integer(stk__text *out, const stk__hdf5_type *type, uint64_t bits)
 {
@@ -49,13 +35,13 @@ static void put_number(stk__text *out, const stk__hdf5_type *type, const uint8_t
     if (type->class_ == STK__HDF5_INTEGER) {
         put_integer(out, type, bits);
     } else if (type->size == 2) {
-        put_double(out, stk__half_to_double((uint16_t)bits));
+        stk__text_add_real(out, stk__half_to_double((uint16_t)bits));
     } else if (type->size == 4) {
         memcpy(&single, &bits, sizeof single);
-        put_double(out, (double)single);
+        stk__text_add_real(out, (double)single);
     } else {
         memcpy(&wide, &bits, sizeof wide);
-        put_double(out, wide);
+        stk__text_add_real(out, wide);
     }
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "array/hdf5/netcdf.h"
 #include "array/libhdf5/child.h"
 
 /* ---- Beginning and end ---- */
@@ -221,7 +222,7 @@ static bool take_layout(stk__wire_in *in, stk__libhdf5_object *o, bool *memory)
         memcpy(o->fill_value, fill, o->itemsize);
     }
     for (uint32_t d = 0; d < o->rank; d++) {
-        const char *name = stk__wire_text(in);
+        const char *name = stk__netcdf_name(stk__wire_text(in));
         if (*name && stk__utf8_valid(name, strlen(name)) &&
             !(o->dimensions[d] = stk__strdup(o->ctx, name)))
             return *memory = true, false;

@@ -52,8 +52,9 @@ stk_status stk__libhdf5_nonsense(stk__libhdf5 *h, stk_error *err);
 
 /* ---- Attributes (json.c) ---- */
 
-/* Add "name": value of an ATTRIBUTE frame to the JSON object that is put together; *skipped: one
- * that has no values here. False: it makes no sense. */
+/* Add "name": value of an ATTRIBUTE frame to the JSON object that is put together, but for those
+ * that hold the format together; *skipped: one that has no values here. False: it makes no sense.
+ */
 bool stk__libhdf5_attribute(stk__wire_in *in, stk__text *object, bool *skipped);
 
 #endif

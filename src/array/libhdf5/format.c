@@ -165,35 +165,34 @@ static stk_status describe(variable *v, stk_error *err)
     return STK_OK;
 }
 
-static variable *create(const stk_array_opening *opening)
+static stk_status create(const stk_array_opening *opening, variable **out, stk_error *err)
 {
     const libhdf5_options *options = opening->options;
     stk_context *ctx = opening->store->context;
-    variable *v = stk__calloc(ctx, 1, sizeof *v);
+    variable *v = *out = stk__calloc(ctx, 1, sizeof *v);
 
-    if (!v)
-        return NULL;
-    v->ctx = v->object.ctx = ctx;
-    v->store = opening->store;
-    v->limits = (stk__libhdf5_limits){options->child_memory, options->child_seconds};
-    pthread_mutex_init(&v->mutex, NULL);
-    v->key = stk__strdup(ctx, opening->key);
-    v->path = stk__strdup(ctx, opening->rest);
-    if (v->key && v->path)
-        return v;
-    variable_close(v);
-    return NULL;
+    if (v) {
+        v->ctx = v->object.ctx = ctx;
+        v->store = opening->store;
+        v->limits = (stk__libhdf5_limits){options->child_memory, options->child_seconds};
+        pthread_mutex_init(&v->mutex, NULL);
+        v->key = stk__strdup(ctx, opening->key);
+        v->path = stk__strdup(ctx, opening->rest);
+        if (v->key && v->path)
+            return STK_OK;
+        variable_close(v);
+    }
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'", opening->url);
 }
 
 static stk_status variable_open(stk_array *array, const stk_array_opening *opening, stk_error *err)
 {
+    variable *v;
+
     if (!*opening->key)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, opening->key, STK_NO_OFFSET,
                             "'%.300s' is a folder; name the HDF5 file", opening->url);
-    variable *v = create(opening);
-    if (!v)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'",
-                         opening->url);
+    STK_TRY(create(opening, &v, err));
     stk_status status = describe(v, err);
     if (status == STK_OK) {
         const stk__libhdf5_object *o = &v->object;
@@ -254,11 +253,9 @@ static stk_status list_group(variable *v, stk_array_listing *listing, stk_error 
 static stk_status variable_list(const stk_array_opening *opening, stk_array_listing *listing,
                                 stk_error *err)
 {
-    variable *v = create(opening);
+    variable *v;
 
-    if (!v)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'",
-                         opening->url);
+    STK_TRY(create(opening, &v, err));
     const stk_status status = list_group(v, listing, err);
     variable_close(v);
     return status;

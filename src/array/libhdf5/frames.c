@@ -163,17 +163,17 @@ stk_status stk__libhdf5_send_bytes(stk__libhdf5 *h, uint32_t kind, const void *b
 stk_status stk__libhdf5_send(stk__libhdf5 *h, uint32_t kind, const stk__wire_out *payload,
                              const stk_store_call *call, stk_error *err)
 {
-    if (payload->bad && payload->length > STK__WIRE_MOST / 2)
+    if (payload->too_long)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_ARRAY,
                          "a name, fill value or attribute has more than %u bytes, the most that "
                          "stoker-hdf5 takes",
-                         STK__WIRE_MOST / 2);
+                         STK__WIRE_MOST);
     if (payload->bad)
         return no_memory(err);
     return stk__libhdf5_send_bytes(h, kind, payload->bytes, payload->length, call, err);
 }
 
-/* Bytes of the file that the process asks for. A failure of the store ends what is under way. */
+/* Bytes of the file that the process asks for. A failure ends what is under way. */
 static stk_status answer(stk__libhdf5 *h, stk__wire_in *in, const stk_store_call *call,
                          stk_error *err)
 {
@@ -183,9 +183,10 @@ static stk_status answer(stk__libhdf5 *h, stk__wire_in *in, const stk_store_call
     if (!stk__wire_end(in) || !h->store || length == 0 || length > STK__WIRE_PIECE ||
         offset > h->size || length > h->size - offset)
         return stk__libhdf5_nonsense(h, err);
-    if (!h->piece && !(h->piece = stk__alloc_buffer(h->ctx, STK__WIRE_PIECE)))
-        return no_memory(err);
-    const stk_status status = stk_store_read(h->store, h->key, offset, length, h->piece, err);
+    if (!h->piece)
+        h->piece = stk__alloc_buffer(h->ctx, STK__WIRE_PIECE);
+    const stk_status status =
+        h->piece ? stk_store_read(h->store, h->key, offset, length, h->piece, err) : no_memory(err);
     if (status != STK_OK) {
         (void)lose(h, true, how, sizeof how);
         return status;

@@ -1,27 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attributes of frames -> members of a JSON object. */
 #include <inttypes.h>
-#include <math.h>
 
+#include "array/hdf5/netcdf.h"
 #include "array/libhdf5/child.h"
 
-#include "base/decimal.h"
-
-/* As Python writes them, which the parser of metadata reads. */
-static void add_float(stk__text *to, double value)
-{
-    char text[STK__DECIMAL];
-
-    if (isnan(value)) {
-        stk__text_add(to, "NaN");
-    } else if (isinf(value)) {
-        stk__text_add(to, value < 0 ? "-Infinity" : "Infinity");
-    } else {
-        stk__decimal(value, text);
-        /* A float stays one: 3 would be an integer. */
-        stk__text_add(to, strpbrk(text, ".e") ? "%s" : "%s.0", text);
-    }
-}
+#include "base/text.h"
 
 static void add_number(stk__text *to, stk_dtype dtype, const void *value)
 {
@@ -39,7 +23,7 @@ static void add_number(stk__text *to, stk_dtype dtype, const void *value)
         return;
     default:
         if (stk__dtype_is_float(dtype))
-            add_float(to, stk__element_as_double(value, dtype));
+            stk__text_add_real(to, stk__element_as_double(value, dtype));
         else
             stk__text_add(to, "%" PRId64, (int64_t)stk__element_as_double(value, dtype));
     }
@@ -73,9 +57,11 @@ bool stk__libhdf5_attribute(stk__wire_in *in, stk__text *object, bool *skipped)
     const uint64_t count = stk__wire_u64(in);
     const bool scalar = stk__wire_u8(in) != 0;
 
-    *skipped = type == STK__WIRE_OTHER;
-    if (*skipped)
+    *skipped = type == STK__WIRE_OTHER && !stk__netcdf_keeps(name);
+    if (type == STK__WIRE_OTHER)
         return stk__wire_end(in);
+    if (stk__netcdf_keeps(name))
+        return !in->bad;
     if (in->bad || !*name || (type != STK__WIRE_TEXT && !is_number(type)) || count > in->left ||
         (scalar && count != 1))
         return false;

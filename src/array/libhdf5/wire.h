@@ -145,18 +145,20 @@ static inline bool stk__wire_end(const stk__wire_in *in)
 typedef struct stk__wire_out {
     unsigned char *bytes;
     size_t length, room;
-    bool bad; /* no memory, or more than STK__WIRE_MOST */
+    bool bad;      /* no memory, or too long: it lacks something */
+    bool too_long; /* for STK__WIRE_MOST */
     bool (*grow)(struct stk__wire_out *out, size_t more);
     void *user;
 } stk__wire_out;
 
 static inline void stk__wire_put(stk__wire_out *out, const void *data, size_t length)
 {
-    if (out->bad || length > STK__WIRE_MOST - out->length ||
-        (length > out->room - out->length && !out->grow(out, length))) {
+    if (length > STK__WIRE_MOST - out->length)
+        out->bad = out->too_long = true;
+    if (!out->bad && length > out->room - out->length && !out->grow(out, length))
         out->bad = true;
+    if (out->bad)
         return;
-    }
     if (length)
         memcpy(out->bytes + out->length, data, length);
     out->length += length;
@@ -191,7 +193,7 @@ static inline void stk__wire_put_text(stk__wire_out *out, const char *text)
     const size_t length = strlen(text);
 
     if (length > STK__WIRE_MOST)
-        out->bad = true;
+        out->bad = out->too_long = true;
     else
         stk__wire_put_text_of(out, text, (uint32_t)length);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
-
 #include "array/netcdf3/netcdf3.h"
 
-#include "base/decimal.h"
+#include "base/text.h"
 
 /* Bytes of a text up to the first zero, which pads it in files of some programs. */
 static void add_text(stk__text *out, const unsigned char *bytes, uint64_t length)
@@ -20,22 +18,6 @@ static void add_text(stk__text *out, const unsigned char *bytes, uint64_t length
     stk__text_release(&copy);
 }
 
-/* A number as base/json.h reads it; what JSON does not know as Python writes it. */
-static void add_real(stk__text *out, double value)
-{
-    char text[STK__DECIMAL];
-
-    if (isnan(value)) {
-        stk__text_add(out, "NaN");
-    } else if (isinf(value)) {
-        stk__text_add(out, value < 0 ? "-Infinity" : "Infinity");
-    } else {
-        stk__decimal(value, text);
-        const bool whole = !text[strcspn(text, ".e")];
-        stk__text_add(out, "%s%s", text, whole ? ".0" : "");
-    }
-}
-
 static void add_value(stk__text *out, const stk__netcdf3_type *type, const unsigned char *at)
 {
     const uint64_t bits = stk__big_endian(at, type->bytes);
@@ -46,11 +28,11 @@ static void add_value(stk__text *out, const stk__netcdf3_type *type, const unsig
         const uint32_t low = (uint32_t)bits;
         float value;
         memcpy(&value, &low, sizeof value);
-        add_real(out, (double)value);
+        stk__text_add_real(out, (double)value);
     } else if (kind == 'f') {
         double value;
         memcpy(&value, &bits, sizeof value);
-        add_real(out, value);
+        stk__text_add_real(out, value);
     } else if (kind == 'u') {
         stk__text_add(out, "%llu", (unsigned long long)bits);
     } else {

@@ -10,6 +10,7 @@
 #include "array/libhdf5/libhdf5.h"
 
 #define FILE_ TESTS_DIR "/golden/array/libhdf5/kinds.h5"
+#define MOST  65536
 #define ROOM  4096
 
 static stk_array *open_of(stk_context *ctx, const char *path)
@@ -233,21 +234,29 @@ static void test_not_for_training(void **state)
                  STK_ENOTSUP, &err, "not for training");
 }
 
+/* All bytes of the file; how many. */
+static size_t read_file(unsigned char bytes[MOST])
+{
+    FILE *file = fopen(FILE_, "rb");
+
+    assert_non_null(file);
+    const size_t length = fread(bytes, 1, MOST, file);
+    fclose(file);
+    return length;
+}
+
 /* From a store in memory: the process opens nothing by itself. */
 static void test_any_store(void **state)
 {
     stk_context *ctx = *state;
-    static unsigned char bytes[65536];
+    static unsigned char bytes[MOST];
     int32_t got[4], wanted[] = {0, 1, 2, 3};
     stk_store *store = NULL;
     stk_array *array = NULL;
     char key[64];
     stk_error err;
 
-    FILE *file = fopen(FILE_, "rb");
-    assert_non_null(file);
-    const size_t length = fread(bytes, 1, sizeof bytes, file);
-    fclose(file);
+    const size_t length = read_file(bytes);
     assert_ok(stk_store_open(ctx, "mem://hdf5", &store, key, sizeof key, &err), &err);
     assert_ok(stk_store_put(store, "x.h5", bytes, length, NULL, &err), &err);
     assert_ok(stk_array_open(ctx, "mem://hdf5/x.h5/big?format=libhdf5", NULL, &array, &err), &err);
@@ -264,16 +273,13 @@ static void test_any_store(void **state)
 static void test_cut(void **state)
 {
     stk_context *ctx = *state;
-    static unsigned char bytes[65536];
+    static unsigned char bytes[MOST];
     stk_store *store = NULL;
     stk_array *array = NULL;
     char key[64];
     stk_error err;
 
-    FILE *file = fopen(FILE_, "rb");
-    assert_non_null(file);
-    const size_t length = fread(bytes, 1, sizeof bytes, file);
-    fclose(file);
+    const size_t length = read_file(bytes);
     assert_ok(stk_store_open(ctx, "mem://cut", &store, key, sizeof key, &err), &err);
     for (size_t n = 0; n < length; n += length / 12) {
         assert_ok(stk_store_put(store, "x.h5", bytes, n, NULL, &err), &err);

@@ -2,16 +2,11 @@
 /* Chunks written by zarr-python and numcodecs (scripts/make_codec_golden.py), decoded, and encoded
  * to the same bytes where there is one way to write them; chunks written by HDF5 and its filters
  * (scripts/make_hdf5_codec_golden.py) and by zfp (scripts/make_zfp_golden.py), decoded. */
-#include "codec/codec.h"
-
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "support/support.h"
+#include "golden/codec/cases.h"
 
-#define MOST       65536
 #define ZARR       TESTS_DIR "/golden/codec/chains.json"
 #define ZARR_CASES 250
 #define HDF5       TESTS_DIR "/golden/codec/hdf5.json"
@@ -19,54 +14,13 @@
 #define ZFP        TESTS_DIR "/golden/codec/zfp.json"
 #define ZFP_CASES  120
 
-/* Base64 -> bytes; gives how many. */
-static size_t decode64(const char *text, uint8_t *out)
-{
-    static const char set[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t n = 0, bits = 0;
-    uint32_t word = 0;
-
-    for (; *text && *text != '='; text++) {
-        const char *at = strchr(set, *text);
-        assert_non_null(at);
-        word = word << 6 | (uint32_t)(at - set);
-        bits += 6;
-        if (bits >= 8) {
-            assert_true(n < MOST);
-            out[n++] = (uint8_t)(word >> (bits -= 8));
-        }
-    }
-    return n;
-}
-
-static int64_t integer(const json_t *c, const char *key)
-{
-    return json_integer_value(json_object_get(c, key));
-}
-
 static stk__chain *compile(stk_context *ctx, const json_t *c)
 {
     int64_t shape[STK__CHAIN_MAX_RANK];
-    const json_t *list = json_object_get(c, "shape");
-    const char *order = json_string_value(json_object_get(c, "order"));
+    const stk__chain_spec spec = case_spec(c, shape);
     stk__chain *chain = NULL;
-    stk__chain_spec spec;
     stk_error err;
 
-    stk__chain_spec_init(&spec);
-    spec.key = json_string_value(json_object_get(c, "name"));
-    spec.dtype = stk_dtype_parse(json_string_value(json_object_get(c, "dtype")));
-    spec.itemsize = (uint32_t)integer(c, "itemsize");
-    spec.swap_size = (uint32_t)integer(c, "swap_size");
-    spec.rank = (uint32_t)json_array_size(list);
-    for (uint32_t i = 0; i < spec.rank; i++)
-        shape[i] = json_integer_value(json_array_get(list, i));
-    spec.shape = shape;
-    spec.codecs = json_object_get(c, "codecs");
-    spec.filters = json_object_get(c, "filters");
-    spec.compressor = json_object_get(c, "compressor");
-    spec.big_endian = json_is_true(json_object_get(c, "big_endian"));
-    spec.fortran = order && *order == 'F';
     stk_error_init(&err);
     assert_ok(stk__chain_create(ctx, &spec, &chain, &err), &err);
     return chain;
@@ -74,10 +28,10 @@ static stk__chain *compile(stk_context *ctx, const json_t *c)
 
 static void check(stk_context *ctx, stk__codec_state *state, const json_t *c)
 {
-    static uint8_t encoded[MOST], want[MOST], out[2 * MOST];
-    const char *name = json_string_value(json_object_get(c, "name")), *reason = NULL;
-    size_t length = decode64(json_string_value(json_object_get(c, "encoded")), encoded);
-    size_t size = decode64(json_string_value(json_object_get(c, "decoded")), want);
+    static uint8_t encoded[CASE_MOST], want[CASE_MOST], out[2 * CASE_MOST];
+    const char *name = case_text(c, "name"), *reason = NULL;
+    size_t length = case_bytes(c, "encoded", encoded);
+    size_t size = case_bytes(c, "decoded", want);
     stk__chain *chain = compile(ctx, c);
     uint64_t got;
 
@@ -100,9 +54,8 @@ static void check(stk_context *ctx, stk__codec_state *state, const json_t *c)
         stk__chain_destroy(&chain);
         return;
     }
-    const char *source = json_string_value(json_object_get(c, "source"));
-    if (source)
-        assert_int_equal(decode64(source, want), size);
+    if (json_object_get(c, "source"))
+        assert_int_equal(case_bytes(c, "source", want), size);
     status = stk__chain_encode(chain, state, want, size, out, sizeof out, &got, &reason);
     if (status != STK_OK)
         fail_msg("%s: %s", name, reason);
@@ -118,7 +71,7 @@ static bool is_without(const json_t *c)
     size_t i;
 
 #ifndef STK_WITH_ZFP
-    if (strstr(json_string_value(json_object_get(c, "name")), "zfp"))
+    if (strstr(case_text(c, "name"), "zfp"))
         return true;
 #endif
     json_array_foreach(codecs, i, codec)

@@ -2,38 +2,15 @@
 /* What the library hears from a process of stoker-hdf5 that was taken over: frames that lie. */
 #include "support/support.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "array/libhdf5/child.h"
+#include "unit/array/frames.h"
 
 /* ---- Frames that are put together ---- */
-
-static unsigned char frames[1 << 16];
-static stk__wire_out script; /* all frames that the other end says */
-
-static bool no_growth(stk__wire_out *out, size_t more)
-{
-    (void)out, (void)more;
-    return false;
-}
-
-/* The compiler does not see which, and that what does not fit is not put. */
-static bool (*volatile growth)(stk__wire_out *, size_t) = no_growth;
-
-static stk__wire_out fresh(unsigned char *bytes, size_t room)
-{
-    return (stk__wire_out){.bytes = bytes, .room = room, .grow = growth};
-}
-
-static void say(uint32_t kind, const stk__wire_out *payload)
-{
-    stk__wire_put_u32(&script, kind);
-    stk__wire_put_u32(&script, payload ? (uint32_t)payload->length : 0);
-    if (payload)
-        stk__wire_put(&script, payload->bytes, payload->length);
-}
 
 static void say_hello(uint32_t version)
 {
@@ -42,11 +19,6 @@ static void say_hello(uint32_t version)
 
     stk__wire_put_u32(&out, version);
     say(STK__WIRE_HELLO, &out);
-}
-
-static void begin_script(void)
-{
-    script = fresh(frames, sizeof frames);
 }
 
 static int hears = -1; /* the other end of the last conversation */
@@ -384,6 +356,29 @@ static void test_wants(void **state)
     stk_store_close(&store);
 }
 
+/* What no frame holds is refused before it is sent. */
+static void test_too_long(void **state)
+{
+    char *values = calloc(1, STK__WIRE_MOST + 1);
+    const char *const text = values;
+    stk__libhdf5 *child = NULL;
+    stk_error err;
+
+    assert_non_null(values);
+    begin_script();
+    say_hello(STK__WIRE_VERSION);
+    assert_ok(attach(*state, &child, &err), &err);
+    assert_fails(
+        stk__libhdf5_put_attribute(child, "x", STK_INT8, STK__WIRE_MOST, false, values, NULL, &err),
+        STK_ELIMIT, &err, "16777216 bytes");
+    memset(values, 'a', STK__WIRE_MOST);
+    assert_fails(stk__libhdf5_put_attribute(child, "x", STK__WIRE_TEXT, 1, true, &text, NULL, &err),
+                 STK_ELIMIT, &err, "16777216 bytes");
+    assert_false(stk__libhdf5_is_lost(child));
+    stk__libhdf5_stop(&child);
+    free(values);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_failure_that_is_told),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_wants),
+        cmocka_unit_test(test_too_long),
     };
 
     return cmocka_run_group_tests(tests, test_context_open, test_context_close);

@@ -15,40 +15,9 @@
 #include <unistd.h>
 
 #include "array/libhdf5/child.h"
+#include "unit/array/frames.h"
 
 #define KINDS TESTS_DIR "/golden/array/libhdf5/kinds.h5"
-
-/* ---- Frames that are put together ---- */
-
-static unsigned char frames[1 << 16];
-static stk__wire_out script; /* all frames that the other end says */
-
-static bool no_growth(stk__wire_out *out, size_t more)
-{
-    (void)out, (void)more;
-    return false;
-}
-
-/* The compiler does not see which, and that what does not fit is not put. */
-static bool (*volatile growth)(stk__wire_out *, size_t) = no_growth;
-
-static stk__wire_out fresh(unsigned char *bytes, size_t room)
-{
-    return (stk__wire_out){.bytes = bytes, .room = room, .grow = growth};
-}
-
-static void say(uint32_t kind, const stk__wire_out *payload)
-{
-    stk__wire_put_u32(&script, kind);
-    stk__wire_put_u32(&script, payload ? (uint32_t)payload->length : 0);
-    if (payload)
-        stk__wire_put(&script, payload->bytes, payload->length);
-}
-
-static void begin_script(void)
-{
-    script = fresh(frames, sizeof frames);
-}
 
 /* ---- The program against a library that lies ---- */
 

@@ -206,6 +206,25 @@ static void test_sizes(void **state)
         assert_string_equal(stk_size_text(rows[k].bytes, text), rows[k].text);
 }
 
+/* As json.dumps() of Python has them. */
+static void test_reals(void **state)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } rows[] = {{3, "3.0"},      {-0.0, "-0.0"},         {0.1, "0.1"},
+                {1e16, "1e+16"}, {2.5e-7, "2.5e-07"},    {(double)0.1f, "0.10000000149011612"},
+                {NAN, "NaN"},    {INFINITY, "Infinity"}, {-INFINITY, "-Infinity"}};
+    char bytes[32];
+
+    (void)state;
+    for (size_t k = 0; k < STK_COUNT(rows); k++) {
+        stk__text text = {.bytes = bytes, .room = sizeof bytes};
+        stk__text_add_real(&text, rows[k].value);
+        assert_string_equal(bytes, rows[k].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +232,7 @@ int main(void)
         cmocka_unit_test(test_given_room), cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_json),       cmocka_unit_test(test_chrome),
         cmocka_unit_test(test_cells),      cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_reals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -212,19 +212,16 @@ static bool at_once(const stk_conversion_job *job)
 
 static const int64_t side[1] = {4};
 static const char *const side_name[1] = {"x"};
-static const stk__target_node pair[2] = {{.path = "", .attributes = "{}"},
-                                         {.path = "v",
-                                          .attributes = "{}",
-                                          .is_array = true,
-                                          .dtype = STK_INT8,
-                                          .type_name = "int8",
-                                          .itemsize = 1,
-                                          .rank = 1,
-                                          .shape = side,
-                                          .chunk_shape = side,
-                                          .object_shape = side,
-                                          .dimension_names = side_name,
-                                          .fill_value = values}};
+#define LINE(where, names_, ...)                                                                   \
+    {                                                                                              \
+        .path = where, .is_array = true, .dtype = STK_INT8, .type_name = "int8", .itemsize = 1,    \
+        .rank = 1, .shape = side, .chunk_shape = side, .object_shape = side,                       \
+        .dimension_names = names_, __VA_ARGS__                                                     \
+    }
+
+static const stk__target_node pair[2] = {
+    {.path = "", .attributes = "{}"},
+    LINE("v", side_name, .attributes = "{}", .fill_value = values)};
 
 /* The only child of this process, 0: there is none. */
 static pid_t only_child(void)
@@ -239,32 +236,13 @@ static pid_t only_child(void)
     return (pid_t)strtol(text, NULL, 10);
 }
 
-#define LINE(where, names_)                                                                        \
-    {                                                                                              \
-        .path = where, .is_array = true, .dtype = STK_INT8, .type_name = "int8", .itemsize = 1,    \
-        .rank = 1, .shape = side, .chunk_shape = side, .object_shape = side,                       \
-        .dimension_names = names_                                                                  \
-    }
-
 /* A group has the dimensions of those above it, but for those whose coordinate it has itself. */
 static void test_dimensions_of_groups(void **state)
 {
     static const char *const y[1] = {"y"};
-    static const stk__target_node nodes[] = {{.path = "g/own/v",
-                                              .is_array = true,
-                                              .dtype = STK_INT8,
-                                              .type_name = "int8",
-                                              .itemsize = 1,
-                                              .rank = 1,
-                                              .shape = side,
-                                              .chunk_shape = side,
-                                              .object_shape = side,
-                                              .dimension_names = side_name},
-                                             LINE("g/own/x", side_name),
-                                             LINE("g/v", side_name),
-                                             LINE("g/w", y),
-                                             LINE("x", side_name),
-                                             LINE("y", side_name)};
+    static const stk__target_node nodes[] = {LINE("g/own/v", side_name), LINE("g/own/x", side_name),
+                                             LINE("g/v", side_name),     LINE("g/w", y),
+                                             LINE("x", side_name),       LINE("y", side_name)};
     stk__netcdf4_plan plan;
     stk_error err;
 
