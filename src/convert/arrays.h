@@ -23,8 +23,6 @@ typedef struct stk__arrays_array {
     stk__rechunk_plan plan; /* of what of it is this part's */
     bool nothing;           /* nothing is */
     uint64_t members;       /* threads that write it at a time */
-    uint64_t *hashes;       /* of its objects as they were written, by number; NULL: not compared
-                               once the target is finished */
 } stk__arrays_array;
 
 /* A conversion of arrays. */
@@ -85,14 +83,6 @@ stk_status stk__arrays_texts_read(const stk__arrays *run, const stk__arrays_arra
 
 /* Read and write all of an array that is this part's and not done yet. */
 stk_status stk__arrays_copy(stk__arrays *run, stk__arrays_array *a, stk_error *err);
-
-/* ---- Comparing what is finished (arrays_verify.c) ---- */
-
-bool stk__arrays_verifies_later(const stk__arrays *run);
-/* The hash of an object's elements, which may not follow each other; `packed` has room for them. */
-uint64_t stk__arrays_hash(const stk__target_node *node, const stk__target_box *box, void *packed);
-/* Once the target is finished: read it, and compare hashes. */
-stk_status stk__arrays_verify(stk__arrays *run, stk_error *err);
 
 /* Elements of a node's shape. */
 uint64_t stk__arrays_elements(const stk__target_node *node);

@@ -65,11 +65,9 @@ static uint64_t member_bytes(const stk__arrays *run, const stk__arrays_array *a)
 
     if (!stk__add_size(bytes, 2 * STK__ARRAYS_BOUNCE, &bytes))
         return UINT64_MAX;
-    uint64_t item = 0;
-    if (!stk__arrays_values_same(&a->values))
-        item += node->itemsize + stk__arrays_values_from_size(&a->values);
-    if (stk__arrays_verifies_later(run))
-        item += node->itemsize;
+    const uint64_t item = stk__arrays_values_same(&a->values)
+                              ? 0
+                              : node->itemsize + stk__arrays_values_from_size(&a->values);
     if (!stk__mul_size(object_elements(node), item, &object) ||
         !stk__add_size(bytes, object, &bytes))
         return UINT64_MAX;

@@ -541,10 +541,8 @@ void stk__arrays_close(stk__arrays *run)
         stk__free(ctx, (void *)(uintptr_t)node->dimension_names);
         stk__free(ctx, (void *)(uintptr_t)node->fill_value);
     }
-    for (size_t i = 0; i < run->num_arrays; i++) {
+    for (size_t i = 0; i < run->num_arrays; i++)
         stk_array_close(&run->arrays[i].array);
-        stk__free(ctx, run->arrays[i].hashes);
-    }
     stk_group_close(&run->group);
     stk__free(ctx, run->nodes);
     stk__free(ctx, run->arrays);
