@@ -405,7 +405,6 @@ static void find_done(copying *c)
             have += has_object(c, number);
         }
         report->resumed += have;
-        report->total += n;
         report->verified += c->run->options->verify == STK_VERIFY_FULL ? n - have : 0;
         if (have == n) {
             c->skip[w / 8] |= (unsigned char)(1 << (w % 8));

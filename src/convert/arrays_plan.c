@@ -160,10 +160,9 @@ stk_status stk__arrays_plan(stk__arrays *run, stk_error *err)
         report->decoded += (uint64_t)((double)bytes * a->plan.decoded);
         report->temp_bytes = STK_MAX(report->temp_bytes, a->plan.temp_bytes);
         report->memory = STK_MAX(report->memory, memory_of(run, a));
-        if (run->parts && !run->part) { /* all of it was done by the parts */
-            report->total += objects_of(a);
+        report->total += objects_of(a);
+        if (run->parts && !run->part) /* all of it was done by the parts */
             report->resumed += objects_of(a);
-        }
     }
     return STK_OK;
 }
@@ -247,7 +246,6 @@ stk_status stk__arrays_tell(stk__arrays *run, stk_error *err)
         const stk__arrays_array *a = &run->arrays[i];
         tell_array(&text, run, a);
         STK_TRY(tell_training(&text, run, a, err));
-        report->total += a->nothing ? 0 : objects_of(a);
         if (!a->nothing)
             report->seconds += (double)region_elements(a) * (double)a->plan.of.read_item *
                                (a->plan.direct ? 1 : 1.5) / RATE / (double)a->members;

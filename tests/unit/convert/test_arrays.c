@@ -469,7 +469,12 @@ static void test_parts(void **state)
     }
     assert_int_equal(objects, all);
     run.own.join = 3;
+    run.own.dry_run = true;
     assert_ok(arrays_convert(&run, ctx, p.from, p.to, &err), &err);
+    assert_int_equal(run.report.total, all);
+    run.own.dry_run = false;
+    assert_ok(arrays_convert(&run, ctx, p.from, p.to, &err), &err);
+    assert_int_equal(run.report.total, all);
     arrays_equal(p.whole, p.to);
     run.own.chunks = "10x8";
     assert_fails(arrays_convert(&run, ctx, p.from, p.to, &err), STK_EMISMATCH, &err, "chunks=20x8");
