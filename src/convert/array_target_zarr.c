@@ -453,11 +453,9 @@ static stk_status open_files(zarr_target *t, stk_error *err)
             job->target);
     snprintf(t->journal_name, sizeof t->journal_name, STK__TARGET_JOURNAL "%s", suffix);
     STK_TRY(stk__target_open(job, suffix, &t->files, err));
-    if (t->parts && !t->part) {
-        STK_TRY(t->files->ops->begin(t->files, err));
-        return check_parts(t, err);
-    }
     STK_TRY(t->files->ops->begin(t->files, err));
+    if (t->parts && !t->part)
+        return check_parts(t, err);
     STK_TRY(stk__journal_open(job, t->journal_name, &t->journal, err));
     return resume(t, err);
 }

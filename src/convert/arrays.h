@@ -58,14 +58,17 @@ void stk__arrays_close(stk__arrays *run);
 /* ---- Chunks of the target (arrays_chunks.c) ---- */
 
 stk_status stk__arrays_choose_chunks(stk__arrays *run, stk_error *err);
-/* The window that the options name, for an array; false: none, or not of this array. */
-stk_status stk__arrays_window(const stk__arrays *run, const stk__arrays_array *a, bool *has,
-                              int64_t *window, stk_error *err);
+/* What is asked of chunks of an array for the window and store that the options name, as the source
+ * has its elements; *has false: there is no window, or it is not of this array. */
+stk_status stk__arrays_question(const stk__arrays *run, const stk__arrays_array *a, bool *has,
+                                stk_chunks_question *question, stk_error *err);
 
 /* ---- Plans (arrays_plan.c) ---- */
 
 /* Threads, memory, parts and slabs of every array; the target is open. */
 stk_status stk__arrays_plan(stk__arrays *run, stk_error *err);
+/* Elements of the largest object of an array. */
+uint64_t stk__arrays_object_elements(const stk__target_node *node);
 /* The text of a dry run, and its figures, into the report. */
 stk_status stk__arrays_tell(stk__arrays *run, stk_error *err);
 
@@ -83,8 +86,5 @@ stk_status stk__arrays_texts_read(const stk__arrays *run, const stk__arrays_arra
 
 /* Read and write all of an array that is this part's and not done yet. */
 stk_status stk__arrays_copy(stk__arrays *run, stk__arrays_array *a, stk_error *err);
-
-/* Elements of a node's shape. */
-uint64_t stk__arrays_elements(const stk__target_node *node);
 
 #endif

@@ -419,11 +419,9 @@ static stk_status take_memory(copying *c, stk_error *err)
     stk_context *ctx = c->run->context;
     const uint64_t from = stk__arrays_values_from_size(&c->a->values);
     const bool same = stk__arrays_values_same(&c->a->values);
-    uint64_t elements = 1;
+    const uint64_t elements = stk__arrays_object_elements(c->node);
     bool good = true;
 
-    for (uint32_t d = 0; d < c->node->rank; d++)
-        elements *= (uint64_t)STK_MIN(c->node->object_shape[d], c->node->shape[d]);
     c->skip = stk__calloc(ctx, c->plan->num_writes / 8 + 1, 1);
     c->members = stk__calloc(ctx, c->num_members, sizeof *c->members);
     c->slab = stk__alloc_buffer(ctx, c->plan->slab_bytes);

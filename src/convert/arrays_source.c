@@ -14,15 +14,6 @@ static stk_status no_memory(stk_error *err)
     return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the arrays to convert");
 }
 
-uint64_t stk__arrays_elements(const stk__target_node *node)
-{
-    uint64_t n = 1;
-
-    for (uint32_t d = 0; d < node->rank; d++)
-        n *= (uint64_t)node->shape[d];
-    return n;
-}
-
 /* ---- What is read ---------------------------------------------------------------------------- */
 
 static void source_options(const stk__arrays *run, stk_array_options *out)
