@@ -90,13 +90,6 @@ static stk_status add_node(stk__arrays *run, const char *path, stk__target_node 
     return STK_OK;
 }
 
-static const char *last_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 static stk_status copy_shape(stk__arrays *run, const stk_array_info *info, stk__target_node *node,
                              stk_error *err)
 {
@@ -375,7 +368,7 @@ static bool has_coordinate(const stk_array *array, const char *name)
 /* Whether `path` is a coordinate of an array that is opened. */
 static bool serves(const stk_group *group, stk_array *const *opened, const char *path)
 {
-    const char *name = last_name(path);
+    const char *name = stk__convert_last_name(path);
 
     for (size_t i = 0; stk_group_node(group, i); i++)
         if (opened[i] && (has_dimension(opened[i], name) || has_coordinate(opened[i], name)))
@@ -486,7 +479,7 @@ static stk_status open_group(stk__arrays *run, const char *url, const stk_array_
 static void mark_coordinates(stk__arrays *run)
 {
     for (size_t i = 0; i < run->num_arrays; i++) {
-        const char *name = last_name(run->nodes[run->arrays[i].node].path);
+        const char *name = stk__convert_last_name(run->nodes[run->arrays[i].node].path);
         for (size_t k = 0; k < run->num_arrays && *name; k++)
             run->arrays[i].is_coordinate |= has_dimension(run->arrays[k].array, name);
     }

@@ -28,17 +28,10 @@ static size_t group_length(const char *path)
     return slash ? (size_t)(slash - path) : 0;
 }
 
-static const char *last_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 /* What an array is called; one that is all of the source, after that. */
 static const char *name_of(const stk__netcdf4_plan *p, const stk__target_node *n)
 {
-    return *n->path ? last_of(n->path) : p->alone;
+    return *n->path ? stk__convert_last_name(n->path) : p->alone;
 }
 
 /* Whether the object `path` lies in the group that is the first `length` bytes of `of`. */
@@ -107,7 +100,7 @@ static size_t find_in(const stk__netcdf4_plan *p, const char *of, size_t length,
 {
     for (size_t i = 0; i < p->num_dimensions; i++)
         if (lies_in(p->dimensions[i].path, of, length) &&
-            strcmp(last_of(p->dimensions[i].path), name) == 0)
+            strcmp(stk__convert_last_name(p->dimensions[i].path), name) == 0)
             return i;
     return NONE;
 }
@@ -297,7 +290,7 @@ bool stk__netcdf4_plan_unlimited(stk__netcdf4_plan *plan, const char *name, size
 
     for (size_t i = 0; i < plan->num_dimensions; i++) {
         stk__netcdf4_dimension *d = &plan->dimensions[i];
-        const char *last = last_of(d->path);
+        const char *last = stk__convert_last_name(d->path);
         if (strlen(last) == length && memcmp(last, name, length) == 0)
             found = d->unlimited = true;
     }
