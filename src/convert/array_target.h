@@ -98,7 +98,5 @@ stk_status stk__convert_arrays(const stk_conversion_job *job, const stk__array_t
                                stk_conversion_report *report, stk_error *err);
 /* `takes` of such a converter: whether an array or a group is at a URL. */
 bool stk__convert_takes_arrays(stk_context *ctx, const char *source, const char **why);
-/* What it ignores of stk_convert_options. */
-extern const char *const stk__convert_arrays_ignores[];
 
 #endif

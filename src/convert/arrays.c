@@ -73,9 +73,6 @@ const stk_option_table stk__convert_arrays_option_table = {
     .count = STK_COUNT(own_list),
 };
 
-const char *const stk__convert_arrays_ignores[] = {"on_error", "max_errors", "max_pixels",
-                                                   "max_blocks", NULL};
-
 /* "2/8", and join. */
 static stk_status read_part(stk__arrays *run, stk_error *err)
 {
@@ -175,6 +172,8 @@ stk_status stk__convert_arrays(const stk_conversion_job *job, const stk__array_t
 
 /* ---- Converters ------------------------------------------------------------------------------ */
 
+static const char *const ignores[] = {"on_error", "max_errors", "max_pixels", "max_blocks", NULL};
+
 static stk_status zarr_run(const stk_conversion_job *job, stk_conversion_report *report,
                            stk_error *err)
 {
@@ -194,7 +193,7 @@ const stk_converter_ops stk__convert_zarr = {
     .doc = "Zarr arrays",
     .options = &stk__convert_arrays_option_table,
     .endings = "|.zarr|",
-    .ignores = stk__convert_arrays_ignores,
+    .ignores = ignores,
     .run = zarr_run,
     .takes = stk__convert_takes_arrays,
 };
@@ -206,7 +205,7 @@ const stk_converter_ops stk__convert_zarr2 = {
     .doc = "Zarr arrays of version 2",
     .options = &stk__convert_arrays_option_table,
     .endings = "|.zarr2|",
-    .ignores = stk__convert_arrays_ignores,
+    .ignores = ignores,
     .run = zarr2_run,
     .takes = stk__convert_takes_arrays,
 };

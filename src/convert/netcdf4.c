@@ -265,6 +265,9 @@ static stk_status settle(netcdf4_target *t, stk_error *err)
     if (own->shuffle == SHUFFLE_BITS)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "arrays.shuffle: NetCDF-4 has none or byte");
+    if (!deflate && own->shuffle > SHUFFLE_NONE)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "arrays.shuffle does nothing with codec none; leave it out");
     if (own->zarr_format)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "arrays.zarr_format does nothing for NetCDF-4; leave it out");
@@ -460,6 +463,10 @@ static stk_status netcdf4_run(const stk_conversion_job *job, stk_conversion_repo
     return stk__convert_arrays(job, &stk__array_target_netcdf4, report, err);
 }
 
+/* It is written in one go: nothing is noted on the way. */
+static const char *const ignores[] = {"on_error",   "max_errors", "max_pixels",
+                                      "max_blocks", "checkpoint", NULL};
+
 const stk_converter_ops stk__convert_netcdf4 = {
     .struct_size = sizeof(stk_converter_ops),
     .name = "netcdf4",
@@ -467,7 +474,7 @@ const stk_converter_ops stk__convert_netcdf4 = {
     .doc = "NetCDF-4",
     .options = &stk__convert_arrays_option_table,
     .endings = "|.nc|.nc4|",
-    .ignores = stk__convert_arrays_ignores,
+    .ignores = ignores,
     .run = netcdf4_run,
     .takes = stk__convert_takes_arrays,
 };

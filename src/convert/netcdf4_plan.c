@@ -54,8 +54,11 @@ static bool is_characters(const stk__target_node *n)
     return n->dtype == STK_DTYPE_NONE && n->type_name && *n->type_name == 'S';
 }
 
-static stk_status type_of(const stk__target_node *n, stk__netcdf4_variable *v, stk_error *err)
+static stk_status type_of(const stk__netcdf4_plan *p, const stk__target_node *n,
+                          stk__netcdf4_variable *v, stk_error *err)
 {
+    const char *shown = *n->path ? n->path : p->alone;
+
     v->itemsize = n->itemsize;
     v->type = (uint32_t)n->dtype;
     switch (n->dtype) {
@@ -76,10 +79,10 @@ static stk_status type_of(const stk__target_node *n, stk__netcdf4_variable *v, s
     case STK_DTYPE_NONE:
         break;
     default:
-        return stk__fail_at(err, STK_EKIND, STK_STAGE_CONVERT, n->path, STK_NO_OFFSET,
-                            "'%.200s' is %s, which NetCDF-4 does not have: give it another type, "
-                            "as float32, by the option dtype, or write Zarr",
-                            n->path, n->type_name);
+        return stk__fail_at(
+            err, STK_EKIND, STK_STAGE_CONVERT, n->path, STK_NO_OFFSET,
+            "'%.200s' is %s, which NetCDF-4 does not have: %s, or write Zarr", shown, n->type_name,
+            stk__dtype_is_float(n->dtype) ? "choose astype=float32" : "leave it out");
     }
     v->type = is_characters(n) ? STK__WIRE_TEXT : STK__WIRE_UNICODE;
     if (is_characters(n))
@@ -89,7 +92,7 @@ static stk_status type_of(const stk__target_node *n, stk__netcdf4_variable *v, s
     return stk__fail_at(err, STK_EKIND, STK_STAGE_CONVERT, n->path, STK_NO_OFFSET,
                         "'%.200s' holds %s%s, which are not written to NetCDF-4: leave it out, or "
                         "write Zarr",
-                        n->path, n->type_name ? n->type_name : "bytes",
+                        shown, n->type_name ? n->type_name : "bytes",
                         n->varies ? " of varying length" : "");
 }
 
@@ -197,7 +200,7 @@ static stk_status add_variable(stk__netcdf4_plan *p, size_t num_nodes, size_t no
     char name[64];
 
     *v = (stk__netcdf4_variable){.node = node, .scale = NONE};
-    STK_TRY(type_of(n, v, err));
+    STK_TRY(type_of(p, n, v, err));
     if (n->rank + is_characters(n) > STK__NETCDF4_RANK)
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_CONVERT, n->path, STK_NO_OFFSET,
                             "'%.200s' has %u dimensions, and a variable has %d at most", n->path,

@@ -123,10 +123,12 @@ static void test_there_and_back(void **state)
 
 static void test_refused_options(void **state)
 {
-    stk_convert_arrays_options own[7];
+    stk_convert_arrays_options own[8];
     static const char *const why[] = {
-        "none or zlib", "levels from 1 to 9", "none or byte", "zarr_format", "parts",
-        "shards",       "dimension 'z'"};
+        "none or zlib", "levels from 1 to 9", "none or byte",        "zarr_format", "parts",
+        "shards",       "dimension 'z'",      "shuffle does nothing"};
+    stk_conversion *conversion = NULL;
+    stk_convert_options common;
     char folder[256], target[300];
     stk_error err;
 
@@ -141,6 +143,8 @@ static void test_refused_options(void **state)
     own[4].part = "1/2";
     own[5].shards = "y:12";
     own[6].unlimited = "y, z";
+    own[7].codec = 0;
+    own[7].shuffle = 2;
     for (size_t i = 0; i < STK_COUNT(own); i++) {
         const stk_status status =
             convert(*state, "mem://options/t2m", target, &own[i], false, &err);
@@ -148,6 +152,12 @@ static void test_refused_options(void **state)
         assert_non_null(strstr(err.text, why[i]));
         assert_int_equal(entries(folder), 0);
     }
+    stk_convert_options_init(&common);
+    common.checkpoint = 3;
+    assert_ok(stk_conversion_create(*state, "mem://options/t2m", target, &conversion, &err), &err);
+    assert_fails(stk_conversion_run(conversion, &common, NULL, NULL, &err), STK_EINVAL, &err,
+                 "checkpoint does nothing");
+    stk_conversion_destroy(&conversion);
     own_init(&own[0]);
     own[0].unlimited = "y";
     assert_fails(convert(*state, "mem://options/t2m", "mem://options/x.zarr", &own[0], false, &err),
@@ -179,10 +189,10 @@ static void test_refused_arrays(void **state)
     snprintf(target, sizeof target, "%s/x.nc", test_folder(folder));
     make_source(ctx, "mem://half/t2m", STK_FLOAT16, NULL);
     assert_fails(convert(ctx, "mem://half/t2m", target, NULL, false, &err), STK_EKIND, &err,
-                 "float16, which NetCDF-4 does not have");
+                 "'t2m' is float16, which NetCDF-4 does not have: choose astype");
     make_source(ctx, "mem://complex/t2m", STK_COMPLEX64, NULL);
     assert_fails(convert(ctx, "mem://complex/t2m", target, NULL, false, &err), STK_EKIND, &err,
-                 "complex64");
+                 "complex64, which NetCDF-4 does not have: leave it out");
     make_texts(ctx, "mem://texts/t2m");
     assert_fails(convert(ctx, "mem://texts/t2m", target, NULL, false, &err), STK_EKIND, &err,
                  "string of varying length");
@@ -250,21 +260,9 @@ static pid_t only_child(void)
 static void test_dimensions_of_groups(void **state)
 {
     static const char *const y[1] = {"y"};
-    static const stk__target_node nodes[] = {{.path = "g/own/v",
-                                              .is_array = true,
-                                              .dtype = STK_INT8,
-                                              .type_name = "int8",
-                                              .itemsize = 1,
-                                              .rank = 1,
-                                              .shape = side,
-                                              .chunk_shape = side,
-                                              .object_shape = side,
-                                              .dimension_names = side_name},
-                                             LINE("g/own/x", side_name),
-                                             LINE("g/v", side_name),
-                                             LINE("g/w", y),
-                                             LINE("x", side_name),
-                                             LINE("y", side_name)};
+    static const stk__target_node nodes[] = {LINE("g/own/v", side_name), LINE("g/own/x", side_name),
+                                             LINE("g/v", side_name),     LINE("g/w", y),
+                                             LINE("x", side_name),       LINE("y", side_name)};
     stk__netcdf4_plan plan;
     stk_error err;
 
