@@ -485,6 +485,51 @@ static void mark_coordinates(stk__arrays *run)
     }
 }
 
+/* ---- Lengths --------------------------------------------------------------------------------- */
+
+/* Whether both lie in one group. */
+static bool are_neighbours(const stk__target_node *a, const stk__target_node *b)
+{
+    const size_t length = (size_t)(stk__convert_last_name(a->path) - a->path);
+
+    return (size_t)(stk__convert_last_name(b->path) - b->path) == length &&
+           memcmp(a->path, b->path, length) == 0;
+}
+
+static stk_status compare_lengths(const stk__target_node *a, const stk__target_node *b,
+                                  stk_error *err)
+{
+    for (uint32_t d = 0; a->dimension_names && d < a->rank; d++)
+        for (uint32_t e = 0; b->dimension_names && e < b->rank; e++) {
+            const char *name = a->dimension_names[d], *other = b->dimension_names[e];
+            if (name && other && strcmp(name, other) == 0 && a->shape[d] != b->shape[e])
+                return stk__fail_at(
+                    err, STK_EINVAL, STK_STAGE_CONVERT, b->path, STK_NO_OFFSET,
+                    "'%.100s' and '%.100s' have %lld and %lld elements along the dimension "
+                    "'%.100s', and libhdf5 does not fill what the shorter one lacks; leave "
+                    "format=libhdf5 out, or choose one of them by variables",
+                    a->path, b->path, (long long)a->shape[d], (long long)b->shape[e], name);
+        }
+    return STK_OK;
+}
+
+/* libhdf5 gives unlimited dimensions as long as each variable is. Arrays of one dimension with
+ * lengths of their own are no dataset that xarray opens. */
+static stk_status check_lengths(const stk__arrays *run, stk_error *err)
+{
+    for (size_t i = 0; i < run->num_arrays; i++) {
+        const stk__target_node *a = &run->nodes[run->arrays[i].node];
+        if (strcmp(stk_array_get_info(run->arrays[i].array)->format, "libhdf5") != 0)
+            continue;
+        for (size_t k = 0; k < i; k++) {
+            const stk__target_node *b = &run->nodes[run->arrays[k].node];
+            if (are_neighbours(a, b))
+                STK_TRY(compare_lengths(b, a, err));
+        }
+    }
+    return STK_OK;
+}
+
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 stk_status stk__arrays_open(stk__arrays *run, stk_error *err)
@@ -510,7 +555,7 @@ stk_status stk__arrays_open(stk__arrays *run, stk_error *err)
     mark_coordinates(run);
     for (size_t i = 0; i < run->num_arrays; i++)
         STK_TRY(fill_node(run, &run->arrays[i], &run->nodes[run->arrays[i].node], err));
-    return STK_OK;
+    return check_lengths(run, err);
 }
 
 void stk__arrays_close(stk__arrays *run)

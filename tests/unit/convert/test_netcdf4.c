@@ -206,6 +206,23 @@ static void test_refused_arrays(void **state)
     test_folder_remove(folder);
 }
 
+/* Two variables along one unlimited dimension: libhdf5 does not make the shorter one as long. */
+static void test_lengths(void **state)
+{
+    static const char file[] = TESTS_DIR "/golden/array/libhdf5/lengths.nc";
+    stk_array *array = NULL;
+    char url[500];
+    stk_error err;
+
+    snprintf(url, sizeof url, "%s?format=libhdf5", file);
+    assert_fails(convert(*state, url, "mem://lengths/a.zarr", NULL, false, &err), STK_EINVAL, &err,
+                 "3 and 2 elements along the dimension 'time'");
+    assert_ok(convert(*state, file, "mem://lengths/b.zarr", NULL, false, &err), &err);
+    assert_ok(stk_array_open(*state, "mem://lengths/b.zarr/short", NULL, &array, &err), &err);
+    assert_int_equal(stk_array_get_info(array)->shape[0], 3);
+    stk_array_close(&array);
+}
+
 /* ---- The target alone ---- */
 
 static bool never(const stk_conversion_job *job)
@@ -355,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_refused_options),
         cmocka_unit_test(test_refused_arrays), cmocka_unit_test(test_killed_in_the_middle),
         cmocka_unit_test(test_begins_again),   cmocka_unit_test(test_dimensions_of_groups),
+        cmocka_unit_test(test_lengths),
     };
 
     return cmocka_run_group_tests(tests, test_context_open, test_context_close);
