@@ -257,12 +257,7 @@ static void add(stk_context *ctx, const char *url, uint32_t rank, const int64_t 
 {
     stk_array_writer_options o;
 
-    stk_array_writer_options_init(&o);
-    o.dtype = STK_INT32;
-    o.rank = rank;
-    o.shape = shape;
-    o.chunk_shape = chunk;
-    o.dimension_names = names;
+    arrays_options(&o, rank, shape, chunk, names);
     o.attributes = "{\"about\": \"me\"}";
     arrays_make(ctx, url, &o, seed);
 }
