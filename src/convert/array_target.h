@@ -84,7 +84,15 @@ struct stk__array_target {
     const stk_conversion_job *job;
 };
 
-#define STK__ARRAYS_CODEC_AUTO 6 /* of the option codec: the target's usual one */
+/* Words of the options codec and shuffle; AUTO is the target's usual one. */
+enum {
+    STK__ARRAYS_CODEC_NONE = 0,
+    STK__ARRAYS_CODEC_ZLIB = 3,
+    STK__ARRAYS_CODEC_BLOSC = 4,
+    STK__ARRAYS_CODEC_AUTO = 6,
+    STK__ARRAYS_SHUFFLE_NONE = 1,
+    STK__ARRAYS_SHUFFLE_BITS = 3
+};
 
 /* Zarr, of version 3, or 2 where the option zarr_format says so; and of version 2. */
 extern const stk__array_target_ops stk__array_target_zarr, stk__array_target_zarr2;

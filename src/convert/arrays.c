@@ -109,7 +109,7 @@ static stk_status settle(stk__arrays *run, stk_error *err)
                          "convert.memory_budget is %" PRIu64
                          " bytes; converting arrays takes %" PRIu64 " at least",
                          run->budget, LEAST_BUDGET);
-    if (run->own->level != STK_AUTO && run->own->codec == 0)
+    if (run->own->level != STK_AUTO && run->own->codec == STK__ARRAYS_CODEC_NONE)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "arrays.level does nothing with codec none; leave it out");
     STK_TRY(read_part(run, err));

@@ -23,8 +23,6 @@
 #define SECONDS    600                   /* of one call: a chunk is encoded, a file finished */
 #define LEVEL      4                     /* of deflate, as netCDF4-python has it */
 
-enum { CODEC_NONE = 0, CODEC_ZLIB = 3, SHUFFLE_NONE = 1, SHUFFLE_BITS = 3 };
-
 typedef struct netcdf4_target {
     stk__array_target base;
     stk__netcdf4_plan plan;
@@ -254,18 +252,19 @@ static void name_alone(netcdf4_target *t)
 static stk_status settle(netcdf4_target *t, stk_error *err)
 {
     const stk_convert_arrays_options *own = t->base.job->own;
-    const bool deflate = own->codec == STK__ARRAYS_CODEC_AUTO || own->codec == CODEC_ZLIB;
+    const bool deflate =
+        own->codec == STK__ARRAYS_CODEC_AUTO || own->codec == STK__ARRAYS_CODEC_ZLIB;
 
-    if (!deflate && own->codec != CODEC_NONE)
+    if (!deflate && own->codec != STK__ARRAYS_CODEC_NONE)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "arrays.codec: NetCDF-4 has none or zlib, which every reader of it has");
     if (own->level != STK_AUTO && (own->level < 1 || own->level > 9))
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "arrays.level: zlib has levels from 1 to 9");
-    if (own->shuffle == SHUFFLE_BITS)
+    if (own->shuffle == STK__ARRAYS_SHUFFLE_BITS)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "arrays.shuffle: NetCDF-4 has none or byte");
-    if (!deflate && own->shuffle > SHUFFLE_NONE)
+    if (!deflate && own->shuffle > STK__ARRAYS_SHUFFLE_NONE)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "arrays.shuffle does nothing with codec none; leave it out");
     if (own->zarr_format)
@@ -273,7 +272,7 @@ static stk_status settle(netcdf4_target *t, stk_error *err)
                          "arrays.zarr_format does nothing for NetCDF-4; leave it out");
     if (deflate)
         t->level = own->level == STK_AUTO ? LEVEL : (uint32_t)own->level;
-    t->shuffle = own->shuffle != SHUFFLE_NONE;
+    t->shuffle = own->shuffle != STK__ARRAYS_SHUFFLE_NONE;
     t->fletcher32 = own->checksum;
     t->verify = t->base.job->options->verify == STK_VERIFY_FULL;
     return STK_OK;

@@ -49,8 +49,8 @@ static stk_status make_writer(stk__zarr_documents *t, size_t i, stk_error *err)
     o.level = own->level;
     o.checksum = own->checksum;
     o.shuffle = shuffle_names[own->shuffle];
-    if (o.shuffle && own->shuffle > 1 && node->itemsize == 1 &&
-        (own->codec < 4 || own->codec == STK__ARRAYS_CODEC_AUTO))
+    if (o.shuffle && own->shuffle > STK__ARRAYS_SHUFFLE_NONE && node->itemsize == 1 &&
+        (own->codec < STK__ARRAYS_CODEC_BLOSC || own->codec == STK__ARRAYS_CODEC_AUTO))
         o.shuffle = NULL; /* there is nothing to shuffle */
     o.zarr_format = t->v2 ? 2 : 3;
     o.fill_value = t->v2 ? node->missing_value : node->fill_value;
