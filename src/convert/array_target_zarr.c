@@ -35,7 +35,6 @@ typedef struct zarr_target {
     zarr_array *arrays; /* one for each node; zeros of groups */
     stk__target *files;
     stk__journal journal;
-    char journal_name[sizeof STK__TARGET_JOURNAL + STK__TARGET_SUFFIX];
     bool ended; /* the journal says that all of this part is done */
     stk__encoders *encoders;
     atomic_uint_fast64_t next;  /* number of a file of the target */
@@ -379,7 +378,7 @@ static stk_status check_parts(zarr_target *t, stk_error *err)
 {
     const stk_conversion_job *job = t->base.job;
     const stk__journal_lines lines = {.object = take_object, .end = take_end, .user = t};
-    char name[sizeof t->journal_name];
+    char name[STK__TARGET_NAME];
     stk__journal_head head;
     bool fresh;
 
@@ -451,12 +450,11 @@ static stk_status open_files(zarr_target *t, stk_error *err)
             "convert.overwrite would remove what other parts have written; remove %.200s "
             "yourself, before the first part begins",
             job->target);
-    snprintf(t->journal_name, sizeof t->journal_name, STK__TARGET_JOURNAL "%s", suffix);
     STK_TRY(stk__target_open(job, suffix, &t->files, err));
     STK_TRY(t->files->ops->begin(t->files, err));
     if (t->parts && !t->part)
         return check_parts(t, err);
-    STK_TRY(stk__journal_open(job, t->journal_name, &t->journal, err));
+    STK_TRY(stk__journal_open(job, t->files->journal, &t->journal, err));
     return resume(t, err);
 }
 
