@@ -21,11 +21,16 @@ static const struct cli_usage usage = {
         "  digits:, mnist:, npy: ...  Small pictures of one channel and their labels as IDX files, "
         "the format\n"
         "     -> a folder             of MNIST; the splits train and test where there are both.\n"
-        "  arrays: Zarr, npy, ...     Zarr of other chunks, shards, codecs or types, one array or "
-        "a "
-        "whole group\n"
-        "     -> NAME.zarr            with its attributes; larger than memory, too. zarr2:NAME "
-        "writes version 2.\n"
+        "  arrays: Zarr, NetCDF, ...  Arrays in other chunks, codecs or types, one or a whole "
+        "group "
+        "with its\n"
+        "     -> NAME.zarr            attributes; larger than memory, too. zarr2:NAME writes "
+        "version "
+        "2.\n"
+        "     -> NAME.nc              The same as one NetCDF-4 file.\n"
+        "  a file of NetCDF or HDF5   References of kerchunk to its chunks, which stay where they "
+        "are.\n"
+        "     -> NAME.json\n"
         "  a checkpoint, .pth, .pt    The weights of a model alone, as PyTorch's load_state_dict() "
         "takes them.\n"
         "     -> NAME.safetensors\n"
@@ -37,10 +42,10 @@ static const struct cli_usage usage = {
         "too, with\noptions of its own. DST may be "
         "the URL of a folder in any store that can be written.\n\n"
         "A file has its name when it is complete and safe on the disk. A conversion of pictures "
-        "that was\n"
-        "stopped, by Ctrl-C, a kill or a full disk, goes on when the same command is run again: "
-        "what is done\n"
-        "is noted in DST/.stoker-convert.\n",
+        "or to Zarr\n"
+        "that was stopped, by Ctrl-C, a kill or a full disk, goes on when the same command is run "
+        "again: what\n"
+        "is done is noted in DST/.stoker-convert.\n",
     .examples = "  stoker convert digits: digits\n"
                 "  stoker convert 'digits:?split=test&size=1000' digits-test\n"
                 "\n"
@@ -64,11 +69,53 @@ struct figure {
     bool shown; /* says something */
 };
 
-#define NUM_FIGURES 13
+struct text {
+    const char *name, *value;
+};
 
-static void figures_of(const stk_conversion_report *r, struct figure out[NUM_FIGURES])
+static void print_json(struct cli *cli, const struct figure *figures, int count,
+                       const struct text *texts, int num_texts)
 {
-    const struct figure figures[NUM_FIGURES] = {
+    fputs("{\"target\": ", cli->out);
+    cli_json_string(cli->out, cli->args[1]);
+    for (int i = 0; i < count; i++) {
+        fprintf(cli->out, ", \"%s\": ", figures[i].name);
+        if (figures[i].shown)
+            cli_json_number(cli->out, figures[i].value);
+        else
+            fputs("null", cli->out);
+    }
+    for (int i = 0; i < num_texts; i++) {
+        fprintf(cli->out, ", \"%s\": ", texts[i].name);
+        cli_json_string(cli->out, texts[i].value);
+    }
+    fputs("}\n", cli->out);
+}
+
+/* A table of one row. */
+static void print_csv(struct cli *cli, const struct figure *figures, int count,
+                      const struct text *texts, int num_texts)
+{
+    for (int i = 0; i < count; i++)
+        fprintf(cli->out, "%s%s", i ? "," : "", figures[i].name);
+    for (int i = 0; i < num_texts; i++)
+        fprintf(cli->out, ",%s", texts[i].name);
+    fputc('\n', cli->out);
+    for (int i = 0; i < count; i++) {
+        fputs(i ? "," : "", cli->out);
+        if (figures[i].shown)
+            cli_json_number(cli->out, figures[i].value);
+    }
+    for (int i = 0; i < num_texts; i++) {
+        fputc(',', cli->out);
+        cli_csv_string(cli->out, texts[i].value);
+    }
+    fputc('\n', cli->out);
+}
+
+static void print_figures(struct cli *cli, const stk_conversion_report *r)
+{
+    const struct figure figures[] = {
         {"total", (double)r->total, true},
         {"copied", (double)r->copied, true},
         {"rewritten", (double)r->rewritten, true},
@@ -83,51 +130,12 @@ static void figures_of(const stk_conversion_report *r, struct figure out[NUM_FIG
         {"mean_psnr", r->mean_psnr, r->compared > 0},
         {"worst_psnr", r->worst_psnr, r->compared > 0},
     };
+    const struct text texts[] = {{"worst", r->worst}, {"errors", r->errors_path}};
 
-    memcpy(out, figures, sizeof figures);
+    (cli->format == CLI_JSON ? print_json : print_csv)(
+        cli, figures, sizeof figures / sizeof *figures, texts, sizeof texts / sizeof *texts);
 }
 
-static void print_json(struct cli *cli, const stk_conversion_report *r)
-{
-    struct figure figures[NUM_FIGURES];
-
-    figures_of(r, figures);
-    fputs("{\"target\": ", cli->out);
-    cli_json_string(cli->out, cli->args[1]);
-    for (int i = 0; i < NUM_FIGURES; i++) {
-        fprintf(cli->out, ", \"%s\": ", figures[i].name);
-        if (figures[i].shown)
-            cli_json_number(cli->out, figures[i].value);
-        else
-            fputs("null", cli->out);
-    }
-    fputs(", \"worst\": ", cli->out);
-    cli_json_string(cli->out, r->worst);
-    fputs(", \"errors\": ", cli->out);
-    cli_json_string(cli->out, r->errors_path);
-    fputs("}\n", cli->out);
-}
-
-static void print_csv(struct cli *cli, const stk_conversion_report *r)
-{
-    struct figure figures[NUM_FIGURES];
-
-    figures_of(r, figures);
-    for (int i = 0; i < NUM_FIGURES; i++)
-        fprintf(cli->out, "%s,", figures[i].name);
-    fputs("worst,errors\n", cli->out);
-    for (int i = 0; i < NUM_FIGURES; i++) {
-        if (figures[i].shown)
-            cli_json_number(cli->out, figures[i].value);
-        fputc(',', cli->out);
-    }
-    cli_csv_string(cli->out, r->worst);
-    fputc(',', cli->out);
-    cli_csv_string(cli->out, r->errors_path);
-    fputc('\n', cli->out);
-}
-
-/* Of arrays, as JSON or a table of one row. */
 static void print_array_figures(struct cli *cli, const stk_conversion_report *r)
 {
     const struct figure figures[] = {
@@ -144,29 +152,12 @@ static void print_array_figures(struct cli *cli, const stk_conversion_report *r)
         {"worst_change", r->worst_change, !r->planned},
         {"overflowed", (double)r->overflowed, !r->planned},
     };
-    const int count = sizeof figures / sizeof *figures;
-    const bool json = cli->format == CLI_JSON;
+    const struct text plan = {"plan", r->text};
 
-    fputs(json ? "{\"target\": " : "", cli->out);
-    if (json)
-        cli_json_string(cli->out, cli->args[1]);
-    for (int i = 0; i < count && !json; i++)
-        fprintf(cli->out, "%s%s", figures[i].name, i + 1 < count ? "," : "\n");
-    for (int i = 0; i < count; i++) {
-        if (json)
-            fprintf(cli->out, ", \"%s\": ", figures[i].name);
-        if (figures[i].shown)
-            cli_json_number(cli->out, figures[i].value);
-        else if (json)
-            fputs("null", cli->out);
-        if (!json)
-            fputs(i + 1 < count ? "," : "\n", cli->out);
-    }
-    if (!json)
-        return;
-    fputs(", \"plan\": ", cli->out);
-    cli_json_string(cli->out, r->text);
-    fputs("}\n", cli->out);
+    if (cli->format == CLI_JSON)
+        print_json(cli, figures, sizeof figures / sizeof *figures, &plan, 1);
+    else
+        print_csv(cli, figures, sizeof figures / sizeof *figures, NULL, 0);
 }
 
 /* "12.3 MB". */
@@ -283,10 +274,8 @@ static void print_statement(struct cli *cli, const char *converter, const stk_co
 {
     if (r->arrays && cli->format != CLI_TABLE)
         print_array_figures(cli, r);
-    else if (cli->format == CLI_JSON)
-        print_json(cli, r);
-    else if (cli->format == CLI_CSV)
-        print_csv(cli, r);
+    else if (cli->format != CLI_TABLE)
+        print_figures(cli, r);
     else if (strcmp(converter, "images") == 0)
         print_pictures(cli, r);
     else if (r->arrays)

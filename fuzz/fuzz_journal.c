@@ -2,9 +2,9 @@
 /*
  * The journal of a conversion. The input is its lines without their checksums, which are added, so
  * that the parser behind them is reached; the first byte odd: as they stand; its next bit: the
- * journal may have lines of arrays. What it calls old is
- * removed as at the end of a conversion. What must hold: nothing outside the target is touched, nor
- * a file of another size in it.
+ * journal may have lines of arrays and of their plan. What it calls old is removed as at the end of
+ * a conversion. What must hold: nothing outside the target is touched, nor a file of another size
+ * in it.
  */
 #include "fuzz_support.h"
 
@@ -135,8 +135,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const stk_option_table *table = stk_option_table_find("images");
     stk_convert_images_options options;
     stk_options_init(table, &options, sizeof options);
-    const stk__journal_head head = {
-        .kind = "images", .source = "/from", .table = table, .options = &options};
+    const stk__journal_head head = {.kind = "images",
+                                    .source = "/from",
+                                    .table = table,
+                                    .options = &options,
+                                    .plan = data[0] & 2};
     stk_convert_options_init(&common);
     common.overwrite = true;
     const stk_conversion_job job = {.struct_size = sizeof job,

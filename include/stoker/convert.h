@@ -46,8 +46,9 @@ typedef struct stk_convert_images_options {
     bool keep_png;             /**< copy PNG files as they are */
 } stk_convert_images_options;
 
-/** Of the converters of arrays: Zarr of other chunks, codecs or types. Coordinates, which are
- * arrays named as a dimension, keep their type, and their chunks unless these are named. */
+/** Of the converters of arrays: Zarr or NetCDF-4 of other chunks, codecs or types. Coordinates,
+ * which are arrays named as a dimension, keep their type, and their chunks unless these are named.
+ */
 typedef struct stk_convert_arrays_options {
     uint32_t struct_size;
     const char *variables;  /**< paths of arrays, parted by commas; NULL: all */
@@ -57,8 +58,8 @@ typedef struct stk_convert_arrays_options {
     const char *for_store;  /**< in this store: "ssd", "disk", "nfs", "s3" */
     int32_t codec;          /**< 0 none, 1 zstd, 2 gzip, 3 zlib, 4 blosc, 5 blosc_zstd, 6 auto */
     int64_t level;          /**< of the codec; STK_AUTO: its usual one */
-    int32_t shuffle;        /**< 0 auto (by blosc alone), 1 none, 2 byte, 3 bit */
-    bool checksum;          /**< crc32c behind every chunk; version 3 alone */
+    int32_t shuffle;        /**< 0 auto (by blosc and in NetCDF-4), 1 none, 2 byte, 3 bit */
+    bool checksum;          /**< a CRC-32C behind every chunk, a Fletcher-32 in NetCDF-4 */
     int32_t zarr_format;    /**< 0: what the name of the converter says, 1: 2, 2: 3 */
     const char *astype;     /**< numbers become this type; NULL: they keep theirs */
     int64_t bitround;       /**< bits of the fraction of floats that are kept; STK_AUTO: all */
@@ -95,7 +96,7 @@ typedef struct stk_conversion_report {
     /* Of arrays; `total`, `resumed` and `verified` count objects of the target (chunks or shards),
      * bytes_before the elements as the source has them, bytes_after the objects. */
     uint64_t arrays;     /**< that were converted */
-    uint64_t decoded;    /**< bytes that were decoded, of a dry run at most; with those that were
+    uint64_t decoded;    /**< bytes that are decoded at most, by the plan: with those that are
                             decoded twice */
     uint64_t temp_bytes; /**< of the largest temporary file */
     uint64_t memory;     /**< bytes that are held at most */

@@ -49,12 +49,9 @@ typedef struct stk__array_target stk__array_target;
  * where not.
  */
 typedef struct stk__array_target_ops {
-    const char *name;     /* for messages: "Zarr" */
-    bool resumes;         /* goes on after a kill, and takes parts (--part, --join) */
-    bool has_shards;      /* the option shards is heeded */
-    bool one_at_a_time;   /* write() is called by one thread at a time; else by any number */
-    bool verify_finished; /* write() cannot compare: the caller opens the target once it is finished
-                             and holds what it reads against a hash of each object */
+    const char *name; /* for messages: "Zarr" */
+    bool resumes;     /* goes on after a kill, and takes parts (--part, --join) */
+    bool has_shards;  /* the option shards is heeded */
     /* Begin, or go on. `nodes` are groups before what is in them, the root first; they and the job
      * live until close(). Refuses what the target cannot hold, by name, and options of the job's
      * `own`, a stk_convert_arrays_options, that it does not heed, before anything is written; with
@@ -66,9 +63,9 @@ typedef struct stk__array_target_ops {
     bool (*has_object)(const stk__array_target *target, size_t node, uint64_t number);
     /* Bytes that one write() of an object of array `node` holds at most. */
     uint64_t (*memory)(const stk__array_target *target, size_t node);
-    /* Write an object of array `node`, by thread `member`, below `members` of open(); all objects
-     * of an array come before the first of the next. With the option verify it is read back and
-     * compared, unless verify_finished. Blocks. */
+    /* Write an object of array `node`, by thread `member`, below `members` of open(), at a time;
+     * all objects of an array come before the first of the next. With the option verify it is read
+     * back and compared. Blocks. */
     stk_status (*write)(stk__array_target *target, uint32_t member, size_t node,
                         const stk__target_box *box, stk_error *err);
     /* (optional) Make safe and note what was written so far; by the calling thread, ten times a
@@ -87,7 +84,15 @@ struct stk__array_target {
     const stk_conversion_job *job;
 };
 
-#define STK__ARRAYS_CODEC_AUTO 6 /* of the option codec: the target's usual one */
+/* Words of the options codec and shuffle; AUTO is the target's usual one. */
+enum {
+    STK__ARRAYS_CODEC_NONE = 0,
+    STK__ARRAYS_CODEC_ZLIB = 3,
+    STK__ARRAYS_CODEC_BLOSC = 4,
+    STK__ARRAYS_CODEC_AUTO = 6,
+    STK__ARRAYS_SHUFFLE_NONE = 1,
+    STK__ARRAYS_SHUFFLE_BITS = 3
+};
 
 /* Zarr, of version 3, or 2 where the option zarr_format says so; and of version 2. */
 extern const stk__array_target_ops stk__array_target_zarr, stk__array_target_zarr2;
@@ -101,7 +106,5 @@ stk_status stk__convert_arrays(const stk_conversion_job *job, const stk__array_t
                                stk_conversion_report *report, stk_error *err);
 /* `takes` of such a converter: whether an array or a group is at a URL. */
 bool stk__convert_takes_arrays(stk_context *ctx, const char *source, const char **why);
-/* What it ignores of stk_convert_options. */
-extern const char *const stk__convert_arrays_ignores[];
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/url.h"
+#include "convert/encoders.h"
 #include "convert/journal.h"
 #include "convert/zarr_clear.h"
 #include "convert/zarr_documents.h"
@@ -34,11 +35,8 @@ typedef struct zarr_target {
     zarr_array *arrays; /* one for each node; zeros of groups */
     stk__target *files;
     stk__journal journal;
-    char journal_name[sizeof STK__TARGET_JOURNAL + STK__TARGET_SUFFIX];
-    bool ended;              /* the journal says that all of this part is done */
-    stk__encoder **encoders; /* of members; all of the node `encoding` */
-    size_t encoding;
-    uint32_t members;
+    bool ended; /* the journal says that all of this part is done */
+    stk__encoders *encoders;
     atomic_uint_fast64_t next;  /* number of a file of the target */
     atomic_uint_fast64_t bytes; /* of objects that are there */
     uint64_t checked_ns;
@@ -286,45 +284,18 @@ static stk_status zarr_checkpoint(stk__array_target *target, stk_error *err)
 
 /* ---- Objects --------------------------------------------------------------------------------- */
 
-static void drop_encoders(zarr_target *t)
-{
-    for (uint32_t i = 0; t->encoders && i < t->members; i++)
-        stk__encoder_destroy(&t->encoders[i]);
-}
-
-static stk_status take_encoder(zarr_target *t, uint32_t member, size_t node, stk__encoder **out,
-                               stk_error *err)
-{
-    pthread_mutex_lock(&t->lock);
-    if (t->encoding != node) { /* the one before is done */
-        drop_encoders(t);
-        t->encoding = node;
-    }
-    stk_status status = STK_OK;
-    if (!t->encoders[member])
-        status = stk__encoder_create(t->documents.writers[node], &t->encoders[member], err);
-    *out = t->encoders[member];
-    pthread_mutex_unlock(&t->lock);
-    return status;
-}
-
 static stk_status zarr_write(stk__array_target *target, uint32_t member, size_t node,
                              const stk__target_box *box, stk_error *err)
 {
     zarr_target *t = of(target);
     char name[STK_MAX_OBJECT_KEY];
-    stk__encoder *encoder;
     const void *blob;
     waiting w = {.node = node, .number = box->number};
 
-    STK_TRY(take_encoder(t, member, node, &encoder, err));
-    STK_TRY(stk__encoder_run(encoder, box->start, box->shape, box->data, box->strides, &blob,
-                             &w.size, err));
+    STK_TRY(stk__encoders_run(t->encoders, member, t->documents.writers[node], box, verifies(t),
+                              &blob, &w.size, err));
     atomic_fetch_add(&t->bytes, w.size);
     if (w.size) {
-        if (verifies(t))
-            STK_TRY(
-                stk__encoder_check(encoder, box->start, box->shape, box->data, box->strides, err));
         STK_TRY(object_name(t, node, box->number, name, err));
         w.part = atomic_fetch_add(&t->next, 1);
         STK_TRY(stk__target_write(t->files, w.part, name, blob, w.size, verifies(t), err));
@@ -407,7 +378,7 @@ static stk_status check_parts(zarr_target *t, stk_error *err)
 {
     const stk_conversion_job *job = t->base.job;
     const stk__journal_lines lines = {.object = take_object, .end = take_end, .user = t};
-    char name[sizeof t->journal_name];
+    char name[STK__TARGET_NAME];
     stk__journal_head head;
     bool fresh;
 
@@ -452,13 +423,12 @@ static void zarr_close(stk__array_target *target)
     if (t->journal.mirror)
         stk__journal_close(&t->journal);
     stk__target_close(&t->files);
-    drop_encoders(t);
+    stk__encoders_destroy(&t->encoders);
     for (size_t i = 0; t->arrays && i < t->documents.num_nodes; i++)
         stk__free(ctx, t->arrays[i].done);
     stk__zarr_documents_release(&t->documents);
     pthread_mutex_destroy(&t->lock);
     stk__free(ctx, t->waiting);
-    stk__free(ctx, t->encoders);
     stk__free(ctx, t->arrays);
     stk__free(ctx, t);
 }
@@ -480,31 +450,25 @@ static stk_status open_files(zarr_target *t, stk_error *err)
             "convert.overwrite would remove what other parts have written; remove %.200s "
             "yourself, before the first part begins",
             job->target);
-    snprintf(t->journal_name, sizeof t->journal_name, STK__TARGET_JOURNAL "%s", suffix);
     STK_TRY(stk__target_open(job, suffix, &t->files, err));
-    if (t->parts && !t->part) {
-        STK_TRY(t->files->ops->begin(t->files, err));
-        return check_parts(t, err);
-    }
     STK_TRY(t->files->ops->begin(t->files, err));
-    STK_TRY(stk__journal_open(job, t->journal_name, &t->journal, err));
+    if (t->parts && !t->part)
+        return check_parts(t, err);
+    STK_TRY(stk__journal_open(job, t->files->journal, &t->journal, err));
     return resume(t, err);
 }
 
-static stk_status open_target(zarr_target *t, const stk__target_part *part, stk_error *err)
+static stk_status open_target(zarr_target *t, const stk__target_part *part, uint32_t members,
+                              stk_error *err)
 {
     const stk_convert_arrays_options *own = t->base.job->own;
-    stk_context *ctx = t->base.job->context;
 
     t->part = part->number;
     t->parts = part->count;
-    t->encoding = SIZE_MAX;
     t->journal.fd = -1;
     t->checked_ns = stk__now_ns();
     pthread_mutex_init(&t->lock, NULL);
-    t->encoders = stk__calloc(ctx, t->members, sizeof(stk__encoder *));
-    if (!t->encoders)
-        return no_memory(err);
+    STK_TRY(stk__encoders_create(t->base.job->context, members, &t->encoders, err));
     STK_TRY(make_arrays(t, err));
     return own->dry_run ? STK_OK : open_files(t, err);
 }
@@ -527,8 +491,7 @@ static stk_status open_version(const stk_conversion_job *job, const stk__target_
                                   .job = job};
     t->documents = (stk__zarr_documents){
         .context = job->context, .own = job->own, .nodes = nodes, .num_nodes = num_nodes, .v2 = v2};
-    t->members = members;
-    const stk_status status = open_target(t, part, err);
+    const stk_status status = open_target(t, part, members, err);
     if (status == STK_OK)
         *out = &t->base;
     else

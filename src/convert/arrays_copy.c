@@ -22,7 +22,6 @@
 typedef struct member {
     char *from, *to;     /* elements of an object, where they change */
     char *bounce, *wide; /* of the temporary file; `wide` as the source has them */
-    char *packed;        /* an object, to be hashed */
     stk__arrays_loss loss;
 } member;
 
@@ -33,7 +32,6 @@ typedef struct copying {
     const stk__rechunk_plan *plan;
     member *members;
     uint32_t num_members;
-    pthread_mutex_t one; /* of targets that take one thread at a time */
     char *slab;
     stk_array_texts *texts;      /* that the slab points to, where elements vary in length */
     int temp;                    /* -1: none */
@@ -131,19 +129,6 @@ static stk_status change(copying *c, member *m, const stk__rechunk_box *box, int
     return stk__arrays_values_convert(&c->a->values, m->from, m->to, n, &m->loss, err);
 }
 
-static stk_status write_object(copying *c, uint32_t number, const stk__target_box *box,
-                               stk_error *err)
-{
-    const stk__array_target_ops *ops = c->run->ops;
-
-    if (ops->one_at_a_time)
-        pthread_mutex_lock(&c->one);
-    const stk_status status = ops->write(c->run->target, number, c->a->node, box, err);
-    if (ops->one_at_a_time)
-        pthread_mutex_unlock(&c->one);
-    return status;
-}
-
 static bool has_object(const copying *c, uint64_t number)
 {
     const stk__array_target_ops *ops = c->run->ops;
@@ -172,9 +157,7 @@ static stk_status object_task(void *user, uint32_t number, uint64_t task, stk_er
         out.data = m->to;
         out.strides = strides;
     }
-    if (c->a->hashes)
-        c->a->hashes[out.number] = stk__arrays_hash(c->node, &out, m->packed);
-    STK_TRY(write_object(c, number, &out, err));
+    STK_TRY(c->run->ops->write(c->run->target, number, c->a->node, &out, err));
     atomic_fetch_add(&c->passed, n * c->item / 2);
     return STK_OK;
 }
@@ -422,7 +405,6 @@ static void find_done(copying *c)
             have += has_object(c, number);
         }
         report->resumed += have;
-        report->total += n;
         report->verified += c->run->options->verify == STK_VERIFY_FULL ? n - have : 0;
         if (have == n) {
             c->skip[w / 8] |= (unsigned char)(1 << (w % 8));
@@ -432,29 +414,14 @@ static void find_done(copying *c)
     }
 }
 
-static uint64_t objects_of_grid(const stk__target_node *node)
-{
-    uint64_t n = 1;
-
-    for (uint32_t d = 0; d < node->rank; d++)
-        n *= (uint64_t)((node->shape[d] + node->object_shape[d] - 1) / node->object_shape[d]);
-    return n;
-}
-
 static stk_status take_memory(copying *c, stk_error *err)
 {
     stk_context *ctx = c->run->context;
     const uint64_t from = stk__arrays_values_from_size(&c->a->values);
     const bool same = stk__arrays_values_same(&c->a->values);
-    uint64_t elements = 1;
+    const uint64_t elements = stk__arrays_object_elements(c->node);
     bool good = true;
 
-    for (uint32_t d = 0; d < c->node->rank; d++)
-        elements *= (uint64_t)STK_MIN(c->node->object_shape[d], c->node->shape[d]);
-    if (stk__arrays_verifies_later(c->run) && !c->a->hashes) {
-        c->a->hashes = stk__calloc(ctx, objects_of_grid(c->node), sizeof *c->a->hashes);
-        good = c->a->hashes;
-    }
     c->skip = stk__calloc(ctx, c->plan->num_writes / 8 + 1, 1);
     c->members = stk__calloc(ctx, c->num_members, sizeof *c->members);
     c->slab = stk__alloc_buffer(ctx, c->plan->slab_bytes);
@@ -466,8 +433,6 @@ static stk_status take_memory(copying *c, stk_error *err)
         if (!c->plan->direct)
             good = good && (m->bounce = stk__alloc_buffer(
                                 ctx, pass_elements(c) * STK_MAX(from, c->node->itemsize)));
-        if (stk__arrays_verifies_later(c->run))
-            good = good && (m->packed = stk__alloc_buffer(ctx, elements * c->node->itemsize));
         if (!c->plan->direct && !same)
             good = good && (m->wide = stk__alloc_buffer(ctx, pass_elements(c) * from));
     }
@@ -490,7 +455,6 @@ static void give_memory(copying *c)
         stk__free(ctx, m->to);
         stk__free(ctx, m->bounce);
         stk__free(ctx, m->wide);
-        stk__free(ctx, m->packed);
     }
     stk_array_texts_destroy(&c->texts);
     stk__free(ctx, c->slab);
@@ -509,7 +473,6 @@ stk_status stk__arrays_copy(stk__arrays *run, stk__arrays_array *a, stk_error *e
 
     if (a->nothing)
         return STK_OK;
-    pthread_mutex_init(&c.one, NULL);
     stk_status status = take_memory(&c, err);
     if (status == STK_OK) {
         find_done(&c);
@@ -519,6 +482,5 @@ stk_status stk__arrays_copy(stk__arrays *run, stk__arrays_array *a, stk_error *e
     if (c.temp >= 0)
         close(c.temp);
     give_memory(&c);
-    pthread_mutex_destroy(&c.one);
     return status;
 }

@@ -48,7 +48,7 @@ static bool region(const stk__arrays *run, const stk__target_node *node, stk__re
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static uint64_t object_elements(const stk__target_node *node)
+uint64_t stk__arrays_object_elements(const stk__target_node *node)
 {
     uint64_t n = 1;
 
@@ -65,12 +65,10 @@ static uint64_t member_bytes(const stk__arrays *run, const stk__arrays_array *a)
 
     if (!stk__add_size(bytes, 2 * STK__ARRAYS_BOUNCE, &bytes))
         return UINT64_MAX;
-    uint64_t item = 0;
-    if (!stk__arrays_values_same(&a->values))
-        item += node->itemsize + stk__arrays_values_from_size(&a->values);
-    if (stk__arrays_verifies_later(run))
-        item += node->itemsize;
-    if (!stk__mul_size(object_elements(node), item, &object) ||
+    const uint64_t item = stk__arrays_values_same(&a->values)
+                              ? 0
+                              : node->itemsize + stk__arrays_values_from_size(&a->values);
+    if (!stk__mul_size(stk__arrays_object_elements(node), item, &object) ||
         !stk__add_size(bytes, object, &bytes))
         return UINT64_MAX;
     return bytes;
@@ -114,7 +112,7 @@ static stk_status plan_array(stk__arrays *run, stk__arrays_array *a, stk_error *
     if (node->varies) { /* a chunk at a time: nobody knows before what its elements take */
         STK_TRY(stk__arrays_texts_fit(run, a, 0, err));
         a->members = 1;
-        q.memory = object_elements(node) * node->itemsize;
+        q.memory = stk__arrays_object_elements(node) * node->itemsize;
     }
     return stk__rechunk_plan_make(&q, &a->plan, err);
 }
@@ -162,10 +160,9 @@ stk_status stk__arrays_plan(stk__arrays *run, stk_error *err)
         report->decoded += (uint64_t)((double)bytes * a->plan.decoded);
         report->temp_bytes = STK_MAX(report->temp_bytes, a->plan.temp_bytes);
         report->memory = STK_MAX(report->memory, memory_of(run, a));
-        if (run->parts && !run->part) { /* all of it was done by the parts */
-            report->total += objects_of(a);
+        report->total += objects_of(a);
+        if (run->parts && !run->part) /* all of it was done by the parts */
             report->resumed += objects_of(a);
-        }
     }
     return STK_OK;
 }
@@ -220,18 +217,13 @@ static stk_status tell_training(stk__text *text, const stk__arrays *run, const s
 {
     const stk__target_node *node = &run->nodes[a->node];
     const stk_array_info *info = stk_array_get_info(a->array);
-    stk_chunks_question question = {.struct_size = sizeof question};
-    const stk_chunks_store *store = NULL;
-    int64_t window[STK_ARRAY_MAX_RANK];
+    stk_chunks_question question;
     stk_chunks_cost cost;
     bool has;
 
-    STK_TRY(stk__arrays_window(run, a, &has, window, err));
+    STK_TRY(stk__arrays_question(run, a, &has, &question, err));
     if (!has)
         return STK_OK;
-    if (run->own->for_store && *run->own->for_store)
-        STK_TRY(stk_chunks_store_find(run->own->for_store, &store, err));
-    STK_TRY(stk_chunks_question_of(a->array, window, NULL, store, &question, err));
     STK_TRY(stk_chunks_predict(&question, info->chunk_shape, &cost, err));
     tell_window(text, "now", &cost);
     question.itemsize = node->itemsize;
@@ -249,7 +241,6 @@ stk_status stk__arrays_tell(stk__arrays *run, stk_error *err)
         const stk__arrays_array *a = &run->arrays[i];
         tell_array(&text, run, a);
         STK_TRY(tell_training(&text, run, a, err));
-        report->total += a->nothing ? 0 : objects_of(a);
         if (!a->nothing)
             report->seconds += (double)region_elements(a) * (double)a->plan.of.read_item *
                                (a->plan.direct ? 1 : 1.5) / RATE / (double)a->members;

@@ -14,15 +14,6 @@ static stk_status no_memory(stk_error *err)
     return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the arrays to convert");
 }
 
-uint64_t stk__arrays_elements(const stk__target_node *node)
-{
-    uint64_t n = 1;
-
-    for (uint32_t d = 0; d < node->rank; d++)
-        n *= (uint64_t)node->shape[d];
-    return n;
-}
-
 /* ---- What is read ---------------------------------------------------------------------------- */
 
 static void source_options(const stk__arrays *run, stk_array_options *out)
@@ -97,13 +88,6 @@ static stk_status add_node(stk__arrays *run, const char *path, stk__target_node 
         return no_memory(err);
     run->num_nodes++;
     return STK_OK;
-}
-
-static const char *last_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
 }
 
 static stk_status copy_shape(stk__arrays *run, const stk_array_info *info, stk__target_node *node,
@@ -384,7 +368,7 @@ static bool has_coordinate(const stk_array *array, const char *name)
 /* Whether `path` is a coordinate of an array that is opened. */
 static bool serves(const stk_group *group, stk_array *const *opened, const char *path)
 {
-    const char *name = last_name(path);
+    const char *name = stk__convert_last_name(path);
 
     for (size_t i = 0; stk_group_node(group, i); i++)
         if (opened[i] && (has_dimension(opened[i], name) || has_coordinate(opened[i], name)))
@@ -495,10 +479,55 @@ static stk_status open_group(stk__arrays *run, const char *url, const stk_array_
 static void mark_coordinates(stk__arrays *run)
 {
     for (size_t i = 0; i < run->num_arrays; i++) {
-        const char *name = last_name(run->nodes[run->arrays[i].node].path);
+        const char *name = stk__convert_last_name(run->nodes[run->arrays[i].node].path);
         for (size_t k = 0; k < run->num_arrays && *name; k++)
             run->arrays[i].is_coordinate |= has_dimension(run->arrays[k].array, name);
     }
+}
+
+/* ---- Lengths --------------------------------------------------------------------------------- */
+
+/* Whether both lie in one group. */
+static bool are_neighbours(const stk__target_node *a, const stk__target_node *b)
+{
+    const size_t length = (size_t)(stk__convert_last_name(a->path) - a->path);
+
+    return (size_t)(stk__convert_last_name(b->path) - b->path) == length &&
+           memcmp(a->path, b->path, length) == 0;
+}
+
+static stk_status compare_lengths(const stk__target_node *a, const stk__target_node *b,
+                                  stk_error *err)
+{
+    for (uint32_t d = 0; a->dimension_names && d < a->rank; d++)
+        for (uint32_t e = 0; b->dimension_names && e < b->rank; e++) {
+            const char *name = a->dimension_names[d], *other = b->dimension_names[e];
+            if (name && other && strcmp(name, other) == 0 && a->shape[d] != b->shape[e])
+                return stk__fail_at(
+                    err, STK_EINVAL, STK_STAGE_CONVERT, b->path, STK_NO_OFFSET,
+                    "'%.100s' and '%.100s' have %lld and %lld elements along the dimension "
+                    "'%.100s', and libhdf5 does not fill what the shorter one lacks; leave "
+                    "format=libhdf5 out, or choose one of them by variables",
+                    a->path, b->path, (long long)a->shape[d], (long long)b->shape[e], name);
+        }
+    return STK_OK;
+}
+
+/* libhdf5 gives unlimited dimensions as long as each variable is. Arrays of one dimension with
+ * lengths of their own are no dataset that xarray opens. */
+static stk_status check_lengths(const stk__arrays *run, stk_error *err)
+{
+    for (size_t i = 0; i < run->num_arrays; i++) {
+        const stk__target_node *a = &run->nodes[run->arrays[i].node];
+        if (strcmp(stk_array_get_info(run->arrays[i].array)->format, "libhdf5") != 0)
+            continue;
+        for (size_t k = 0; k < i; k++) {
+            const stk__target_node *b = &run->nodes[run->arrays[k].node];
+            if (are_neighbours(a, b))
+                STK_TRY(compare_lengths(b, a, err));
+        }
+    }
+    return STK_OK;
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -526,7 +555,7 @@ stk_status stk__arrays_open(stk__arrays *run, stk_error *err)
     mark_coordinates(run);
     for (size_t i = 0; i < run->num_arrays; i++)
         STK_TRY(fill_node(run, &run->arrays[i], &run->nodes[run->arrays[i].node], err));
-    return STK_OK;
+    return check_lengths(run, err);
 }
 
 void stk__arrays_close(stk__arrays *run)
@@ -541,10 +570,8 @@ void stk__arrays_close(stk__arrays *run)
         stk__free(ctx, (void *)(uintptr_t)node->dimension_names);
         stk__free(ctx, (void *)(uintptr_t)node->fill_value);
     }
-    for (size_t i = 0; i < run->num_arrays; i++) {
+    for (size_t i = 0; i < run->num_arrays; i++)
         stk_array_close(&run->arrays[i].array);
-        stk__free(ctx, run->arrays[i].hashes);
-    }
     stk_group_close(&run->group);
     stk__free(ctx, run->nodes);
     stk__free(ctx, run->arrays);

@@ -153,6 +153,10 @@ static stk_status check_range(stk_context *ctx, const stk_option_table *table, c
 
 /* ---- Choosing -------------------------------------------------------------------------------- */
 
+const char *const stk__convert_heeds_overwrite[] = {"num_workers", "memory_budget", "verify",
+                                                    "on_error",    "max_errors",    "checkpoint",
+                                                    "max_pixels",  "max_blocks",    NULL};
+
 bool stk__convert_canceled(void *user)
 {
     const stk_conversion_job *job = user;

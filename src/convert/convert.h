@@ -17,8 +17,19 @@ extern const stk_option_table stk__convert_option_table, stk__convert_images_opt
 /* Whether an outsider's table of a converter is whole. */
 stk_status stk__converter_kind_check(const void *table, stk_error *err);
 
+/* `ignores` of converters that write in one go: all common options but overwrite. */
+extern const char *const stk__convert_heeds_overwrite[];
+
 /* `canceled` of a call to a store whose `user` is a stk_conversion_job. */
 bool stk__convert_canceled(void *job);
+
+/* The last name of a path of nodes, or a key. */
+static inline const char *stk__convert_last_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
 
 /* A field of a dataset by name; NULL when there is none. */
 const stk_field *stk__convert_field(const stk_dataset *dataset, const char *name);

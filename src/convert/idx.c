@@ -337,16 +337,12 @@ static stk_status idx_run(const stk_conversion_job *c, stk_conversion_report *re
     return status;
 }
 
-static const char *const ignored[] = {"num_workers", "memory_budget", "verify",
-                                      "on_error",    "max_errors",    "checkpoint",
-                                      "max_pixels",  "max_blocks",    NULL};
-
 const stk_converter_ops stk__convert_idx = {
     .struct_size = sizeof(stk_converter_ops),
     .name = "idx",
     .from = "small pictures of one channel with labels (digits:, mnist:, npy:)",
     .doc = "IDX files",
-    .ignores = ignored,
+    .ignores = stk__convert_heeds_overwrite,
     .accepts = idx_accepts,
     .run = idx_run,
 };

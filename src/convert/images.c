@@ -255,7 +255,7 @@ static stk_status convert_all(stk__images_run *run, stk_error *err)
     if (status == STK_OK)
         status = run->target->ops->begin(run->target, err);
     if (status == STK_OK)
-        status = stk__journal_open(run->job, STK__TARGET_JOURNAL, &run->journal, err);
+        status = stk__journal_open(run->job, run->target->journal, &run->journal, err);
     if (status == STK_OK)
         status = stk__images_resume(run, names, err);
     if (status == STK_OK)

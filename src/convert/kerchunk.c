@@ -80,17 +80,13 @@ static stk_status run(const stk_conversion_job *job, stk_conversion_report *repo
     return status;
 }
 
-static const char *const ignores[] = {"num_workers", "memory_budget", "verify",
-                                      "on_error",    "max_errors",    "checkpoint",
-                                      "max_pixels",  "max_blocks",    NULL};
-
 const stk_converter_ops stk__convert_kerchunk = {
     .struct_size = sizeof(stk_converter_ops),
     .name = "kerchunk",
     .from = "files of arrays (NetCDF, HDF5)",
     .doc = "references in JSON to the chunks of a file",
     .endings = "|.json|",
-    .ignores = ignores,
+    .ignores = stk__convert_heeds_overwrite,
     .run = run,
     .takes = takes,
 };

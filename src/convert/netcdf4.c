@@ -13,6 +13,7 @@
 
 #include "base/durable.h"
 #include "base/url.h"
+#include "convert/encoders.h"
 #include "convert/target.h"
 #include "store/store.h"
 
@@ -21,8 +22,6 @@
 #define CHUNKS     6                     /* that it holds at a time, in all their forms */
 #define SECONDS    600                   /* of one call: a chunk is encoded, a file finished */
 #define LEVEL      4                     /* of deflate, as netCDF4-python has it */
-
-enum { CODEC_NONE = 0, CODEC_ZLIB = 3, SHUFFLE_NONE = 1, SHUFFLE_BITS = 3 };
 
 typedef struct netcdf4_target {
     stk__array_target base;
@@ -37,7 +36,8 @@ typedef struct netcdf4_target {
     uint32_t level; /* of deflate; 0: none */
     bool shuffle, fletcher32;
     bool verify;
-    stk__netcdf4_coders *coders;
+    stk_array_writer **writers; /* by variable; NULL: libhdf5 encodes it */
+    stk__encoders *encoders;
     pthread_mutex_t lock; /* guards the process, and the next two */
     unsigned char *box;   /* elements of a box that are not one run */
     size_t box_room;
@@ -181,8 +181,8 @@ static stk_status describe_all(netcdf4_target *t, stk_error *err)
         const stk__netcdf4_variable *v = &t->plan.variables[i];
         describe(t, i, &t->put[i]);
         t->variables[v->node] = i;
-        STK_TRY(stk__netcdf4_coders_add(t->coders, &t->plan.nodes[v->node], &t->put[i],
-                                        v->chunk_shape, err));
+        STK_TRY(stk__netcdf4_writer(t->base.job->context, &t->plan.nodes[v->node], &t->put[i],
+                                    v->chunk_shape, &t->writers[i], err));
     }
     return STK_OK;
 }
@@ -217,7 +217,9 @@ static void netcdf4_close(stk__array_target *target)
     stk_context *ctx = target->job->context;
 
     stk__libhdf5_stop(&t->child);
-    stk__netcdf4_coders_destroy(&t->coders);
+    stk__encoders_destroy(&t->encoders);
+    for (size_t i = 0; t->writers && i < t->plan.num_variables; i++)
+        stk_array_writer_abandon(&t->writers[i]);
     pthread_mutex_destroy(&t->lock);
     if (t->begun)
         stk__durable_abandon(&t->file);
@@ -225,6 +227,7 @@ static void netcdf4_close(stk__array_target *target)
     stk__netcdf4_plan_release(&t->plan);
     stk__free(ctx, t->variables);
     stk__free(ctx, t->put);
+    stk__free(ctx, t->writers);
     stk__free(ctx, t->box);
     stk__free(ctx, t);
 }
@@ -248,23 +251,27 @@ static void name_alone(netcdf4_target *t)
 static stk_status settle(netcdf4_target *t, stk_error *err)
 {
     const stk_convert_arrays_options *own = t->base.job->own;
-    const bool deflate = own->codec == STK__ARRAYS_CODEC_AUTO || own->codec == CODEC_ZLIB;
+    const bool deflate =
+        own->codec == STK__ARRAYS_CODEC_AUTO || own->codec == STK__ARRAYS_CODEC_ZLIB;
 
-    if (!deflate && own->codec != CODEC_NONE)
+    if (!deflate && own->codec != STK__ARRAYS_CODEC_NONE)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "arrays.codec: NetCDF-4 has none or zlib, which every reader of it has");
     if (own->level != STK_AUTO && (own->level < 1 || own->level > 9))
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "arrays.level: zlib has levels from 1 to 9");
-    if (own->shuffle == SHUFFLE_BITS)
+    if (own->shuffle == STK__ARRAYS_SHUFFLE_BITS)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "arrays.shuffle: NetCDF-4 has none or byte");
+    if (!deflate && own->shuffle > STK__ARRAYS_SHUFFLE_NONE)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "arrays.shuffle does nothing with codec none; leave it out");
     if (own->zarr_format)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "arrays.zarr_format does nothing for NetCDF-4; leave it out");
     if (deflate)
         t->level = own->level == STK_AUTO ? LEVEL : (uint32_t)own->level;
-    t->shuffle = own->shuffle != SHUFFLE_NONE;
+    t->shuffle = own->shuffle != STK__ARRAYS_SHUFFLE_NONE;
     t->fletcher32 = own->checksum;
     t->verify = t->base.job->options->verify == STK_VERIFY_FULL;
     return STK_OK;
@@ -299,11 +306,12 @@ static stk_status open_target(netcdf4_target *t, const stk__target_node *nodes, 
     STK_TRY(set_unlimited(t, err));
     t->variables = stk__calloc(ctx, STK_MAX(n, 1), sizeof *t->variables);
     t->put = stk__calloc(ctx, STK_MAX(t->plan.num_variables, 1), sizeof *t->put);
-    if (!t->variables || !t->put)
+    t->writers = stk__calloc(ctx, STK_MAX(t->plan.num_variables, 1), sizeof(stk_array_writer *));
+    if (!t->variables || !t->put || !t->writers)
         return no_memory(err);
     for (size_t i = 0; i < n; i++)
         t->variables[i] = NONE;
-    STK_TRY(stk__netcdf4_coders_create(ctx, t->plan.num_variables, members, &t->coders, err));
+    STK_TRY(stk__encoders_create(ctx, members, &t->encoders, err));
     STK_TRY(describe_all(t, err));
     if (own->dry_run)
         return STK_OK;
@@ -343,8 +351,8 @@ static uint64_t netcdf4_memory(const stk__array_target *target, size_t node)
     const stk__target_node *n = &t->plan.nodes[node];
     uint64_t bytes = 0;
 
-    if (stk__netcdf4_coders_has(t->coders, t->variables[node]))
-        return stk__netcdf4_coders_memory(t->coders, t->variables[node]);
+    if (t->writers[t->variables[node]])
+        return stk__encoder_memory(t->writers[t->variables[node]]);
     return stk__shape_bytes(n->object_shape, n->rank, n->itemsize, &bytes) ? bytes : UINT64_MAX;
 }
 
@@ -397,13 +405,13 @@ static stk_status netcdf4_write(stk__array_target *target, uint32_t member, size
 {
     netcdf4_target *t = of(target);
     const size_t index = t->variables[node];
-    const bool encoded = stk__netcdf4_coders_has(t->coders, index);
+    const stk_array_writer *encoded = t->writers[index];
     const void *bytes = NULL;
     uint64_t length = 0;
 
     if (encoded) {
         STK_TRY(
-            stk__netcdf4_encode(t->coders, member, index, box, t->verify, &bytes, &length, err));
+            stk__encoders_run(t->encoders, member, encoded, box, t->verify, &bytes, &length, err));
         if (!length)
             return STK_OK;
     }
@@ -453,6 +461,10 @@ static stk_status netcdf4_run(const stk_conversion_job *job, stk_conversion_repo
     return stk__convert_arrays(job, &stk__array_target_netcdf4, report, err);
 }
 
+/* It is written in one go: nothing is noted on the way. */
+static const char *const ignores[] = {"on_error",   "max_errors", "max_pixels",
+                                      "max_blocks", "checkpoint", NULL};
+
 const stk_converter_ops stk__convert_netcdf4 = {
     .struct_size = sizeof(stk_converter_ops),
     .name = "netcdf4",
@@ -460,7 +472,7 @@ const stk_converter_ops stk__convert_netcdf4 = {
     .doc = "NetCDF-4",
     .options = &stk__convert_arrays_option_table,
     .endings = "|.nc|.nc4|",
-    .ignores = stk__convert_arrays_ignores,
+    .ignores = ignores,
     .run = netcdf4_run,
     .takes = stk__convert_takes_arrays,
 };

@@ -61,24 +61,10 @@ stk_status stk__netcdf4_attributes(stk__libhdf5 *child, stk_context *ctx,
                                    const stk__target_node *node, uint32_t type,
                                    const stk_store_call *call, stk_error *err);
 
-/*
- * Chunks that are encoded here, by all threads (netcdf4_encode.c). One is added for each variable
- * once it was put; those of other kinds are left to libhdf5.
- */
-typedef struct stk__netcdf4_coders stk__netcdf4_coders;
-stk_status stk__netcdf4_coders_create(stk_context *ctx, size_t num_variables, uint32_t num_members,
-                                      stk__netcdf4_coders **out, stk_error *err);
-void stk__netcdf4_coders_destroy(stk__netcdf4_coders **coders);
-stk_status stk__netcdf4_coders_add(stk__netcdf4_coders *coders, const stk__target_node *node,
-                                   const stk__libhdf5_variable *v, const int64_t *chunk_shape,
-                                   stk_error *err);
-bool stk__netcdf4_coders_has(const stk__netcdf4_coders *coders, size_t variable);
-/* Bytes that a thread holds for one that it has. */
-uint64_t stk__netcdf4_coders_memory(const stk__netcdf4_coders *coders, size_t variable);
-/* Encode an object; *bytes are the member's until its next call. *length 0: all of it is the fill
- * value, and it is absent. `verify`: it is decoded and compared. */
-stk_status stk__netcdf4_encode(stk__netcdf4_coders *coders, uint32_t member, size_t variable,
-                               const stk__target_box *box, bool verify, const void **bytes,
-                               uint64_t *length, stk_error *err);
+/* What encodes the chunks of a variable as HDF5 has them (netcdf4_encode.c), for all threads; *out
+ * NULL: they are left to libhdf5. */
+stk_status stk__netcdf4_writer(stk_context *ctx, const stk__target_node *node,
+                               const stk__libhdf5_variable *v, const int64_t *chunk_shape,
+                               stk_array_writer **out, stk_error *err);
 
 #endif

@@ -28,17 +28,10 @@ static size_t group_length(const char *path)
     return slash ? (size_t)(slash - path) : 0;
 }
 
-static const char *last_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 /* What an array is called; one that is all of the source, after that. */
 static const char *name_of(const stk__netcdf4_plan *p, const stk__target_node *n)
 {
-    return *n->path ? last_of(n->path) : p->alone;
+    return *n->path ? stk__convert_last_name(n->path) : p->alone;
 }
 
 /* Whether the object `path` lies in the group that is the first `length` bytes of `of`. */
@@ -61,8 +54,11 @@ static bool is_characters(const stk__target_node *n)
     return n->dtype == STK_DTYPE_NONE && n->type_name && *n->type_name == 'S';
 }
 
-static stk_status type_of(const stk__target_node *n, stk__netcdf4_variable *v, stk_error *err)
+static stk_status type_of(const stk__netcdf4_plan *p, const stk__target_node *n,
+                          stk__netcdf4_variable *v, stk_error *err)
 {
+    const char *shown = *n->path ? n->path : p->alone;
+
     v->itemsize = n->itemsize;
     v->type = (uint32_t)n->dtype;
     switch (n->dtype) {
@@ -83,10 +79,10 @@ static stk_status type_of(const stk__target_node *n, stk__netcdf4_variable *v, s
     case STK_DTYPE_NONE:
         break;
     default:
-        return stk__fail_at(err, STK_EKIND, STK_STAGE_CONVERT, n->path, STK_NO_OFFSET,
-                            "'%.200s' is %s, which NetCDF-4 does not have: give it another type, "
-                            "as float32, by the option dtype, or write Zarr",
-                            n->path, n->type_name);
+        return stk__fail_at(
+            err, STK_EKIND, STK_STAGE_CONVERT, n->path, STK_NO_OFFSET,
+            "'%.200s' is %s, which NetCDF-4 does not have: %s, or write Zarr", shown, n->type_name,
+            stk__dtype_is_float(n->dtype) ? "choose astype=float32" : "leave it out");
     }
     v->type = is_characters(n) ? STK__WIRE_TEXT : STK__WIRE_UNICODE;
     if (is_characters(n))
@@ -96,7 +92,7 @@ static stk_status type_of(const stk__target_node *n, stk__netcdf4_variable *v, s
     return stk__fail_at(err, STK_EKIND, STK_STAGE_CONVERT, n->path, STK_NO_OFFSET,
                         "'%.200s' holds %s%s, which are not written to NetCDF-4: leave it out, or "
                         "write Zarr",
-                        n->path, n->type_name ? n->type_name : "bytes",
+                        shown, n->type_name ? n->type_name : "bytes",
                         n->varies ? " of varying length" : "");
 }
 
@@ -107,7 +103,7 @@ static size_t find_in(const stk__netcdf4_plan *p, const char *of, size_t length,
 {
     for (size_t i = 0; i < p->num_dimensions; i++)
         if (lies_in(p->dimensions[i].path, of, length) &&
-            strcmp(last_of(p->dimensions[i].path), name) == 0)
+            strcmp(stk__convert_last_name(p->dimensions[i].path), name) == 0)
             return i;
     return NONE;
 }
@@ -204,7 +200,7 @@ static stk_status add_variable(stk__netcdf4_plan *p, size_t node, stk_error *err
     char name[64];
 
     *v = (stk__netcdf4_variable){.node = node, .scale = NONE};
-    STK_TRY(type_of(n, v, err));
+    STK_TRY(type_of(p, n, v, err));
     if (n->rank + is_characters(n) > STK__NETCDF4_RANK)
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_CONVERT, n->path, STK_NO_OFFSET,
                             "'%.200s' has %u dimensions, and a variable has %d at most", n->path,
@@ -297,7 +293,7 @@ bool stk__netcdf4_plan_unlimited(stk__netcdf4_plan *plan, const char *name, size
 
     for (size_t i = 0; i < plan->num_dimensions; i++) {
         stk__netcdf4_dimension *d = &plan->dimensions[i];
-        const char *last = last_of(d->path);
+        const char *last = stk__convert_last_name(d->path);
         if (strlen(last) == length && memcmp(last, name, length) == 0)
             found = d->unlimited = true;
     }

@@ -148,6 +148,14 @@ static stk_status check(const stk__target *target, stk_error *err)
     return STK_OK;
 }
 
+void stk__target_init(stk__target *target, const stk__target_ops *ops,
+                      const stk_conversion_job *job, const char *suffix)
+{
+    *target = (stk__target){.ops = ops, .job = job};
+    snprintf(target->suffix, sizeof target->suffix, "%s", suffix);
+    snprintf(target->journal, sizeof target->journal, STK__TARGET_JOURNAL "%s", suffix);
+}
+
 stk_status stk__target_open(const stk_conversion_job *job, const char *suffix, stk__target **out,
                             stk_error *err)
 {

@@ -11,6 +11,7 @@
 #define STK__TARGET_ERRORS  STK__TARGET_OWN "-errors"
 #define STK__TARGET_PART    STK__TARGET_OWN "-of-" /* journals of parts: "-of-2-8" */
 #define STK__TARGET_SUFFIX  32
+#define STK__TARGET_NAME    (sizeof STK__TARGET_JOURNAL + STK__TARGET_SUFFIX) /* of a journal */
 
 typedef struct stk__target stk__target;
 
@@ -42,7 +43,8 @@ struct stk__target {
     const stk__target_ops *ops;
     const stk_conversion_job *job;
     char suffix[STK__TARGET_SUFFIX]; /* of our own names, of a part of a conversion; else empty */
-    bool has_journal;                /* of this suffix, when it was opened */
+    char journal[STK__TARGET_NAME];  /* its name, with the suffix */
+    bool has_journal;                /* when it was opened */
     bool has_parts;                  /* journals of other parts, likewise */
     bool has_others;  /* what no conversion wrote; not looked for where nothing asks */
     atomic_bool kept; /* something in it is worth keeping */
@@ -52,11 +54,14 @@ struct stk__target {
  * Open the folder of a job; a local one is made where it is missing, and locked against a second
  * conversion. It must not be the folder that is read, nor lie in it, nor hold it. What is neither
  * empty nor begun by a conversion is refused unless the option overwrite is set. Changes nothing in
- * it. Conversions of different suffixes, of at most 15 bytes, write to it at a time; each has
- * files of its own.
+ * it. Conversions of different suffixes, each below STK__TARGET_SUFFIX bytes, write to it at a
+ * time; each has files of its own.
  */
 stk_status stk__target_open(const stk_conversion_job *job, const char *suffix, stk__target **out,
                             stk_error *err);
+/* What both kinds begin with. */
+void stk__target_init(stk__target *target, const stk__target_ops *ops,
+                      const stk_conversion_job *job, const char *suffix);
 /* The two kinds, for it alone; stk__target_close() after a failure as well. */
 stk_status stk__target_folder_open(const stk_conversion_job *job, const char *suffix,
                                    stk__target **out, stk_error *err);

@@ -109,7 +109,6 @@ static void folder_close(stk__target *target)
 {
     folder_target *t = of(target);
     stk_context *ctx = target->job->context;
-    char journal[sizeof STK__TARGET_JOURNAL + STK__TARGET_SUFFIX];
 
     if (t->parts >= 0) {
         remove_parts(t);
@@ -117,8 +116,7 @@ static void folder_close(stk__target *target)
         stk__remove_folder(t->root, t->parts_name);
     }
     if (t->root >= 0 && t->made && !atomic_load(&t->base.kept)) {
-        snprintf(journal, sizeof journal, STK__TARGET_JOURNAL "%s", target->suffix);
-        stk__remove_file(t->root, journal);
+        stk__remove_file(t->root, target->journal);
         stk__remove_folder_path(t->path);
     }
     if (t->root >= 0)
@@ -285,11 +283,9 @@ static stk_status folder_remove(stk__target *target, const char *name, stk_error
 /* Whether something that is not ours lies in the folder, and whether there is a journal. */
 static stk_status look(folder_target *t, stk_error *err)
 {
-    char journal[sizeof STK__TARGET_JOURNAL + STK__TARGET_SUFFIX];
     int fd = openat(t->root, ".", FOLDER);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
 
-    snprintf(journal, sizeof journal, STK__TARGET_JOURNAL "%s", t->base.suffix);
     if (!folder) {
         stk_status status = fail(t, "list", t->path, err);
         if (fd >= 0)
@@ -298,7 +294,7 @@ static stk_status look(folder_target *t, stk_error *err)
     }
     for (struct dirent *entry; (entry = readdir(folder));) {
         const char *name = entry->d_name;
-        if (strcmp(name, journal) == 0)
+        if (strcmp(name, t->base.journal) == 0)
             t->base.has_journal = true;
         else if (strncmp(name, STK__TARGET_PART, strlen(STK__TARGET_PART)) == 0)
             t->base.has_parts = true;
@@ -343,9 +339,8 @@ stk_status stk__target_folder_open(const stk_conversion_job *job, const char *su
 
     if (!t)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the target");
-    t->base = (stk__target){.ops = &folder_ops, .job = job};
+    stk__target_init(&t->base, &folder_ops, job, suffix);
     t->root = t->parts = -1;
-    snprintf(t->base.suffix, sizeof t->base.suffix, "%s", suffix);
     snprintf(t->parts_name, sizeof t->parts_name, PARTS "%s", suffix);
     *out = &t->base;
     STK_TRY(stk__url_local(job->context, job->target, &t->path, err));

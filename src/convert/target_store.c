@@ -130,11 +130,8 @@ static void store_close(stk__target *target)
 {
     store_target *t = of(target);
 
-    char name[sizeof STK__TARGET_JOURNAL + STK__TARGET_SUFFIX];
-
-    snprintf(name, sizeof name, STK__TARGET_JOURNAL "%s", target->suffix);
     if (t->begun && !target->has_journal && !atomic_load(&target->kept))
-        (void)store_remove(target, name, NULL);
+        (void)store_remove(target, target->journal, NULL);
     stk_store_close(&t->store);
     stk__free(target->job->context, t);
 }
@@ -152,14 +149,6 @@ static stk_status note_other(void *user, const char *key, const stk_object_info 
                : STK_EOS;
 }
 
-static stk_status journal_key(const store_target *t, char key[STK_MAX_OBJECT_KEY], stk_error *err)
-{
-    char name[sizeof STK__TARGET_JOURNAL + STK__TARGET_SUFFIX];
-
-    snprintf(name, sizeof name, STK__TARGET_JOURNAL "%s", t->base.suffix);
-    return stk__key_below(t->prefix, name, key, err);
-}
-
 /* Whether there is something that is not ours; asked for where it matters alone. */
 static stk_status look(store_target *t, stk_error *err)
 {
@@ -167,7 +156,7 @@ static stk_status look(store_target *t, stk_error *err)
     stk__presence journal;
     stk_error own;
 
-    STK_TRY(journal_key(t, key, err));
+    STK_TRY(stk__key_below(t->prefix, t->base.journal, key, err));
     STK_TRY(stk__store_look(t->store, key, &journal, err));
     t->base.has_journal = journal == STK__IS_OBJECT;
     if (t->base.has_journal || t->base.job->options->overwrite)
@@ -205,8 +194,7 @@ stk_status stk__target_store_open(const stk_conversion_job *job, const char *suf
 
     if (!t)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the target");
-    t->base = (stk__target){.ops = &store_ops, .job = job};
-    snprintf(t->base.suffix, sizeof t->base.suffix, "%s", suffix);
+    stk__target_init(&t->base, &store_ops, job, suffix);
     *out = &t->base;
     STK_TRY(stk__put_folder_open(job->context, job->target, &t->store, t->prefix, err));
     return look(t, err);

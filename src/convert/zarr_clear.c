@@ -2,6 +2,7 @@
 /* Taking Zarr out of a folder that is written anew: metadata first, then chunks, nothing else. */
 #include "convert/zarr_clear.h"
 
+#include "convert/convert.h"
 #include "store/store.h"
 
 #define MAX_DEPTH 64 /* of folders: paths of nodes and of chunks */
@@ -61,13 +62,6 @@ static bool is_own(const char *name)
     return *name >= '0' && *name <= '9' && name[strspn(name, "0123456789.")] == 0;
 }
 
-static const char *last_name(const char *key)
-{
-    const char *slash = strrchr(key, '/');
-
-    return slash ? slash + 1 : key;
-}
-
 static stk_status clear_folder(stk_store *store, const char *key, int depth, stk_error *err)
 {
     listing l = {.context = store->context};
@@ -86,7 +80,7 @@ static stk_status clear_folder(stk_store *store, const char *key, int depth, stk
                 continue;
             if (folders)
                 status = clear_folder(store, l.keys[i], depth + 1, err);
-            else if (is_own(last_name(l.keys[i])))
+            else if (is_own(stk__convert_last_name(l.keys[i])))
                 status = stk__store_remove(store, l.keys[i], err);
         }
     release(&l);

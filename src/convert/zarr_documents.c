@@ -34,9 +34,7 @@ static stk_status make_writer(stk__zarr_documents *t, size_t i, stk_error *err)
     const stk_convert_arrays_options *own = t->own;
     const stk__target_node *node = &t->nodes[i];
     stk_context *ctx = t->context;
-    const bool sharded = !node->varies && ((own->shards && *own->shards) ||
-                                           memcmp(node->chunk_shape, node->object_shape,
-                                                  node->rank * sizeof *node->chunk_shape) != 0);
+    const bool sharded = !node->varies && own->shards && *own->shards;
     stk_array_writer_options o;
     char *attributes = NULL;
 
@@ -51,8 +49,8 @@ static stk_status make_writer(stk__zarr_documents *t, size_t i, stk_error *err)
     o.level = own->level;
     o.checksum = own->checksum;
     o.shuffle = shuffle_names[own->shuffle];
-    if (o.shuffle && own->shuffle > 1 && node->itemsize == 1 &&
-        (own->codec < 4 || own->codec == STK__ARRAYS_CODEC_AUTO))
+    if (o.shuffle && own->shuffle > STK__ARRAYS_SHUFFLE_NONE && node->itemsize == 1 &&
+        (own->codec < STK__ARRAYS_CODEC_BLOSC || own->codec == STK__ARRAYS_CODEC_AUTO))
         o.shuffle = NULL; /* there is nothing to shuffle */
     o.zarr_format = t->v2 ? 2 : 3;
     o.fill_value = t->v2 ? node->missing_value : node->fill_value;
@@ -101,8 +99,8 @@ stk_status stk__zarr_below(const char *path, const char *name, char out[STK_MAX_
     return stk__key_below(prefix, name, out, err);
 }
 
-static stk_status tell(const stk__zarr_documents *t, const char *path, const char *name,
-                       const json_t *value, stk__zarr_document_fn *each, void *user, stk_error *err)
+static stk_status tell(const char *path, const char *name, const json_t *value,
+                       stk__zarr_document_fn *each, void *user, stk_error *err)
 {
     char key[STK_MAX_OBJECT_KEY];
 
@@ -120,9 +118,9 @@ static stk_status tell_array(const stk__zarr_documents *t, size_t i, stk__zarr_d
 
     const json_t *metadata = stk__array_writer_metadata(t->writers[i], &zattrs);
     if (!zattrs)
-        return tell(t, path, "zarr.json", metadata, each, user, err);
-    STK_TRY(tell(t, path, ".zattrs", zattrs, each, user, err));
-    return tell(t, path, ".zarray", metadata, each, user, err);
+        return tell(path, "zarr.json", metadata, each, user, err);
+    STK_TRY(tell(path, ".zattrs", zattrs, each, user, err));
+    return tell(path, ".zarray", metadata, each, user, err);
 }
 
 static stk_status tell_group(const stk__zarr_documents *t, size_t i, stk__zarr_document_fn *each,
@@ -139,9 +137,9 @@ static stk_status tell_group(const stk__zarr_documents *t, size_t i, stk__zarr_d
                               attributes.value);
     stk_status status = STK_OK;
     if (t->v2)
-        status = tell(t, node->path, ".zattrs", attributes.value, each, user, err);
+        status = tell(node->path, ".zattrs", attributes.value, each, user, err);
     if (status == STK_OK)
-        status = tell(t, node->path, t->v2 ? ".zgroup" : "zarr.json", group, each, user, err);
+        status = tell(node->path, t->v2 ? ".zgroup" : "zarr.json", group, each, user, err);
     json_decref(group);
     stk__json_drop(t->context, &attributes);
     return status;

@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Conversion of arrays while the n-th allocation fails: a clear status, nothing held, and then it
  * goes on. */
-#include "support/faults.h"
+#include "torture/convert/faulty_conversion.h"
 #include "unit/convert/arrays.h"
 
 /* One conversion. True when no allocation failed. */
 static bool run(const char *from, const char *to, int version, int64_t n, bool for_good)
 {
-    faults f = {n, for_good, 0};
-    stk_context_options options;
     stk_convert_options common;
     stk_convert_arrays_options own;
-    stk_context *ctx = NULL;
-    stk_conversion *conversion = NULL;
-    stk_error err;
 
-    stk_context_options_init(&options);
-    options.io_engine = STK_IO_THREADS;
-    options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
     stk_convert_options_init(&common);
     stk_options_init(stk_option_table_find("arrays"), &own, sizeof own);
     common.num_workers = 0;
@@ -27,18 +19,7 @@ static bool run(const char *from, const char *to, int version, int64_t n, bool f
     own.shards = version == 3 ? "x:16,y:12" : NULL;
     own.zarr_format = version - 1;
     own.astype = version == 3 ? "float64" : NULL;
-    stk_error_init(&err);
-    stk_status status = stk_context_create(&options, &ctx, &err);
-    if (status == STK_OK)
-        status = stk_conversion_create(ctx, from, to, &conversion, &err);
-    if (status == STK_OK)
-        status = stk_conversion_run(conversion, &common, &own, NULL, &err);
-    if (status != STK_OK && status != STK_ENOMEM)
-        fail_msg("allocation %lld: %s: %s", (long long)n, stk_status_name(status), err.text);
-    stk_conversion_destroy(&conversion);
-    stk_context_destroy(&ctx);
-    assert_int_equal(f.held, 0);
-    return f.left > 0 || (status == STK_OK && f.left == 0);
+    return faulty_conversion(from, to, version == 3 ? "zarr" : "zarr2", &common, &own, n, for_good);
 }
 
 static void make_source(const char *url)
@@ -50,12 +31,7 @@ static void make_source(const char *url)
     char path[400];
     stk_error err;
 
-    stk_array_writer_options_init(&o);
-    o.dtype = STK_INT32;
-    o.rank = 2;
-    o.shape = shape;
-    o.chunk_shape = chunk;
-    o.dimension_names = names;
+    arrays_options(&o, 2, shape, chunk, names);
     o.attributes = "{\"units\": \"K\", \"_FillValue\": 7}";
     snprintf(path, sizeof path, "%s/in/t", url);
     arrays_make(ctx, path, &o, 1);

@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Conversion while the n-th allocation fails: a clear status, nothing held, and then it goes on. */
-#include "support/faults.h"
+#include "torture/convert/faulty_conversion.h"
 #include "unit/convert/tree.h"
 
 /* One conversion. True when no allocation failed. */
 static bool run(const char *spec, const char *to, const stk_converter_ops *converter, int64_t n,
                 bool for_good, bool skip)
 {
-    faults f = {n, for_good, 0};
-    stk_context_options options;
     stk_convert_options common;
     stk_convert_images_options own;
-    stk_context *ctx = NULL;
-    stk_conversion *conversion = NULL;
-    stk_error err;
 
-    stk_context_options_init(&options);
-    options.io_engine = STK_IO_THREADS;
-    options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
     stk_convert_options_init(&common);
     stk_options_init(stk_option_table_find("images"), &own, sizeof own);
     if (converter->options) {
@@ -27,21 +19,7 @@ static bool run(const char *spec, const char *to, const stk_converter_ops *conve
     }
     own.max_side = 24;
     own.upright = true;
-    stk_error_init(&err);
-    stk_status status = stk_context_create(&options, &ctx, &err);
-    if (status == STK_OK)
-        status = stk_conversion_create(ctx, spec, to, &conversion, &err);
-    if (status == STK_OK) {
-        assert_ptr_equal(stk_conversion_converter(conversion)->name, converter->name);
-        status = stk_conversion_run(conversion, &common, &own, NULL, &err);
-    }
-    if (status != STK_OK && status != STK_ENOMEM)
-        fail_msg("%s, allocation %lld: %s: %s", spec, (long long)n, stk_status_name(status),
-                 err.text);
-    stk_conversion_destroy(&conversion);
-    stk_context_destroy(&ctx);
-    assert_int_equal(f.held, 0);
-    return f.left > 0 || (status == STK_OK && f.left == 0);
+    return faulty_conversion(spec, to, converter->name, &common, &own, n, for_good);
 }
 
 /* Each time into what the last ones left, every `step`-th allocation; the end is what an

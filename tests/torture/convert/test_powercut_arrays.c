@@ -102,12 +102,7 @@ static void make_source(conversions *c, uint32_t seed)
     char url[400];
     stk_error err;
 
-    stk_array_writer_options_init(&o);
-    o.dtype = STK_INT32;
-    o.rank = 2;
-    o.shape = shape;
-    o.chunk_shape = chunk;
-    o.dimension_names = names;
+    arrays_options(&o, 2, shape, chunk, names);
     snprintf(url, sizeof url, "%s/a", c->from);
     arrays_make(c->ctx, url, &o, seed);
     snprintf(url, sizeof url, "%s/b", c->from);

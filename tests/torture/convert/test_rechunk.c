@@ -105,6 +105,8 @@ static void test_transposed(void **state)
     assert_int_equal(wait4(child, &status, 0, &usage), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
+    print_message("%lld rows by %d within %lld MiB: at most %ld MiB resident\n", (long long)rows,
+                  COLUMNS, (long long)(budget >> 20), usage.ru_maxrss >> 10);
     if (!TEST_SANITIZED)
         assert_true(usage.ru_maxrss <= (long)((budget + MARGIN) >> 10));
     check(to, rows);

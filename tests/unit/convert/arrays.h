@@ -103,6 +103,18 @@ static inline uint64_t arrays_count(uint32_t rank, const int64_t *shape)
     return n;
 }
 
+/* Of int32, of this shape, chunks and names of dimensions (which may be NULL). */
+static inline void arrays_options(stk_array_writer_options *o, uint32_t rank, const int64_t *shape,
+                                  const int64_t *chunk, const char *const *names)
+{
+    stk_array_writer_options_init(o);
+    o->dtype = STK_INT32;
+    o->rank = rank;
+    o->shape = shape;
+    o->chunk_shape = chunk;
+    o->dimension_names = names;
+}
+
 /* Write an array of int32 or float32 whose elements are arrays_value(). */
 static inline void arrays_make(stk_context *ctx, const char *url, const stk_array_writer_options *o,
                                uint32_t seed)

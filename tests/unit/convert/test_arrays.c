@@ -257,12 +257,7 @@ static void add(stk_context *ctx, const char *url, uint32_t rank, const int64_t 
 {
     stk_array_writer_options o;
 
-    stk_array_writer_options_init(&o);
-    o.dtype = STK_INT32;
-    o.rank = rank;
-    o.shape = shape;
-    o.chunk_shape = chunk;
-    o.dimension_names = names;
+    arrays_options(&o, rank, shape, chunk, names);
     o.attributes = "{\"about\": \"me\"}";
     arrays_make(ctx, url, &o, seed);
 }
@@ -469,7 +464,12 @@ static void test_parts(void **state)
     }
     assert_int_equal(objects, all);
     run.own.join = 3;
+    run.own.dry_run = true;
     assert_ok(arrays_convert(&run, ctx, p.from, p.to, &err), &err);
+    assert_int_equal(run.report.total, all);
+    run.own.dry_run = false;
+    assert_ok(arrays_convert(&run, ctx, p.from, p.to, &err), &err);
+    assert_int_equal(run.report.total, all);
     arrays_equal(p.whole, p.to);
     run.own.chunks = "10x8";
     assert_fails(arrays_convert(&run, ctx, p.from, p.to, &err), STK_EMISMATCH, &err, "chunks=20x8");

@@ -123,10 +123,12 @@ static void test_there_and_back(void **state)
 
 static void test_refused_options(void **state)
 {
-    stk_convert_arrays_options own[7];
+    stk_convert_arrays_options own[8];
     static const char *const why[] = {
-        "none or zlib", "levels from 1 to 9", "none or byte", "zarr_format", "parts",
-        "shards",       "dimension 'z'"};
+        "none or zlib", "levels from 1 to 9", "none or byte",        "zarr_format", "parts",
+        "shards",       "dimension 'z'",      "shuffle does nothing"};
+    stk_conversion *conversion = NULL;
+    stk_convert_options common;
     char folder[256], target[300];
     stk_error err;
 
@@ -141,6 +143,8 @@ static void test_refused_options(void **state)
     own[4].part = "1/2";
     own[5].shards = "y:12";
     own[6].unlimited = "y, z";
+    own[7].codec = 0;
+    own[7].shuffle = 2;
     for (size_t i = 0; i < STK_COUNT(own); i++) {
         const stk_status status =
             convert(*state, "mem://options/t2m", target, &own[i], false, &err);
@@ -148,6 +152,12 @@ static void test_refused_options(void **state)
         assert_non_null(strstr(err.text, why[i]));
         assert_int_equal(entries(folder), 0);
     }
+    stk_convert_options_init(&common);
+    common.checkpoint = 3;
+    assert_ok(stk_conversion_create(*state, "mem://options/t2m", target, &conversion, &err), &err);
+    assert_fails(stk_conversion_run(conversion, &common, NULL, NULL, &err), STK_EINVAL, &err,
+                 "checkpoint does nothing");
+    stk_conversion_destroy(&conversion);
     own_init(&own[0]);
     own[0].unlimited = "y";
     assert_fails(convert(*state, "mem://options/t2m", "mem://options/x.zarr", &own[0], false, &err),
@@ -179,10 +189,10 @@ static void test_refused_arrays(void **state)
     snprintf(target, sizeof target, "%s/x.nc", test_folder(folder));
     make_source(ctx, "mem://half/t2m", STK_FLOAT16, NULL);
     assert_fails(convert(ctx, "mem://half/t2m", target, NULL, false, &err), STK_EKIND, &err,
-                 "float16, which NetCDF-4 does not have");
+                 "'t2m' is float16, which NetCDF-4 does not have: choose astype");
     make_source(ctx, "mem://complex/t2m", STK_COMPLEX64, NULL);
     assert_fails(convert(ctx, "mem://complex/t2m", target, NULL, false, &err), STK_EKIND, &err,
-                 "complex64");
+                 "complex64, which NetCDF-4 does not have: leave it out");
     make_texts(ctx, "mem://texts/t2m");
     assert_fails(convert(ctx, "mem://texts/t2m", target, NULL, false, &err), STK_EKIND, &err,
                  "string of varying length");
@@ -194,6 +204,23 @@ static void test_refused_arrays(void **state)
                  STK_ENOTSUP, &err, "written to local files");
     assert_int_equal(entries(folder), 0);
     test_folder_remove(folder);
+}
+
+/* Two variables along one unlimited dimension: libhdf5 does not make the shorter one as long. */
+static void test_lengths(void **state)
+{
+    static const char file[] = TESTS_DIR "/golden/array/libhdf5/lengths.nc";
+    stk_array *array = NULL;
+    char url[500];
+    stk_error err;
+
+    snprintf(url, sizeof url, "%s?format=libhdf5", file);
+    assert_fails(convert(*state, url, "mem://lengths/a.zarr", NULL, false, &err), STK_EINVAL, &err,
+                 "3 and 2 elements along the dimension 'time'");
+    assert_ok(convert(*state, file, "mem://lengths/b.zarr", NULL, false, &err), &err);
+    assert_ok(stk_array_open(*state, "mem://lengths/b.zarr/short", NULL, &array, &err), &err);
+    assert_int_equal(stk_array_get_info(array)->shape[0], 3);
+    stk_array_close(&array);
 }
 
 /* ---- The target alone ---- */
@@ -335,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_refused_options),
         cmocka_unit_test(test_refused_arrays), cmocka_unit_test(test_killed_in_the_middle),
         cmocka_unit_test(test_begins_again),   cmocka_unit_test(test_dimensions_of_groups),
+        cmocka_unit_test(test_lengths),
     };
 
     return cmocka_run_group_tests(tests, test_context_open, test_context_close);
