@@ -234,6 +234,24 @@ static void limits_of(void *user, uint64_t object, stk_store_limits *out)
         out->coalesce_gap = 0;
 }
 
+/* Bytes of the pool that the planned reads take, and what is decoded of them. */
+static uint64_t cost_of(const stk__round *round, size_t num_requests)
+{
+    uint64_t cost = 0;
+
+    for (size_t i = 0; i < num_requests; i++)
+        cost += stk__pool_cost(round->requests[i].length);
+    for (uint32_t i = 0; i < round->num; i++) {
+        const stk__want *want = &round->wants[i], *last = i ? want - 1 : NULL;
+        const uint64_t decoded = round->entries[want->tag]->need.decoded;
+        const bool again = last && last->object == want->object && last->offset == want->offset &&
+                           last->length == want->length;
+        if (decoded && !again)
+            cost += stk__pool_cost(decoded);
+    }
+    return cost;
+}
+
 bool stk__round_send(stk__planner *planner)
 {
     stk__round *round = &planner->round;
@@ -244,11 +262,8 @@ bool stk__round_send(stk__planner *planner)
     if (round->num == 0)
         return false;
     size_t n = stk__plan_reads_of(round->wants, round->num, limits_of, &limits, round->requests);
-    uint64_t cost = 0;
-    for (size_t i = 0; i < n; i++)
-        cost += stk__pool_cost(round->requests[i].length);
-    /* What is read in vain must not pass the budget that the rows were admitted under. */
-    if (limits.any && cost > round->cost) {
+    /* What the rows were admitted for has room; what is read in vain must have it, too. */
+    if (limits.any && !stk__pool_fits(&planner->ring->pool, cost_of(round, n))) {
         limits.gaps = false;
         n = stk__plan_reads_of(round->wants, round->num, limits_of, &limits, round->requests);
     }
