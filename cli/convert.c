@@ -64,11 +64,11 @@ struct figure {
     bool shown; /* says something */
 };
 
-#define NUM_FIGURES 13
+#define MOST_FIGURES 13
 
-static void figures_of(const stk_conversion_report *r, struct figure out[NUM_FIGURES])
+static int figures_of_pictures(const stk_conversion_report *r, struct figure out[MOST_FIGURES])
 {
-    const struct figure figures[NUM_FIGURES] = {
+    const struct figure figures[] = {
         {"total", (double)r->total, true},
         {"copied", (double)r->copied, true},
         {"rewritten", (double)r->rewritten, true},
@@ -85,50 +85,10 @@ static void figures_of(const stk_conversion_report *r, struct figure out[NUM_FIG
     };
 
     memcpy(out, figures, sizeof figures);
+    return sizeof figures / sizeof *figures;
 }
 
-static void print_json(struct cli *cli, const stk_conversion_report *r)
-{
-    struct figure figures[NUM_FIGURES];
-
-    figures_of(r, figures);
-    fputs("{\"target\": ", cli->out);
-    cli_json_string(cli->out, cli->args[1]);
-    for (int i = 0; i < NUM_FIGURES; i++) {
-        fprintf(cli->out, ", \"%s\": ", figures[i].name);
-        if (figures[i].shown)
-            cli_json_number(cli->out, figures[i].value);
-        else
-            fputs("null", cli->out);
-    }
-    fputs(", \"worst\": ", cli->out);
-    cli_json_string(cli->out, r->worst);
-    fputs(", \"errors\": ", cli->out);
-    cli_json_string(cli->out, r->errors_path);
-    fputs("}\n", cli->out);
-}
-
-static void print_csv(struct cli *cli, const stk_conversion_report *r)
-{
-    struct figure figures[NUM_FIGURES];
-
-    figures_of(r, figures);
-    for (int i = 0; i < NUM_FIGURES; i++)
-        fprintf(cli->out, "%s,", figures[i].name);
-    fputs("worst,errors\n", cli->out);
-    for (int i = 0; i < NUM_FIGURES; i++) {
-        if (figures[i].shown)
-            cli_json_number(cli->out, figures[i].value);
-        fputc(',', cli->out);
-    }
-    cli_csv_string(cli->out, r->worst);
-    fputc(',', cli->out);
-    cli_csv_string(cli->out, r->errors_path);
-    fputc('\n', cli->out);
-}
-
-/* Of arrays, as JSON or a table of one row. */
-static void print_array_figures(struct cli *cli, const stk_conversion_report *r)
+static int figures_of_arrays(const stk_conversion_report *r, struct figure out[MOST_FIGURES])
 {
     const struct figure figures[] = {
         {"arrays", (double)r->arrays, true},
@@ -144,29 +104,59 @@ static void print_array_figures(struct cli *cli, const stk_conversion_report *r)
         {"worst_change", r->worst_change, !r->planned},
         {"overflowed", (double)r->overflowed, !r->planned},
     };
-    const int count = sizeof figures / sizeof *figures;
-    const bool json = cli->format == CLI_JSON;
 
-    fputs(json ? "{\"target\": " : "", cli->out);
-    if (json)
-        cli_json_string(cli->out, cli->args[1]);
-    for (int i = 0; i < count && !json; i++)
-        fprintf(cli->out, "%s%s", figures[i].name, i + 1 < count ? "," : "\n");
+    memcpy(out, figures, sizeof figures);
+    return sizeof figures / sizeof *figures;
+}
+
+static int figures_of(const stk_conversion_report *r, struct figure out[MOST_FIGURES])
+{
+    return r->arrays ? figures_of_arrays(r, out) : figures_of_pictures(r, out);
+}
+
+static void print_json(struct cli *cli, const stk_conversion_report *r)
+{
+    struct figure figures[MOST_FIGURES];
+    const int count = figures_of(r, figures);
+
+    fputs("{\"target\": ", cli->out);
+    cli_json_string(cli->out, cli->args[1]);
     for (int i = 0; i < count; i++) {
-        if (json)
-            fprintf(cli->out, ", \"%s\": ", figures[i].name);
+        fprintf(cli->out, ", \"%s\": ", figures[i].name);
         if (figures[i].shown)
             cli_json_number(cli->out, figures[i].value);
-        else if (json)
+        else
             fputs("null", cli->out);
-        if (!json)
-            fputs(i + 1 < count ? "," : "\n", cli->out);
     }
-    if (!json)
-        return;
-    fputs(", \"plan\": ", cli->out);
-    cli_json_string(cli->out, r->text);
+    if (r->arrays) {
+        cli_json_member_text(cli->out, "plan", r->text);
+    } else {
+        cli_json_member_text(cli->out, "worst", r->worst);
+        cli_json_member_text(cli->out, "errors", r->errors_path);
+    }
     fputs("}\n", cli->out);
+}
+
+static void print_csv(struct cli *cli, const stk_conversion_report *r)
+{
+    struct figure figures[MOST_FIGURES];
+    const int count = figures_of(r, figures);
+
+    for (int i = 0; i < count; i++)
+        fprintf(cli->out, "%s%s", i ? "," : "", figures[i].name);
+    fputs(r->arrays ? "\n" : ",worst,errors\n", cli->out);
+    for (int i = 0; i < count; i++) {
+        fputs(i ? "," : "", cli->out);
+        if (figures[i].shown)
+            cli_json_number(cli->out, figures[i].value);
+    }
+    if (!r->arrays) {
+        fputc(',', cli->out);
+        cli_csv_string(cli->out, r->worst);
+        fputc(',', cli->out);
+        cli_csv_string(cli->out, r->errors_path);
+    }
+    fputc('\n', cli->out);
 }
 
 /* "12.3 MB". */
@@ -179,6 +169,14 @@ static void print_bytes(FILE *out, uint64_t bytes)
     for (; value >= 999.5 && unit < 4; unit++)
         value /= 1000;
     fprintf(out, unit && value < 99.95 ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+static void print_became(FILE *out, const char *what, const stk_conversion_report *r)
+{
+    fputs("  ", out);
+    print_bytes(out, r->bytes_before);
+    fprintf(out, "%s became ", what);
+    print_bytes(out, r->bytes_after);
 }
 
 static void print_count(FILE *out, const char *what, uint64_t count)
@@ -208,10 +206,7 @@ static void print_pictures(struct cli *cli, const stk_conversion_report *r)
     print_count(out, "broken and left out", r->skipped);
     print_count(out, "of all these, done by an earlier run", r->resumed);
     print_count(out, "read back, decoded and found right", r->verified);
-    fputs("  ", out);
-    print_bytes(out, r->bytes_before);
-    fputs(" became ", out);
-    print_bytes(out, r->bytes_after);
+    print_became(out, "", r);
     if (r->bytes_before)
         fprintf(out, " (%.3g %%)", 100 * (double)r->bytes_after / (double)r->bytes_before);
     fputc('\n', out);
@@ -268,10 +263,7 @@ static void print_arrays(struct cli *cli, const stk_conversion_report *r)
     print_counts(out, r);
     print_count(out, "of these, done by an earlier run", r->resumed);
     print_count(out, "read back and compared", r->verified);
-    fputs("  ", out);
-    print_bytes(out, r->bytes_before);
-    fputs(" of elements became ", out);
-    print_bytes(out, r->bytes_after);
+    print_became(out, " of elements", r);
     fputc('\n', out);
     if (r->worst_change > 0)
         fprintf(out, "  The greatest change of a value: %.3g\n", r->worst_change);
@@ -281,9 +273,7 @@ static void print_arrays(struct cli *cli, const stk_conversion_report *r)
 
 static void print_statement(struct cli *cli, const char *converter, const stk_conversion_report *r)
 {
-    if (r->arrays && cli->format != CLI_TABLE)
-        print_array_figures(cli, r);
-    else if (cli->format == CLI_JSON)
+    if (cli->format == CLI_JSON)
         print_json(cli, r);
     else if (cli->format == CLI_CSV)
         print_csv(cli, r);
