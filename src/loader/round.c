@@ -252,15 +252,12 @@ static uint64_t cost_of(const stk__round *round, size_t num_requests)
     return cost;
 }
 
-bool stk__round_send(stk__planner *planner)
+/* Send the round's reads. */
+static void send_reads(stk__planner *planner)
 {
     stk__round *round = &planner->round;
     store_limits limits = {.dataset = planner->dataset, .gaps = true};
 
-    if (round->num && planner->keeping->cache && planner->keeping->ranges)
-        from_cache(planner);
-    if (round->num == 0)
-        return false;
     size_t n = stk__plan_reads_of(round->wants, round->num, limits_of, &limits, round->requests);
     /* What the rows were admitted for has room; what is read in vain must have it, too. */
     if (limits.any && !stk__pool_fits(&planner->ring->pool, cost_of(round, n))) {
@@ -280,7 +277,18 @@ bool stk__round_send(stk__planner *planner)
     for (uint32_t tag = 0; tag < round->num; tag++)
         if (round->by_tag[tag] != UINT32_MAX)
             send_request(planner, &round->requests[round->by_tag[tag]]);
+}
+
+bool stk__round_send(stk__planner *planner)
+{
+    stk__round *round = &planner->round;
+
+    if (round->num && planner->keeping->cache && planner->keeping->ranges)
+        from_cache(planner);
+    const bool any = round->num != 0;
+    if (any)
+        send_reads(planner);
     round->num = 0;
-    round->cost = 0;
-    return true;
+    round->cost = 0; /* what it promised are buffers now, also where all came from the cache */
+    return any;
 }

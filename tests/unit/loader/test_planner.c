@@ -68,6 +68,17 @@ static size_t object(stk_dataset *dataset, uint64_t number, stk_store **store, c
     return (size_t)snprintf(key, size, "data");
 }
 
+static stk_status decode(stk_dataset *dataset, const stk_need *need, const void *data, void *out,
+                         void *state, const char **reason)
+{
+    (void)dataset;
+    (void)data;
+    (void)state;
+    (void)reason;
+    memset(out, 0, need->decoded);
+    return STK_OK;
+}
+
 static void prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 {
     (void)dataset;
@@ -199,6 +210,7 @@ static void tear_down(bench *b)
     stk__units_destroy(&b->units);
     stk__reads_destroy(&b->in);
     stk__ring_unref(b->ring);
+    stk__cache_destroy(&b->keeping.cache);
     stk_context_destroy(&ctx);
 }
 
@@ -341,12 +353,56 @@ static void test_gaps(void **state)
     check_close(ROWS * row, ROWS);
 }
 
+/* Decode all that has come, as workers would. */
+static void decode_all(bench *b)
+{
+    stk__doing doing = {0};
+
+    for (;;) {
+        pthread_mutex_lock(&b->ring->lock);
+        stk__unit *unit = stk__decode_take_locked(&b->units);
+        pthread_mutex_unlock(&b->ring->lock);
+        if (!unit)
+            return;
+        stk__decode_run(unit, 0, NULL, &doing);
+    }
+}
+
+/* Rows whose bytes are all in the cache read nothing, and leave no less room for the next. */
+static void test_all_from_the_cache(void **state)
+{
+    static const char bytes[BYTES];
+    const stk_slice kept = {.data = bytes, .size = BYTES};
+    bench b;
+
+    (void)state;
+    set_up(&b, 1, ROWS * stk__pool_cost(20 * BYTES));
+    b.ops.decode = decode;
+    b.decoded = 20 * BYTES;
+    b.keeping = (stk__keeping){.ranges = true, .encoded = true};
+    assert_int_equal(stk__cache_create(b.dataset.context, 1 << 20, SIZE, &b.keeping.cache), STK_OK);
+    for (uint64_t i = 0; i < SIZE; i++)
+        stk__cache_put(b.keeping.cache, 0, i * FAR, &kept, 1);
+    for (uint64_t s = 0; s < 4; s++) {
+        plan(&b);
+        assert_int_equal(b.planner.round.cost, 0);
+        assert_true(b.ring->full);
+        decode_all(&b);
+        assert_int_equal(use_rows(&b, s), ROWS);
+    }
+    assert_int_equal(b.submitted, 0);
+    tear_down(&b);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plans_ahead), cmocka_unit_test(test_shared_range),
-        cmocka_unit_test(test_ragged),      cmocka_unit_test(test_full),
-        cmocka_unit_test(test_gaps),        cmocka_unit_test(test_too_large_for_the_pool)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans_ahead),
+                                       cmocka_unit_test(test_shared_range),
+                                       cmocka_unit_test(test_ragged),
+                                       cmocka_unit_test(test_full),
+                                       cmocka_unit_test(test_gaps),
+                                       cmocka_unit_test(test_all_from_the_cache),
+                                       cmocka_unit_test(test_too_large_for_the_pool)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
