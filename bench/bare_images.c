@@ -5,21 +5,15 @@
  * order, no batches handed over.
  */
 #include <glob.h>
-#include <pthread.h>
-#include <stdatomic.h>
 
-#include "bench.h"
+#include "bare.h"
 #include "transform/transform.h"
-
-#define MAX_WORKERS 64
 
 static struct {
     stk_context *context;
     stk__pipeline *pipeline;
     stk_slice *files;
     size_t num_files, batch, picture; /* picture: bytes of one in a batch */
-    atomic_uint_fast64_t next, done;
-    atomic_bool stop;
 } all;
 
 static void *work(void *unused)
@@ -34,8 +28,8 @@ static void *work(void *unused)
     if (!slab || !scratch || stk__decode_room_init(&room, 64 << 20, 256 << 20) != STK_OK ||
         stk__decoding_create(all.context, &room, &decoding) != STK_OK)
         bench_die("bare_images", "no memory");
-    for (size_t i = 0; !all.stop; i++) {
-        uint64_t position = all.next++;
+    for (size_t i = 0; !bare.stop; i++) {
+        uint64_t position = bare.next++;
         void *to = slab + i % all.batch * picture;
         stk_status status = STK_OK;
         const char *reason = NULL;
@@ -46,7 +40,7 @@ static void *work(void *unused)
                              &wanted, scratch, decoding);
         if (status != STK_OK)
             bench_die("bare_images", reason ? reason : stk_status_name(status));
-        all.done++;
+        bare.done++;
     }
     stk__decoding_destroy(&decoding);
     stk__decode_room_release(&room);
@@ -84,7 +78,6 @@ int main(int argc, char **argv)
 {
     const stk_transform_header in = {
         .dtype = STK_UINT8, .rank = 3, .shape = {-1, -1, 3}, .picture = true, .encoded = true};
-    pthread_t threads[MAX_WORKERS];
     char folder[4096];
     stk_error err;
 
@@ -94,8 +87,6 @@ int main(int argc, char **argv)
     size_t workers = (size_t)bench_number(argc, argv, "workers", 2);
     double seconds = bench_number(argc, argv, "seconds", 5);
     all.batch = (size_t)bench_number(argc, argv, "batch", 64);
-    if (workers < 1 || workers > MAX_WORKERS)
-        bench_die("--workers", "1 to 64");
     if (stk_context_create(NULL, &all.context, &err) != STK_OK ||
         stk__pipeline_create(
             all.context,
@@ -106,23 +97,9 @@ int main(int argc, char **argv)
     stk__pipeline_header(all.pipeline, &out);
     all.picture = stk__round_up(
         (uint64_t)(out.shape[0] * out.shape[1] * out.shape[2]) * stk_dtype_size(out.dtype), 64);
-    for (size_t i = 0; i < workers; i++)
-        pthread_create(&threads[i], NULL, work, NULL);
-    while (all.done < 64)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    uint64_t before = all.done;
-    double start = bench_now(), cpu = bench_cpu();
-    nanosleep(&(struct timespec){.tv_sec = (time_t)seconds,
-                                 .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)},
-              NULL);
-    uint64_t done = all.done - before;
-    double wall = bench_now() - start;
-    cpu = bench_cpu() - cpu;
-    all.stop = true;
-    for (size_t i = 0; i < workers; i++)
-        pthread_join(threads[i], NULL);
+    const struct bare_rate rate = bare_measure(workers, seconds, 64, work);
     printf("{\"workload\": \"W1-images\", \"peer\": \"bound\", \"config\": {\"workers\": %zu}, "
-           "\"samples_per_s\": %.2f, \"cpu_s_per_1000\": %.6f, \"n_samples\": %llu}\n",
-           workers, (double)done / wall, cpu / (double)done * 1000, (unsigned long long)done);
+           "\"samples_per_s\": %.2f, \"cpu_s_per_1000\": %.6f, \"n_samples\": %.0f}\n",
+           workers, rate.done / rate.wall, rate.cpu / rate.done * 1000, rate.done);
     return 0;
 }

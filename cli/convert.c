@@ -27,7 +27,7 @@ static const struct cli_usage usage = {
         "     -> NAME.zarr            attributes; larger than memory, too. zarr2:NAME writes "
         "version "
         "2.\n"
-        "     -> NAME.nc              The same as one NetCDF-4 file.\n"
+        "     -> NAME.nc              The same as one NetCDF-4 file, where libhdf5 is built in.\n"
         "  a file of NetCDF or HDF5   References of kerchunk to its chunks, which stay where they "
         "are.\n"
         "     -> NAME.json\n"

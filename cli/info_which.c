@@ -67,10 +67,10 @@ bool info_is_array(stk_context *context, const char *spec)
         if (strncmp(spec, name, strlen(name)) == 0 && spec[strlen(name)] == ':')
             return false;
     }
-    /* Options in the query may be the array's, and the store knows none of them. */
     /* A format that is named holds several arrays, and is none of a dataset. */
     if (query && stk_array_recognise(context, spec, &format) == 2 && format->takes_rest)
         return true;
+    /* Options in the query may be the array's, and the store knows none of them. */
     char *url = query ? strndup(spec, (size_t)(query - spec)) : strdup(spec);
     if (url && stk_array_recognise(context, url, &format) == 2)
         is = strcmp(format->name, "npy") != 0; /* one file is the dataset's of the same name */

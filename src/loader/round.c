@@ -234,21 +234,33 @@ static void limits_of(void *user, uint64_t object, stk_store_limits *out)
         out->coalesce_gap = 0;
 }
 
-bool stk__round_send(stk__planner *planner)
+/* Bytes of the pool that the planned reads take, and what is decoded of them. */
+static uint64_t cost_of(const stk__round *round, size_t num_requests)
+{
+    uint64_t cost = 0;
+
+    for (size_t i = 0; i < num_requests; i++)
+        cost += stk__pool_cost(round->requests[i].length);
+    for (uint32_t i = 0; i < round->num; i++) {
+        const stk__want *want = &round->wants[i], *last = i ? want - 1 : NULL;
+        const uint64_t decoded = round->entries[want->tag]->need.decoded;
+        const bool again = last && last->object == want->object && last->offset == want->offset &&
+                           last->length == want->length;
+        if (decoded && !again)
+            cost += stk__pool_cost(decoded);
+    }
+    return cost;
+}
+
+/* Send the round's reads. */
+static void send_reads(stk__planner *planner)
 {
     stk__round *round = &planner->round;
     store_limits limits = {.dataset = planner->dataset, .gaps = true};
 
-    if (round->num && planner->keeping->cache && planner->keeping->ranges)
-        from_cache(planner);
-    if (round->num == 0)
-        return false;
     size_t n = stk__plan_reads_of(round->wants, round->num, limits_of, &limits, round->requests);
-    uint64_t cost = 0;
-    for (size_t i = 0; i < n; i++)
-        cost += stk__pool_cost(round->requests[i].length);
-    /* What is read in vain must not pass the budget that the rows were admitted under. */
-    if (limits.any && cost > round->cost) {
+    /* What the rows were admitted for has room; what is read in vain must have it, too. */
+    if (limits.any && !stk__pool_fits(&planner->ring->pool, cost_of(round, n))) {
         limits.gaps = false;
         n = stk__plan_reads_of(round->wants, round->num, limits_of, &limits, round->requests);
     }
@@ -265,7 +277,18 @@ bool stk__round_send(stk__planner *planner)
     for (uint32_t tag = 0; tag < round->num; tag++)
         if (round->by_tag[tag] != UINT32_MAX)
             send_request(planner, &round->requests[round->by_tag[tag]]);
+}
+
+bool stk__round_send(stk__planner *planner)
+{
+    stk__round *round = &planner->round;
+
+    if (round->num && planner->keeping->cache && planner->keeping->ranges)
+        from_cache(planner);
+    const bool any = round->num != 0;
+    if (any)
+        send_reads(planner);
     round->num = 0;
-    round->cost = 0;
-    return true;
+    round->cost = 0; /* what it promised are buffers now, also where all came from the cache */
+    return any;
 }

@@ -17,8 +17,10 @@ typedef struct bench {
     stk_field field;
     stk_read *reads[MOST]; /* submitted and not answered */
     uint32_t submitted;
-    uint64_t shared; /* so many samples need the same range */
-    uint64_t ragged; /* bytes of the value of each; 0: values of one size */
+    uint64_t shared;  /* so many samples need the same range */
+    uint64_t apart;   /* bytes from one range to the next */
+    uint64_t decoded; /* bytes that a range becomes; 0: it stays as it is */
+    uint64_t ragged;  /* bytes of the value of each; 0: values of one size */
     stk__order order;
     stk__budget budget;
     stk__keeping keeping;
@@ -47,8 +49,10 @@ static stk_status locate(stk_dataset *dataset, const uint64_t *indices, size_t n
 
     (void)err;
     for (size_t i = 0; i < n; i++) {
-        const stk_need need = {
-            .struct_size = sizeof need, .offset = indices[i] / b->shared * FAR, .length = BYTES};
+        const stk_need need = {.struct_size = sizeof need,
+                               .offset = indices[i] / b->shared * b->apart,
+                               .length = BYTES,
+                               .decoded = b->decoded};
         STK_TRY(to->add(to, i, &need));
         if (b->ragged)
             to->bytes(to, i, 0, b->ragged);
@@ -62,6 +66,17 @@ static size_t object(stk_dataset *dataset, uint64_t number, stk_store **store, c
     (void)number;
     *store = &((bench *)dataset)->store;
     return (size_t)snprintf(key, size, "data");
+}
+
+static stk_status decode(stk_dataset *dataset, const stk_need *need, const void *data, void *out,
+                         void *state, const char **reason)
+{
+    (void)dataset;
+    (void)data;
+    (void)state;
+    (void)reason;
+    memset(out, 0, need->decoded);
+    return STK_OK;
 }
 
 static void prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
@@ -86,7 +101,10 @@ static void set_up_ragged(bench *b, uint64_t shared, uint64_t pool, uint64_t rag
     stk__column column = {.row_bytes = 8};
     stk_error err;
 
-    *b = (bench){.shared = shared, .ragged = ragged, .store = {.ops = &store_ops, .context = ctx}};
+    *b = (bench){.shared = shared,
+                 .apart = FAR,
+                 .ragged = ragged,
+                 .store = {.ops = &store_ops, .context = ctx}};
     at_store = b;
     b->ops = (stk_dataset_ops){.struct_size = sizeof b->ops,
                                .name = "ranges",
@@ -192,6 +210,7 @@ static void tear_down(bench *b)
     stk__units_destroy(&b->units);
     stk__reads_destroy(&b->in);
     stk__ring_unref(b->ring);
+    stk__cache_destroy(&b->keeping.cache);
     stk_context_destroy(&ctx);
 }
 
@@ -306,11 +325,83 @@ static void test_too_large_for_the_pool(void **state)
     tear_down(&b);
 }
 
+/* So many reads of ranges that lie close together, and each row that is admitted gets its own. */
+static void check_close(uint64_t pool, uint32_t reads)
+{
+    bench b;
+
+    set_up(&b, 1, pool);
+    b.apart = 10 * BYTES;
+    b.decoded = 20 * BYTES;
+    plan(&b);
+    assert_int_equal(b.submitted, reads);
+    for (uint64_t s = 0; s < b.steps.located_end; s++)
+        for (uint32_t r = 0; r < ROWS; r++)
+            assert_int_equal(stk__step_at(&b.steps, s)->rows[r].status, STK_OK);
+    b.steps.draining = true; /* what comes now is not decoded any more */
+    tear_down(&b);
+}
+
+/* What lies between ranges is read in vain where there is room for that beside what they become:
+ * with none to spare each is read by itself. */
+static void test_gaps(void **state)
+{
+    const uint64_t row = stk__read_cost(BYTES) + stk__pool_cost(20 * BYTES);
+
+    (void)state;
+    check_close(1 << 20, 1);
+    check_close(ROWS * row, ROWS);
+}
+
+/* Decode all that has come, as workers would. */
+static void decode_all(bench *b)
+{
+    stk__doing doing = {0};
+
+    for (;;) {
+        pthread_mutex_lock(&b->ring->lock);
+        stk__unit *unit = stk__decode_take_locked(&b->units);
+        pthread_mutex_unlock(&b->ring->lock);
+        if (!unit)
+            return;
+        stk__decode_run(unit, 0, NULL, &doing);
+    }
+}
+
+/* Rows whose bytes are all in the cache read nothing, and leave no less room for the next. */
+static void test_all_from_the_cache(void **state)
+{
+    static const char bytes[BYTES];
+    const stk_slice kept = {.data = bytes, .size = BYTES};
+    bench b;
+
+    (void)state;
+    set_up(&b, 1, ROWS * stk__pool_cost(20 * BYTES));
+    b.ops.decode = decode;
+    b.decoded = 20 * BYTES;
+    b.keeping = (stk__keeping){.ranges = true, .encoded = true};
+    assert_int_equal(stk__cache_create(b.dataset.context, 1 << 20, SIZE, &b.keeping.cache), STK_OK);
+    for (uint64_t i = 0; i < SIZE; i++)
+        stk__cache_put(b.keeping.cache, 0, i * FAR, &kept, 1);
+    for (uint64_t s = 0; s < 4; s++) {
+        plan(&b);
+        assert_int_equal(b.planner.round.cost, 0);
+        assert_true(b.ring->full);
+        decode_all(&b);
+        assert_int_equal(use_rows(&b, s), ROWS);
+    }
+    assert_int_equal(b.submitted, 0);
+    tear_down(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans_ahead),
                                        cmocka_unit_test(test_shared_range),
-                                       cmocka_unit_test(test_ragged), cmocka_unit_test(test_full),
+                                       cmocka_unit_test(test_ragged),
+                                       cmocka_unit_test(test_full),
+                                       cmocka_unit_test(test_gaps),
+                                       cmocka_unit_test(test_all_from_the_cache),
                                        cmocka_unit_test(test_too_large_for_the_pool)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
