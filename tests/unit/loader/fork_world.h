@@ -47,6 +47,7 @@ typedef struct world {
     stk_loader_state state;
     pthread_t threads[3];
     atomic_bool stop;
+    atomic_int failed; /* status that ended the consumer */
     atomic_uint batches;
     uint64_t hash;
 } world;

@@ -374,6 +374,7 @@ static void *consume(void *argument)
         stk_batch_release(&batch);
         atomic_fetch_add(&w->batches, 1);
     }
+    atomic_store(&w->failed, status < 0 ? status : 0);
     return NULL;
 }
 
@@ -457,8 +458,10 @@ static void children_are_refused(void **state)
     for (unsigned i = 0; i < FORKS; i++) {
         int how = 0;
         unsigned before = atomic_load(&w.batches);
-        while (atomic_load(&w.batches) == before)
+        while (atomic_load(&w.batches) == before && !atomic_load(&w.failed))
             sched_yield();
+        if (atomic_load(&w.failed))
+            fail_msg("fork %u: the loader failed with %d", i, atomic_load(&w.failed));
         pid_t pid = fork();
         if (pid == 0)
             child_main(&w);

@@ -357,15 +357,14 @@ static void test_gaps(void **state)
 static void decode_all(bench *b)
 {
     stk__doing doing = {0};
+    stk__unit *unit;
 
-    for (;;) {
-        pthread_mutex_lock(&b->ring->lock);
-        stk__unit *unit = stk__decode_take_locked(&b->units);
+    pthread_mutex_lock(&b->ring->lock);
+    while ((unit = stk__decode_take_locked(&b->units))) {
         pthread_mutex_unlock(&b->ring->lock);
-        if (!unit)
-            return;
-        stk__decode_run(unit, 0, NULL, &doing);
+        stk__decode_run(unit, 0, NULL, &doing); /* comes back with the lock */
     }
+    pthread_mutex_unlock(&b->ring->lock);
 }
 
 /* Rows whose bytes are all in the cache read nothing, and leave no less room for the next. */
