@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "measure/measure.h"
@@ -51,6 +52,54 @@ typedef struct world {
     atomic_uint batches;
     uint64_t hash;
 } world;
+
+/* No thread of the context is within malloc() at a fork. The C library sees to that itself, the
+ * sanitizers that stand in for it do not, and their child waits for ever. */
+static pthread_mutex_t in_malloc = PTHREAD_MUTEX_INITIALIZER;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&in_malloc);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&in_malloc);
+}
+
+static void *alloc_alone(void *user, size_t size, size_t align)
+{
+    void *memory = NULL;
+
+    (void)user;
+    pthread_mutex_lock(&in_malloc);
+    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, size) != 0)
+        memory = NULL;
+    pthread_mutex_unlock(&in_malloc);
+    return memory;
+}
+
+static void free_alone(void *user, void *memory, size_t size)
+{
+    (void)user;
+    (void)size;
+    pthread_mutex_lock(&in_malloc);
+    free(memory);
+    pthread_mutex_unlock(&in_malloc);
+}
+
+static stk_context *make_context(void)
+{
+    stk_context_options o;
+    stk_context *ctx = NULL;
+    stk_error err;
+
+    stk_context_options_init(&o);
+    o.allocator = (stk_allocator){.alloc = alloc_alone, .free = free_alone};
+    assert_int_equal(pthread_atfork(before_fork, after_fork, after_fork), 0);
+    assert_ok(stk_context_create(&o, &ctx, &err), &err);
+    return ctx;
+}
 
 static uint64_t next_hash(uint64_t hash, const stk_batch *batch)
 {
@@ -185,7 +234,7 @@ static void make_world(world *w)
     test_write(w->folder, "f", "x", 1);
     snprintf(trace, sizeof trace, "%s/trace.json", w->folder);
     snprintf(w->out, sizeof w->out, "%s/out", w->folder);
-    w->ctx = test_context();
+    w->ctx = make_context();
     assert_ok(stk_store_open(w->ctx, "mem://fork", &w->store, NULL, 0, &err), &err);
     assert_ok(stk_store_put(w->store, "f", "x", 1, NULL, &err), &err);
     assert_ok(stk_dataset_open(w->ctx, "digits:?size=200", &w->dataset, &err), &err);
