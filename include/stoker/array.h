@@ -324,6 +324,10 @@ typedef struct stk_array_opening {
     const char *rest; /**< the way on below `key`: "group/t2m" of "a.h5/group/t2m"; "": none */
     const stk_array_options *array_options; /**< complete */
     const void *options;                    /**< its own, complete; NULL: it has no table */
+    /** Of a group: where list() may put what it has read of the object, for the open() of each of
+     * its arrays, perhaps several at a time, which only read it; forget() ends it with the group.
+     * NULL: an array alone is opened. */
+    void **kept;
 } stk_array_opening;
 
 /**
@@ -414,6 +418,8 @@ typedef struct stk_array_format_ops {
      * an object holds one array. */
     stk_status (*list)(const stk_array_opening *opening, stk_array_listing *listing,
                        stk_error *err);
+    /** (optional) End what list() has put in `kept`, once. NULL: it keeps nothing. */
+    void (*forget)(void *kept);
 } stk_array_format_ops;
 
 /**

@@ -398,11 +398,8 @@ void stk_group_close(stk_group **group)
     json_decref(g->attributes);
     stk__json_drop(ctx, &g->document);
     stk__free(ctx, g->attributes_text);
-    stk__own_options_free(ctx, &g->own);
     stk__group_joined_free(&g->joined);
-    stk__free(ctx, g->url);
-    stk__free(ctx, g->key);
-    stk__free(ctx, g->rest);
+    stk__group_close_file(g);
     stk__shared_unref(g->shared);
     stk__free(ctx, g);
     stk__context_unref(ctx);

@@ -25,6 +25,8 @@ struct stk_group {
     /* Of a file (group_file.c): */
     const stk_array_format_ops *ops;
     char *url, *key, *rest; /* as of stk_array_opening */
+    void *kept;             /* what list() of the format has left for open() */
+    uint64_t kept_of;       /* identity of the object that it was read from */
     stk__own_options *own;
     struct stk__group_joined *joined; /* the others of several files; NULL: it is of one */
     bool consolidated;
@@ -49,11 +51,11 @@ stk_status stk__group_attributes(stk_group *g, json_t *attributes, const char *k
 /* Read the nodes of a group in the object `key` of the group's store. (group_file.c) */
 stk_status stk__group_open_file(stk_group *g, const char *url, const char *key, const char *rest,
                                 const stk_array_format_ops *named, stk_error *err);
+void stk__group_close_file(stk_group *g);
 /* The way of a node's path on from the file; a new text, or NULL. */
 char *stk__group_rest(const stk_group *g, const char *path);
 /* Open an array of such a group; `a` has context, store and options. */
-stk_status stk__group_open_in_file(const stk_group *g, const char *path, stk_array *a,
-                                   stk_error *err);
+stk_status stk__group_open_in_file(stk_group *g, const char *path, stk_array *a, stk_error *err);
 
 /* Several files as one group: its nodes are those of the first one. (group_joined.c) */
 typedef struct stk__group_joined stk__group_joined;

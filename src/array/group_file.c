@@ -42,6 +42,12 @@ static bool can_list(const stk_array_format_ops *ops)
     return ops->struct_size > offsetof(stk_array_format_ops, list) && ops->list;
 }
 
+/* Likewise before forget(): nothing is kept for it. */
+static bool can_forget(const stk_array_format_ops *ops)
+{
+    return ops->struct_size > offsetof(stk_array_format_ops, forget) && ops->forget;
+}
+
 /* The opening of what is at `rest` of the file. */
 static stk_status opening_of(const stk_group *g, const char *rest, const stk_array_options *options,
                              stk_array_opening *out, stk_error *err)
@@ -53,6 +59,15 @@ static stk_status opening_of(const stk_group *g, const char *rest, const stk_arr
                                .rest = rest,
                                .array_options = options};
     return stk__own_options_get(g->own, g->ops, &out->options, err);
+}
+
+/* The identity of the group's object; 0: it cannot be had. */
+static uint64_t identity_now(const stk_group *g)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+
+    return stk_store_stat(g->shared->store, g->key, NULL, &info, NULL) == STK_OK ? info.identity
+                                                                                 : 0;
 }
 
 stk_status stk__group_open_file(stk_group *g, const char *url, const char *key, const char *rest,
@@ -78,8 +93,20 @@ stk_status stk__group_open_file(stk_group *g, const char *url, const char *key, 
     g->consolidated = true;
     STK_TRY(stk__array_settle(g->context, NULL, &options, err));
     STK_TRY(opening_of(g, g->rest, &options, &opening, err));
+    g->kept_of = can_forget(g->ops) ? identity_now(g) : 0;
+    opening.kept = g->kept_of ? &g->kept : NULL;
     STK_TRY(g->ops->list(&opening, &listing, err));
     return listing.has_attributes ? STK_OK : stk__group_attributes(g, NULL, g->key, err);
+}
+
+void stk__group_close_file(stk_group *g)
+{
+    if (g->kept)
+        g->ops->forget(g->kept);
+    stk__free(g->context, g->url);
+    stk__free(g->context, g->key);
+    stk__free(g->context, g->rest);
+    stk__own_options_free(g->context, &g->own);
 }
 
 char *stk__group_rest(const stk_group *g, const char *path)
@@ -87,8 +114,7 @@ char *stk__group_rest(const stk_group *g, const char *path)
     return stk__format(g->context, "%s%s%s", g->rest, *g->rest ? "/" : "", path);
 }
 
-stk_status stk__group_open_in_file(const stk_group *g, const char *path, stk_array *a,
-                                   stk_error *err)
+stk_status stk__group_open_in_file(stk_group *g, const char *path, stk_array *a, stk_error *err)
 {
     stk_array_opening opening;
 
@@ -96,6 +122,9 @@ stk_status stk__group_open_in_file(const stk_group *g, const char *path, stk_arr
     if (!rest)
         return no_memory(err);
     stk_status status = opening_of(g, rest, &a->options, &opening, err);
+    /* An object that is another one by now is read again. */
+    if (g->kept && identity_now(g) == g->kept_of)
+        opening.kept = &g->kept;
     if (status == STK_OK)
         status = stk__array_open_with(a, g->ops, &opening, err);
     stk__free(g->context, rest);

@@ -215,12 +215,42 @@ static stk_status open_array(stk_array *a, const stk__kerchunk *k, const stk_arr
     return status;
 }
 
+/* A document that was read for a group, of which it opens arrays. */
+typedef struct kept_document {
+    stk_context *context;
+    stk__json json;
+} kept_document;
+
+/* Keep it; without memory for that each array reads its own. */
+static void keep_document(const stk_array_opening *o, stk__json *json)
+{
+    kept_document *kept = o->kept ? stk__alloc(o->store->context, sizeof *kept) : NULL;
+
+    if (!kept)
+        return;
+    *kept = (kept_document){.context = o->store->context, .json = *json};
+    *json = (stk__json){0};
+    *o->kept = kept;
+}
+
+static void kerchunk_forget(void *user)
+{
+    kept_document *kept = user;
+
+    stk__json_drop(kept->context, &kept->json);
+    stk__free(kept->context, kept);
+}
+
+/* `out` is what is to be dropped, also after a failure. */
 static stk_status read_document(const stk_array_opening *o, stk__json *out, stk__kerchunk *k,
                                 stk_error *err)
 {
+    const kept_document *kept = o->kept ? *o->kept : NULL;
     bool found = false;
 
     *out = (stk__json){0};
+    if (kept)
+        return stk__kerchunk_begin(kept->json.value, o->key, k, err);
     if (!*o->key)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, o->key, STK_NO_OFFSET,
                             "'%.300s' is a folder; name the file of the references", o->url);
@@ -349,6 +379,8 @@ static stk_status kerchunk_list(const stk_array_opening *o, stk_array_listing *l
         status = tell_attributes(&t, o->rest, err);
     if (status == STK_OK)
         status = stk__kerchunk_each(t.context, &k, prefix, tell, &t, err);
+    if (status == STK_OK)
+        keep_document(o, &document);
     stk__json_drop(t.context, &document);
     return status;
 }
@@ -364,4 +396,5 @@ const stk_array_format_ops stk__array_kerchunk = {
     .locate = kerchunk_locate,
     .close = kerchunk_close,
     .list = kerchunk_list,
+    .forget = kerchunk_forget,
 };

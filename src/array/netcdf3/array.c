@@ -178,24 +178,48 @@ static stk_status lay_out(stk_array *a, const stk__netcdf3_header *h,
     return status;
 }
 
+/* Keep the header of a group; without memory for that each array reads its own. */
+static void keep_header(const stk_array_opening *opening, stk__netcdf3_header *h)
+{
+    stk__netcdf3_header *kept =
+        opening->kept ? stk__alloc(opening->store->context, sizeof *kept) : NULL;
+
+    if (!kept)
+        return;
+    *kept = *h;
+    *h = (stk__netcdf3_header){.context = h->context};
+    *opening->kept = kept;
+}
+
+static void netcdf3_forget(void *user)
+{
+    stk__netcdf3_header *kept = user;
+    stk_context *ctx = kept->context;
+
+    stk__netcdf3_release(kept);
+    stk__free(ctx, kept);
+}
+
 static stk_status netcdf3_open(stk_array *a, const stk_array_opening *opening, stk_error *err)
 {
     stk_context *ctx = opening->store->context;
     stk__text texts = {.ctx = ctx}, attributes = {.ctx = ctx};
+    const stk__netcdf3_header *kept = opening->kept ? *opening->kept : NULL;
     const stk__netcdf3_variable *v = NULL;
-    stk__netcdf3_header h;
+    stk__netcdf3_header own = {.context = ctx};
 
     if (!*opening->key)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, opening->key, STK_NO_OFFSET,
                             "'%.300s' is a folder; name the file of the array", opening->url);
-    stk_status status = stk__netcdf3_read(opening->store, opening->key, &h, err);
+    stk_status status = kept ? STK_OK : stk__netcdf3_read(opening->store, opening->key, &own, err);
+    const stk__netcdf3_header *const h = kept ? kept : &own;
     if (status == STK_OK)
-        status = find(&h, opening, &v, err);
+        status = find(h, opening, &v, err);
     if (status == STK_OK)
-        status = lay_out(a, &h, v, opening, &texts, &attributes, err);
+        status = lay_out(a, h, v, opening, &texts, &attributes, err);
     stk__text_release(&texts);
     stk__text_release(&attributes);
-    stk__netcdf3_release(&h);
+    stk__netcdf3_release(&own);
     return status;
 }
 
@@ -241,6 +265,8 @@ static stk_status netcdf3_list(const stk_array_opening *opening, stk_array_listi
         status = stk__fail_at(err, STK_EMISMATCH, STK_STAGE_ARRAY, opening->key, STK_NO_OFFSET,
                               "'%.100s' of %.200s is an array and no group", opening->rest,
                               opening->key);
+    if (status == STK_OK)
+        keep_header(opening, &h);
     stk__netcdf3_release(&h);
     return status;
 }
@@ -277,4 +303,5 @@ const stk_array_format_ops stk__array_netcdf3 = {
     .locate = netcdf3_locate,
     .close = netcdf3_close,
     .list = netcdf3_list,
+    .forget = netcdf3_forget,
 };
