@@ -41,8 +41,8 @@ const char *stk__pickle_show(stk__pickle_text text, char out[STK__PICKLE_SHOWN])
 
 static stk_status damaged(stk__pickle *m, const char *what)
 {
-    return stk__pickle_fail(m, STK_EFORMAT, "is damaged: its pickle %s at byte %" PRIu64, what,
-                            stk__pickle_offset(m));
+    return stk__pickle_fail(m, STK_EFORMAT, "is damaged: its pickle %s at byte %" PRIu64 "; %s",
+                            what, stk__pickle_offset(m), m->of->again);
 }
 
 static stk_status no_memory(stk__pickle *m)
@@ -546,6 +546,9 @@ stk_status stk__pickle_run(stk__pickle *m, uint32_t *root)
     while (left(m) > 0) {
         const uint8_t *op = NULL;
         STK_TRY(take(m, 1, &op));
+        if (*op != 0x80 && stk__pickle_offset(m) == 1)
+            return stk__pickle_fail(m, STK_EKIND, "is no pickle of protocol 2 or 3: %s",
+                                    m->of->protocol);
         if (*op != '.') {
             STK_TRY(run_op(m, *op));
             continue;

@@ -73,6 +73,7 @@ typedef struct stk__pickle_meaning {
     const char *more;     /* of what it does not know, as "holds more than tensors" */
     const char *remedy;   /* what to do then, behind a ';' */
     const char *protocol; /* the same of other protocols, behind a ':' */
+    const char *again;    /* and of damage, behind a ';' */
     const stk__pickle_name *names;
     size_t num_names;
     /* What a global gives for arguments. */

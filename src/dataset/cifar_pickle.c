@@ -72,6 +72,7 @@ static const stk__pickle_meaning meaning = {
     .more = "holds more than pictures and labels",
     .remedy = UNPACK,
     .protocol = "CIFAR's files are of protocol 2; " UNPACK,
+    .again = UNPACK,
     .names = known,
     .num_names = STK_COUNT(known),
     .reduce = reduce,

@@ -21,7 +21,7 @@ typedef enum pth_global {
     DTYPE
 } pth_global;
 
-static const stk__pickle_name names[] = {
+static const stk__pickle_name known[] = {
     {"collections", "OrderedDict", ORDERED_DICT, STK_DTYPE_NONE},
     {"torch._utils", "_rebuild_tensor_v2", TENSOR_V2, STK_DTYPE_NONE},
     {"torch._utils", "_rebuild_tensor_v3", TENSOR_V3, STK_DTYPE_NONE},
@@ -238,8 +238,9 @@ static const stk__pickle_meaning meaning = {
     .more = "holds more than tensors",
     .remedy = REMEDY,
     .protocol = "save it with the protocol of torch.save, 2",
-    .names = names,
-    .num_names = STK_COUNT(names),
+    .again = "copy it again",
+    .names = known,
+    .num_names = STK_COUNT(known),
     .reduce = reduce,
     .persistent = persistent,
 };
