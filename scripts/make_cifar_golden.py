@@ -6,7 +6,7 @@
 
 The pickles are those of the archives, opcode for opcode: Python 2, protocol 2, strings of bytes, NumPy's names of then.
 numpy/ has the same as NumPy pickles it today, with protocol 3. FOLDER/expected.txt is read by tests/golden/dataset/test_cifar.c:
-archive, split, labels, index, label, class, CRC-32 of the picture as [32, 32, 3], all of it read back by pickle.load() as
+kind, split, option, index, label, CRC-32 of the picture as [32, 32, 3], class, all of it read back by pickle.load() as
 torchvision does. Also the seeds of the fuzz target pickles. Made with NumPy 2.4.
 """
 import io
@@ -144,6 +144,10 @@ def load(path):
     return pickle.loads(path.read_bytes(), encoding="latin1")
 
 
+def line(kind, split, option, index, label, picture, classes):
+    return f"{kind} {split} {option or '-'} {index} {label} {zlib.crc32(picture.tobytes()):08x} {classes[label]}\n"
+
+
 def expected(folder):
     ten, hundred = folder / "cifar-10-batches-py", folder / "cifar-100-python"
     train = [f"data_batch_{i}" for i in range(1, 6)]
@@ -159,7 +163,7 @@ def expected(folder):
         every = [label for b in batches for label in b[key]]
         assert len(every) == len(data)
         for k, (picture, label) in enumerate(zip(data, every)):
-            yield f"{kind} {split} {labels or '-'} {k} {label} {classes[label]} {zlib.crc32(picture.tobytes()):08x}\n"
+            yield line(kind, split, labels and "labels=" + labels, k, label, picture, classes)
 
 
 def seeds():
