@@ -19,10 +19,19 @@
 
 static const void *const stores[] = {&stk__store_file, &stk__store_mem, &stk__store_slow, NULL};
 
-static const void *const datasets[] = {
-    &stk__dataset_digits, &stk__dataset_mnist,     &stk__dataset_cifar10,
-    &stk__dataset_npy,    &stk__dataset_array,     &stk__dataset_tokens,
-    &stk__dataset_images, &stk__dataset_synthetic, NULL};
+static const void *const datasets[] = {&stk__dataset_digits,
+                                       &stk__dataset_mnist,
+                                       &stk__dataset_fashion_mnist,
+                                       &stk__dataset_kmnist,
+                                       &stk__dataset_emnist,
+                                       &stk__dataset_cifar10,
+                                       &stk__dataset_cifar100,
+                                       &stk__dataset_npy,
+                                       &stk__dataset_array,
+                                       &stk__dataset_tokens,
+                                       &stk__dataset_images,
+                                       &stk__dataset_synthetic,
+                                       NULL};
 
 /* Asked in this order. */
 static const void *const arrays[] = {

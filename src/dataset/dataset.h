@@ -7,7 +7,8 @@
 
 #include "base/base.h"
 
-extern const stk_dataset_ops stk__dataset_digits, stk__dataset_mnist, stk__dataset_cifar10,
+extern const stk_dataset_ops stk__dataset_digits, stk__dataset_mnist, stk__dataset_fashion_mnist,
+    stk__dataset_kmnist, stk__dataset_emnist, stk__dataset_cifar10, stk__dataset_cifar100,
     stk__dataset_npy, stk__dataset_images, stk__dataset_synthetic, stk__dataset_array,
     stk__dataset_tokens;
 /* What the spec of every dataset takes (select.c). */

@@ -574,11 +574,11 @@ CORPORA = {
     "zarr_v3": ("a.zarr/zarr.json", ARRAY[:2]), "zarr_v2": ("a.zarr/.zarray", ARRAY[:2]),
     "zarr_group": ("a.zarr/zarr.json", ["info a.zarr"]), "zarr_shard": ("a.zarr/c/0/0", ["info a.zarr"]),
     "windows": ("a.zarr/zarr.json", ARRAY[:2]), "idx": ("m/train-images-idx3-ubyte", ["info mnist:m"]),
-    "cifar": ("m/test_batch.bin", ["info cifar10:m?split=test"]), "images_index": ("p/.stoker-index", ["info images:p"]),
+    "cifar": ("m/test_batch.bin", ["info cifar10:m?split=test"]), "pickles": ("m/test_batch", ["info cifar10:m?split=test", "info m"]), "images_index": ("p/.stoker-index", ["info images:p"]),
     "chain": ("a.zarr/zarr.json", ARRAY[:1]), "codecs": ("a.npy", ["cat a.npy"]),
 }
 # Bytes in front that a target takes for itself.
-AHEAD = {"npy": 3, "log": 1, "zarr_v3": 2, "zarr_v2": 2, "zarr_group": 1, "windows": 2, "idx": 3, "cifar": 2}
+AHEAD = {"npy": 3, "log": 1, "zarr_v3": 2, "zarr_v2": 2, "zarr_group": 1, "windows": 2, "idx": 3, "cifar": 2, "pickles": 1}
 
 
 def from_corpus(path, target):

@@ -4,7 +4,7 @@
  * torch.save() writes a zip of stored entries [APPNOTE.TXT of PKWARE]: NAME/data.pkl is a pickle of
  * protocol 2 or 3 [Python's pickletools] that describes the objects, NAME/data/KEY the bytes of
  * each storage, NAME/byteorder "little" or "big". The pickle is read by a machine that makes
- * tensors and plain containers and nothing else: it looks up no name and calls nothing. Not
+ * tensors and plain containers and nothing else (base/pickle.h). Not
  * supported: other objects (refused by name), compressed entries, big-endian files, the format
  * before torch 1.6, float8, quantized and sparse tensors, ranks above STK_MAX_RANK.
  */
@@ -13,25 +13,14 @@
 
 #include <stoker/device.h>
 
+#include "base/pickle.h"
 #include "checkpoint/source.h"
 
 #define STK__PTH_MAX_DIRECTORY (UINT64_C(64) << 20)  /* bytes of the zip's list of entries */
 #define STK__PTH_MAX_PICKLE    (UINT64_C(100) << 20) /* bytes of data.pkl */
 #define STK__PTH_MAX_VALUES    (1u << 22)            /* objects that it makes, and its memo */
-#define STK__PTH_MAX_STACK     (1u << 20)            /* objects and marks on its stack */
 #define STK__PTH_MAX_TENSORS   (1u << 18)            /* of the dictionary that is taken */
 #define STK__PTH_MAX_NAME      256                   /* bytes of "module.name" */
-
-#define STK__PTH_SHOWN 100 /* bytes of a name in a message, and its end */
-
-/* A text of the file in a message: what is not ASCII becomes '?'. */
-const char *stk__pth_show(const char *text, size_t length, char out[STK__PTH_SHOWN]);
-
-/* A text within the file. */
-typedef struct stk__pth_text {
-    const char *at; /* not ended by 0 */
-    uint32_t length;
-} stk__pth_text;
 
 /* By bytes, as qsort() and bsearch() want it: of texts, or of what begins with one. */
 int stk__pth_text_compare(const void *a, const void *b);
@@ -39,7 +28,7 @@ int stk__pth_text_compare(const void *a, const void *b);
 /* ---- A zip of stored entries (zip.c) ---- */
 
 typedef struct stk__zip_entry {
-    stk__pth_text name;
+    stk__pickle_text name;
     uint32_t crc;
     uint64_t header, size; /* where its own header is; bytes of its data */
 } stk__zip_entry;
@@ -63,10 +52,10 @@ stk_status stk__zip_read(const stk__checkpoint_source *source, const char *path,
                          const stk__zip_entry *entry, void *to, uint64_t room, stk_error *err);
 void stk__zip_release(stk__zip *zip);
 
-/* ---- A pickle of tensors (pickle.c, and objects.c what its objects mean) ---- */
+/* ---- A pickle of tensors (objects.c) ---- */
 
 typedef struct stk__pth_tensor {
-    stk__pth_text name, key; /* `key`: of its storage */
+    stk__pickle_text name, key; /* `key`: of its storage */
     stk_dtype dtype;
     uint32_t rank;
     uint64_t offset, shape[STK_MAX_RANK], stride[STK_MAX_RANK]; /* elements of the storage */

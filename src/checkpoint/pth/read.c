@@ -27,11 +27,11 @@ static stk_status no_memory(const reading *r, uint64_t bytes)
 static stk_status fail_tensor(const reading *r, const stk__pth_tensor *t, stk_status status,
                               const char *what)
 {
-    char shown[STK__PTH_SHOWN];
+    char shown[STK__PICKLE_SHOWN];
 
     return stk__fail_at(r->err, status, STK_STAGE_TRAIN, r->path, STK_NO_OFFSET,
                         "'%.300s' is damaged: the tensor '%s' %s; copy it again", r->path,
-                        stk__pth_show(t->name.at, t->name.length, shown), what);
+                        stk__pickle_show(t->name, shown), what);
 }
 
 /* ---- Entries ---- */
@@ -65,7 +65,7 @@ static stk_status find_folder(reading *r, const stk__zip_entry **pickle)
     return STK_OK;
 }
 
-static const stk__zip_entry *find_entry(reading *r, const char *within, stk__pth_text key)
+static const stk__zip_entry *find_entry(reading *r, const char *within, stk__pickle_text key)
 {
     size_t length = r->folder + strlen(within);
 
@@ -78,7 +78,7 @@ static const stk__zip_entry *find_entry(reading *r, const char *within, stk__pth
 
 static stk_status check_order(reading *r)
 {
-    const stk__zip_entry *e = find_entry(r, "byteorder", (stk__pth_text){"", 0});
+    const stk__zip_entry *e = find_entry(r, "byteorder", (stk__pickle_text){"", 0});
     char order[6] = "";
 
     if (!e)

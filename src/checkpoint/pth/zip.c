@@ -21,16 +21,6 @@ enum {
 #define LOCAL_SIGN   UINT32_C(0x04034b50)
 #define EXTRA_64     1 /* number of the extra field with sizes of 64 bits [4.5.3] */
 
-const char *stk__pth_show(const char *text, size_t length, char out[STK__PTH_SHOWN])
-{
-    const size_t n = STK_MIN(length, (size_t)STK__PTH_SHOWN - 1);
-
-    for (size_t i = 0; i < n; i++)
-        out[i] = text[i] >= 0x20 && text[i] < 0x7f ? text[i] : '?';
-    out[n] = 0;
-    return out;
-}
-
 static stk_status damaged(const char *path, const char *what, stk_error *err)
 {
     return stk__fail_at(err, STK_EFORMAT, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
@@ -172,7 +162,7 @@ static stk_status take_entry(const uint8_t *at, uint64_t left, const char *path,
 
 int stk__pth_text_compare(const void *a, const void *b)
 {
-    const stk__pth_text *x = a, *y = b;
+    const stk__pickle_text *x = a, *y = b;
     const int order = memcmp(x->at, y->at, STK_MIN(x->length, y->length));
 
     return order ? order : (x->length > y->length) - (x->length < y->length);
@@ -230,7 +220,7 @@ stk_status stk__zip_read(const stk__checkpoint_source *source, const char *path,
                          const stk__zip_entry *entry, void *to, uint64_t room, stk_error *err)
 {
     uint8_t local[LOCAL_BYTES];
-    char name[STK__PTH_SHOWN];
+    char name[STK__PICKLE_SHOWN];
     uint32_t crc = 0;
 
     if (source->size < LOCAL_BYTES || entry->header > source->size - LOCAL_BYTES)
@@ -251,7 +241,7 @@ stk_status stk__zip_read(const stk__checkpoint_source *source, const char *path,
     return stk__fail_at(
         err, STK_ECHECKSUM, STK_STAGE_TRAIN, path, at,
         "'%.300s' is damaged: the entry '%s' is not what was written; copy it again", path,
-        stk__pth_show(entry->name.at, entry->name.length, name));
+        stk__pickle_show(entry->name, name));
 }
 
 void stk__zip_release(stk__zip *zip)

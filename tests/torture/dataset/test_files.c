@@ -59,6 +59,12 @@ static void test_cifar10(void **state)
     test_folder_remove(folder);
 }
 
+static void test_cifar_pickles(void **state)
+{
+    torture("cifar10:" TESTS_DIR "/golden/cifar/cifar-10-batches-py");
+    torture("cifar100:" TESTS_DIR "/golden/cifar/cifar-100-python?memory=true&labels=coarse");
+}
+
 static void test_npy(void **state)
 {
     torture("npy:" TESTS_DIR "/golden/npy/little_float32.npy?labels=labels_int32_big.npy");
@@ -85,9 +91,9 @@ static void test_npy_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mnist),      cmocka_unit_test(test_gzip),
-        cmocka_unit_test(test_cifar10),    cmocka_unit_test(test_npy),
-        cmocka_unit_test(test_npy_folder),
+        cmocka_unit_test(test_mnist),   cmocka_unit_test(test_gzip),
+        cmocka_unit_test(test_cifar10), cmocka_unit_test(test_cifar_pickles),
+        cmocka_unit_test(test_npy),     cmocka_unit_test(test_npy_folder),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cifar10: against records made here; the layout that the format's page describes. */
+/* cifar10, cifar100: against records made here; the layout that the format's page describes. */
 #include "dataset/dataset.h"
 #include "dataset/planes.h"
 
@@ -171,6 +171,60 @@ static void test_bad_files(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* CIFAR-100's files have names that any file may have: what is in them, and next to them, counts.
+ */
+static void test_hundred(void **state)
+{
+    stk_context *ctx = test_context();
+    unsigned char data[3 * 3074];
+    char folder[256], spec[400];
+    stk_dataset *d = NULL;
+    stk_error err;
+
+    test_folder(folder);
+    snprintf(spec, sizeof spec, "cifar100:%s", folder);
+    memset(data, 1, sizeof data);
+    assert_fails(stk_dataset_open(ctx, spec, &d, &err), STK_ENOENT, &err,
+                 "no train.bin and no train");
+    test_write(folder, "train", "a text", 6);
+    test_write(folder, "meta", "a text", 6);
+    assert_fails(stk_dataset_open(ctx, folder, &d, &err), STK_EFORMAT, &err, "no kind of dataset");
+    assert_fails(stk_dataset_open(ctx, spec, &d, &err), STK_EKIND, &err, "'train' is no pickle");
+    test_write(folder, "train.bin", data, sizeof data);
+    assert_fails(stk_dataset_open(ctx, folder, &d, &err), STK_EFORMAT, &err, "no kind of dataset");
+    assert_fails(stk_dataset_open(ctx, spec, &d, &err), STK_ENOENT, &err,
+                 "fine_label_names.txt with the names of the classes is missing next to train.bin");
+    test_write(folder, "train.bin", data, sizeof data - 1);
+    assert_fails(stk_dataset_open(ctx, spec, &d, &err), STK_EFORMAT, &err, "records of 3074");
+    assert_int_equal(err.offset, 2 * 3074);
+    data[1] = 100;
+    test_write(folder, "train.bin", data, sizeof data);
+    assert_fails(stk_dataset_open(ctx, spec, &d, &err), STK_EFORMAT, &err, "label 100");
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
+/* Labels of a file of Python are kept, and count. */
+static void test_held(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_dataset *d = NULL;
+    stk_error err;
+
+    assert_ok(
+        stk_dataset_open(ctx, "cifar100:" TESTS_DIR "/golden/cifar/cifar-100-python", &d, &err),
+        &err);
+    assert_int_equal(d->held_bytes, 2);
+    stk_dataset_close(&d);
+    assert_ok(stk_dataset_open(ctx,
+                               "cifar100:" TESTS_DIR "/golden/cifar/cifar-100-python?memory=true",
+                               &d, &err),
+              &err);
+    assert_true(d->held_bytes > 2 * 3072);
+    stk_dataset_close(&d);
+    stk_context_destroy(&ctx);
+}
+
 /* Every kernel gives what the definition says, for all lengths around its vectors. */
 static void test_interleave(void **state)
 {
@@ -198,10 +252,9 @@ static void test_interleave(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read),
-        cmocka_unit_test(test_split_and_names),
-        cmocka_unit_test(test_bad_files),
-        cmocka_unit_test(test_interleave),
+        cmocka_unit_test(test_read),      cmocka_unit_test(test_split_and_names),
+        cmocka_unit_test(test_bad_files), cmocka_unit_test(test_hundred),
+        cmocka_unit_test(test_held),      cmocka_unit_test(test_interleave),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
