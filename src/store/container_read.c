@@ -290,7 +290,9 @@ stk_status stk__container_submit_part(stk__container_part *part)
     return status;
 }
 
-stk_status stk__container_send(stk__container_reading *r, uint64_t from, uint64_t length)
+/* Read bytes of a file that one read brings. On failure nothing is pending. Whoever calls has
+ * something pending itself. */
+static stk_status send(stk__container_reading *r, uint64_t from, uint64_t length)
 {
     stk__container_part *part = stk__container_add_part(r, from, length);
 
@@ -344,7 +346,7 @@ static stk_status use_lead(stk__container_part *part, bool *unpack)
         return STK_OK;
     if (!run.raw && part->length != run.decoded)
         return stk__container_share(r, part->from, part->length, &run);
-    return stk__container_send(r, part->from, part->length);
+    return send(r, part->from, part->length);
 }
 
 static void part_done(stk_read *inner, stk_status status)
@@ -418,7 +420,7 @@ static stk_status submit_parts(stk__container_reading *r)
         if (is_part(&e, from, end))
             STK_TRY(stk__container_share(r, from, length, &e));
         else
-            STK_TRY(stk__container_send(r, from, length));
+            STK_TRY(send(r, from, length));
     }
     return STK_OK;
 }

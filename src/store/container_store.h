@@ -105,9 +105,6 @@ stk_status stk__container_find_run(const stk__container *c, const stk__container
                                    uint64_t offset, stk__container_run *out);
 /* ---- Reads (container_read.c) ---- */
 
-/* Read bytes of a file that one read brings. On failure nothing is pending. Whoever calls has
- * something pending itself. */
-stk_status stk__container_send(stk__container_reading *r, uint64_t from, uint64_t length);
 /* A part, or who submits, has ended; the last one tells. */
 void stk__container_end_one(stk__container_reading *r, stk_status status, int32_t system_error);
 /* A part of a reading that is `kind`; it is pending. NULL: no memory. */
