@@ -27,11 +27,20 @@ const stk_option stk__container_option_list[STK__CONTAINER_OPTION_COUNT] = {
 stk_status stk__container_path_of(const stk__container_store *store, const char *key,
                                   char path[STK_MAX_OBJECT_KEY], stk_error *err)
 {
+    size_t length = store->prefix_length;
+
     STK_TRY(stk__key_check(key, err));
-    STK_TRY(stk__key_below(store->prefix, key, path, err));
-    size_t length = strlen(path);
+    memcpy(path, store->prefix, length);
+    for (const char *at = key; *at; at++) {
+        if (*at == '/' && (!length || path[length - 1] == '/'))
+            continue;
+        if (length + 1 == STK_MAX_OBJECT_KEY)
+            return stk__key_below(store->prefix, key, path, err);
+        path[length++] = *at;
+    }
     while (length && path[length - 1] == '/')
-        path[--length] = 0;
+        length--;
+    path[length] = 0;
     return STK_OK;
 }
 
