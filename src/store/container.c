@@ -176,23 +176,29 @@ static const stk__container_entry *file_of(const stk__container_store *store, co
     return file && file->is == STK__CONTAINED_FILE ? file : NULL;
 }
 
+bool stk__container_file_now(stk__container_store *store, const stk__container_entry *file,
+                             uint64_t offset, uint64_t length, void *data)
+{
+    stk__container_run run;
+
+    if (!find_raw_now(store, file, offset, &run) || length > run.length ||
+        !stk__store_read_now(store->inner, store->key, run.at + run.skip, length, data))
+        return false;
+    /* submit() names what is wrong. */
+    return length != file->length || length != run.decoded ||
+           stk__container_sum_right(store->container, file, &run, data);
+}
+
 stk_status stk__container_read_now(stk_store *base, const char *key, uint64_t offset,
                                    uint64_t length, void *data)
 {
     stk__container_store *store = (stk__container_store *)base;
     const stk__container_entry *file = file_of(store, key);
-    stk__container_run e;
 
     if (!file || offset > file->length || length > file->length - offset)
         return STK_EAGAIN;
-    if (!length)
-        return STK_OK;
-    if (!find_raw_now(store, file, offset, &e) || length > e.length ||
-        !stk__store_read_now(store->inner, store->key, e.at + e.skip, length, data))
-        return STK_EAGAIN;
-    /* submit() names what is wrong. */
-    return e.has_sum && length == e.decoded && stk__crc32(data, length) != e.sum ? STK_EAGAIN
-                                                                                 : STK_OK;
+    return !length || stk__container_file_now(store, file, offset, length, data) ? STK_OK
+                                                                                 : STK_EAGAIN;
 }
 
 stk_status stk__container_map(stk_store *base, const char *key, const void **data, uint64_t *size)

@@ -58,6 +58,7 @@ typedef struct stk__container {
     size_t count, room;
     char *names; /* paths, each with its end */
     size_t names_length, names_room;
+    atomic_uint *checked; /* a bit for each entry: the sum of a whole read was found right */
     /* While it is being opened: where it lies. */
     stk_store *store;
     const char *key;
@@ -120,6 +121,10 @@ const stk__container_entry *stk__container_find(const stk__container *c, const c
 /* First entry whose path is not before `path`. */
 size_t stk__container_place(const stk__container *c, const char *path);
 bool stk__container_is_folder(const stk__container *c, const char *key);
+/* Whether the bytes of a whole file that is stored as it is have the sum of its run; found right
+ * once it is not computed again. Any thread. */
+bool stk__container_sum_right(const stk__container *c, const stk__container_entry *file,
+                              const stk__container_run *run, const void *data);
 
 /* ---- Opened objects of a context (container_kept.c) ---- */
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define WORD       32                  /* bits of a word of `checked` */
 #define MOST_NAMES (UINT64_C(1) << 47) /* bytes of all paths: what an entry can point to */
 
 stk_status stk__container_fail(const stk__container *c, stk_error *err, stk_status status,
@@ -125,8 +126,25 @@ static bool has_below(const stk__container *c, size_t i)
     return at < c->count && strncmp(c->names + c->entries[at].name, below, length + 1) == 0;
 }
 
+bool stk__container_sum_right(const stk__container *c, const stk__container_entry *file,
+                              const stk__container_run *run, const void *data)
+{
+    const size_t at = (size_t)(file - c->entries);
+    const unsigned bit = 1u << at % WORD;
+
+    if (!run->has_sum || atomic_load_explicit(&c->checked[at / WORD], memory_order_relaxed) & bit)
+        return true;
+    if (stk__crc32(data, run->decoded) != run->sum)
+        return false;
+    atomic_fetch_or_explicit(&c->checked[at / WORD], bit, memory_order_relaxed);
+    return true;
+}
+
 stk_status stk__container_finish(stk__container *c, stk_error *err)
 {
+    c->checked = stk__calloc(c->context, c->count / WORD + 1, sizeof *c->checked);
+    if (!c->checked)
+        return no_memory(c, err);
     sort(c);
     for (size_t i = 0; i < c->count; i++) {
         if (i && compare(c, i - 1, i) == 0)

@@ -17,6 +17,7 @@ static void free_container(stk__container *c)
     c->format->close(c, c->tables);
     stk__free(ctx, c->entries);
     stk__free(ctx, c->names);
+    stk__free(ctx, c->checked);
     stk__free(ctx, c);
 }
 

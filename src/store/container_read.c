@@ -16,9 +16,10 @@
 #define JOINED      (UINT64_C(64) << 10)  /* a lead and a run of so many bytes are read together */
 #define PART_MOST   (UINT64_C(1) << 20)   /* bytes of packed runs that are read together */
 #define KEPT_ROOM   (UINT64_C(256) << 10) /* of a buffer that stays for the next part */
-#define FAR_GAP     (UINT64_C(1) << 16)   /* a coalesce_gap of storage on another machine */
-#define EVERY_NS    UINT64_C(100000000)   /* from look to look at the object */
-#define PATIENCE_NS UINT64_C(5000000000)  /* a look that takes longer is none */
+#define NOW_MOST    65536                /* bytes copied within submit() where they are in memory */
+#define FAR_GAP     (UINT64_C(1) << 16)  /* a coalesce_gap of storage on another machine */
+#define EVERY_NS    UINT64_C(100000000)  /* from look to look at the object */
+#define PATIENCE_NS UINT64_C(5000000000) /* a look that takes longer is none */
 
 static void part_done(stk_read *inner, stk_status status);
 
@@ -113,8 +114,8 @@ static stk_status check_whole(const stk__container_reading *r)
     stk__container_run e;
 
     if (r->offset || r->length != r->file->length || !r->length ||
-        stk__container_find_run(c, r->file, 0, &e) != STK_OK || !e.raw || !e.has_sum ||
-        e.length != r->length || stk__crc32(r->outer->data, r->length) == e.sum)
+        stk__container_find_run(c, r->file, 0, &e) != STK_OK || !e.raw || e.length != r->length ||
+        stk__container_sum_right(c, r->file, &e, r->outer->data))
         return STK_OK;
     stk__container_warn(
         r->store, r->file,
@@ -484,7 +485,10 @@ stk_status stk__container_submit(stk_store *base, stk_read *read)
         return status;
     if (status == STK_OK && has_changed(store))
         status = STK_ECHANGED;
-    if (status != STK_OK || !length) {
+    /* Most reads of what is in memory end here, without a part. */
+    const bool now = status == STK_OK && length && (length <= NOW_MOST || read->needed_next) &&
+                     stk__container_file_now(store, file, read->offset, length, read->data);
+    if (status != STK_OK || !length || now) {
         if (read->up_to)
             read->got = length;
         read->done(read, status);

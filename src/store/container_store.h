@@ -103,6 +103,10 @@ stk_status stk__container_path_of(const stk__container_store *store, const char 
 /* The run at `offset` of a file, as the format says it, held against the object. */
 stk_status stk__container_find_run(const stk__container *c, const stk__container_entry *file,
                                    uint64_t offset, stk__container_run *out);
+/* Bytes of a file that can be had without waiting; false: they cannot. (container.c) */
+bool stk__container_file_now(stk__container_store *store, const stk__container_entry *file,
+                             uint64_t offset, uint64_t length, void *data);
+
 /* ---- Reads (container_read.c) ---- */
 
 /* A part, or who submits, has ended; the last one tells. */
