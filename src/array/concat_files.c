@@ -71,7 +71,7 @@ static stk_status add_patterns(stk__concat_files *f, stk_error *err)
 /* The part of a path that has a pattern or a list in it; *length 0: there is none. */
 static const char *find_part(const stk__url *url, size_t *length)
 {
-    for (size_t begin = 0; begin < url->path_length;) {
+    for (size_t begin = url->object_length; begin < url->path_length;) {
         *length = begin;
         while (*length < url->path_length && url->path[*length] != '/')
             ++*length;
@@ -101,7 +101,7 @@ static stk_status take_part(const stk__url *url, const char *from, size_t length
 stk_status stk__concat_files_find(stk_context *ctx, const char *text, stk__concat_files *f,
                                   stk_error *err)
 {
-    char none[STK_MAX_OBJECT_KEY];
+    char none[STK_MAX_OBJECT_KEY], *entered = NULL;
     size_t length = 0;
     stk__url url;
 
@@ -125,7 +125,10 @@ stk_status stk__concat_files_find(stk_context *ctx, const char *text, stk__conca
                     url.query ? "?" : "", url.query ? url.query : "");
     if (!folder)
         return no_memory(err);
-    const stk_status status = stk_store_open(ctx, folder, &f->store, none, sizeof none, err);
+    stk_status status = stk__container_enter(ctx, folder, &entered, err);
+    if (status == STK_OK)
+        status = stk_store_open(ctx, entered ? entered : folder, &f->store, none, sizeof none, err);
+    stk__free(ctx, entered);
     stk__free(ctx, folder);
     return status == STK_OK ? add_patterns(f, err) : status;
 }

@@ -39,4 +39,13 @@ void stk__gzip_destroy(stk__gzip **gzip);
  */
 bool stk__gzip_whole(const void *data, uint64_t length, void *out, uint64_t size);
 
+/* ---- Files in containers ---- */
+
+/* One raw deflate stream [RFC 1951] that is all of `in` -> exactly `size` bytes. `reason` as that
+ * of chains. (deflate.c) */
+stk_status stk__deflate_decode(stk__codec_state *state, const void *in, uint64_t length, void *out,
+                               uint64_t size, const char **reason);
+/* CRC-32 [RFC 1952]. (checksum.c) */
+uint32_t stk__crc32(const void *data, uint64_t length);
+
 #endif

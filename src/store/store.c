@@ -63,7 +63,7 @@ static stk_status open_with(const stk__url *parsed, stk_context *ctx, const char
     stk_status status = driver->open(ctx, given.url, given.options, &store, err);
     stk__store_given_release(ctx, &given);
     /* What a wrapper passes on may be an option of its own, mistyped. */
-    if (status != STK_OK && parsed->inner && STK__STORE_HAS(driver, options))
+    if (status != STK_OK && (parsed->inner || parsed->container) && STK__STORE_HAS(driver, options))
         stk__option_unknown_nearer(driver->options, err);
     STK_TRY(stk__table_made(&table, driver->name, "open", status, store, err));
     STK_TRY(stk__table_check(&table, store->ops, err));
@@ -209,6 +209,22 @@ stk_status stk_store_list(stk_store *store, const char *prefix, const stk_store_
     STK_TRY(stk__store_call_check(&own, prefix, err));
     return store->ops->list(store, prefix, &own, list_one,
                             &(listing){.call = &own, .each = each, .user = user, .err = err}, err);
+}
+
+stk_status stk_store_describe(stk_store *store, const char *key,
+                              void (*line)(void *user, const char *name, const char *value),
+                              void *user, stk_error *err)
+{
+    if (!store || !line)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
+                         "stk_store_describe: an argument is NULL");
+    STK_TRY(stk__context_check(store->context, err));
+    STK_TRY(stk__key_check(key, err));
+    if (!STK__STORE_HAS(store->ops, describe))
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_STORE,
+                         "a store of the kind '%s' has nothing to say of what it holds",
+                         store->ops->name);
+    return store->ops->describe(store, key, line, user, err);
 }
 
 stk_status stk__store_kind_check(const void *ops, stk_error *err)

@@ -2,13 +2,15 @@
 /*
  * Arrays that zarr-python, tensorstore and zarrs wrote (scripts/make_array_golden.py), h5py and
  * netCDF4 (scripts/make_hdf5_golden.py), and netCDF4 and scipy (scripts/make_netcdf3_golden.py,
- * with files that are joined and references of kerchunk), read equal.
+ * with files that are joined and references of kerchunk), read equal: from a folder and from zip
+ * archives.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "golden/array/pack.h"
+#include "support/zips.h"
 
 /* A box of every shape and step, cut from the expected values element by element. */
 static void check_box(stk_array *a, const char *name, const char *expected, uint64_t *seed)
@@ -31,7 +33,8 @@ static void check_box(stk_array *a, const char *name, const char *expected, uint
     }
 }
 
-static void check_array(stk_context *ctx, stk_store *store, const char *prefix, const char *name)
+/* `folder`: URL of one that holds what is in `store`. */
+static void check_array(stk_context *ctx, stk_store *store, const char *folder, const char *name)
 {
     static char expected[PACK_PART], about[PACK_PART], out[PACK_PART], shown[256], path[PACK_PART];
     stk_object_info there = {.struct_size = sizeof there};
@@ -46,7 +49,7 @@ static void check_array(stk_context *ctx, stk_store *store, const char *prefix, 
         path[pack_read(store, name, "path", path)] = 0;
     else
         snprintf(path, sizeof path, "%s", name);
-    snprintf(url, sizeof url, "%smem://pack/%.200s", prefix, path);
+    snprintf(url, sizeof url, "%s/%.200s", folder, path);
     stk_error_init(&err);
     if (stk_array_open(ctx, url, NULL, &a, &err) != STK_OK)
         fail_msg("%s: %s", name, err.text);
@@ -70,17 +73,24 @@ static void check_array(stk_context *ctx, stk_store *store, const char *prefix, 
 static void check_pack(const char *pack, size_t at_least)
 {
     stk_context *ctx = test_context();
-    stk_store *store = NULL;
+    stk_store *store = NULL, *packed = NULL;
     static pack_names n;
+    stk_error err;
 
     pack_load(ctx, pack, &store);
     pack_list(store, &n);
     assert_true(n.count >= at_least);
+    assert_ok(stk_store_open(ctx, "mem://packed", &packed, NULL, 0, &err), &err);
+    zip_all(store, packed, "s.zip", false);
+    zip_all(store, packed, "d.zip", true);
     for (size_t i = 0; i < n.count; i++) {
-        check_array(ctx, store, "", n.list[i]);
+        check_array(ctx, store, "mem://pack", n.list[i]);
+        check_array(ctx, store, "zip:mem://packed/d.zip!", n.list[i]);
+        check_array(ctx, store, "mem://packed/s.zip", n.list[i]);
         if (i % 8 == 0)
-            check_array(ctx, store, "slow+", n.list[i]);
+            check_array(ctx, store, "slow+mem://pack", n.list[i]);
     }
+    stk_store_close(&packed);
     stk_store_close(&store);
     stk_context_destroy(&ctx);
 }
