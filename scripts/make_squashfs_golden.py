@@ -5,7 +5,7 @@
     make_squashfs_golden.py tests/golden/store/squashfs
 
 Writes IMAGE.sqfs and golden.txt, which says what is in each image: `image NAME`, then a line for every folder (`d PATH`) and file
-(`f PATH SEED PARTS`). A part is a kind and a number of bytes: t text, which compresses, n noise, which does not, z zeros, which
+(`f PATH SEED PARTS`), and for what is neither (`o PATH`). A part is a kind and a number of bytes: t text, which compresses, n noise, which does not, z zeros, which
 are a hole. tests/support/squash_tree.h makes the same bytes.
 """
 import os
@@ -27,6 +27,9 @@ KEEP = ["-noappend", "-quiet", "-no-progress", "-nopad", "-all-root", "-processo
 PLAIN = ["-noI", "-noD", "-noF", "-noX"]
 SMALLEST = ["-b", "4K", "-no-xattrs"]
 
+# Images that are there to be refused.
+REFUSED = ("lzo", "deep")
+
 # name: (files, arguments)
 IMAGES = {
     "gzip": (MIXED, SMALLEST),
@@ -42,6 +45,7 @@ IMAGES = {
     "xz_x86": (SMALL, SMALLEST + ["-comp", "xz", "-Xbcj", "x86", "-no-fragments"]),
     "lzma": (SMALL, SMALLEST + ["-comp", "lzma"]),
     "lzo": ([("one", "t1")], SMALLEST + ["-comp", "lzo"]),
+    "deep": ([("/".join("d" * 70) + "/f", "")], SMALLEST),
     "no_data": ([("text", "t9000"), ("sub/tail", "t100")], SMALLEST + ["-noD", "-noF"]),
     "plain": ([("one", "t1"), ("blocks", "t8200"), ("sub/deep/er", "t5"), ("sub/z", "")], SMALLEST + PLAIN),
     "many": (MANY, SMALLEST),
@@ -101,6 +105,7 @@ def main():
             said = write_tree(tree, files)
             if name == "links":
                 os.symlink("one", tree / "link")
+                said += ["o link", "o pipe"]
                 os.mkfifo(tree / "pipe")
                 os.setxattr(tree / "one", "user.note", b"an attribute")
             if arguments is None:
@@ -108,7 +113,7 @@ def main():
                                 image], check=True, stdout=subprocess.DEVNULL)
             else:
                 subprocess.run(["mksquashfs", tree, image, *KEEP, *arguments], check=True, stdout=subprocess.DEVNULL)
-        if name != "lzo":
+        if name not in REFUSED:
             lines += [f"image {name}", *said]
     (out / "golden.txt").write_text("\n".join(lines) + "\n")
 

@@ -149,7 +149,7 @@ static stk_status put_name(walk *w, const level *l, const uint8_t *name, size_t 
 static stk_status tell(walk *w, uint64_t place, const stk__squashfs_inode *inode)
 {
     const stk__squashfs_entry entry = {.path = w->path,
-                                       .is_folder = inode->kind == STK__SQUASHFS_FOLDER,
+                                       .kind = inode->kind,
                                        .size = inode->size,
                                        .mtime_ns = inode->mtime_ns,
                                        .inode = place};
@@ -165,16 +165,13 @@ static stk_status visit(walk *w, uint64_t place, uint32_t kind, uint32_t number,
     STK_TRY(look(w, place, &inode, &first));
     if (inode.kind != kind || inode.number != number)
         return wrong_inode(w, place, "an inode is not the one that its folder names");
-    if (kind == STK__SQUASHFS_FILE) {
-        if (first)
-            STK_TRY(stk__squashfs_file_check(w->o, place, &inode));
-        return tell(w, place, &inode);
-    }
-    if (kind != STK__SQUASHFS_FOLDER)
-        return STK_OK;
-    if (!first)
+    if (kind == STK__SQUASHFS_FILE && first)
+        STK_TRY(stk__squashfs_file_check(w->o, place, &inode));
+    if (kind == STK__SQUASHFS_FOLDER && !first)
         return wrong_inode(w, place, "a folder lies in two places, or in itself");
     STK_TRY(tell(w, place, &inode));
+    if (kind != STK__SQUASHFS_FOLDER)
+        return STK_OK;
     w->path[length] = '/';
     return enter(w, place, &inode, length + 1);
 }

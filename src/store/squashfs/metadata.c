@@ -161,7 +161,8 @@ stk_status stk__squashfs_first_block(const stk__squashfs_opening *o, uint64_t li
     const stk__squashfs *i = o->image;
 
     if (list < i->directory_table || list > i->used || i->used - list < LOCATION)
-        return stk__squashfs_damaged(o, list, "a list of metadata blocks is not in the image");
+        return stk__squashfs_damaged(o, STK_MIN(list, i->used),
+                                     "a list of metadata blocks is not in the image");
     *out = stk__little_endian(o->tail + (list - i->inode_table), LOCATION);
     if (*out < i->directory_table || *out > list)
         return stk__squashfs_damaged(o, list, "a metadata block does not lie before its list");

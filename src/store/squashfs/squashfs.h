@@ -37,10 +37,10 @@ enum { STK__SQUASHFS_FOLDER = 1, STK__SQUASHFS_FILE = 2, STK__SQUASHFS_KINDS = 7
 
 typedef struct stk__squashfs stk__squashfs;
 
-/* A file or a folder that the walk has come to. */
+/* What the walk has come to. */
 typedef struct stk__squashfs_entry {
     const char *path; /* from the root, without slashes at its ends; during the call */
-    bool is_folder;
+    uint32_t kind; /* STK__SQUASHFS_FOLDER, STK__SQUASHFS_FILE, or another, which is never opened */
     uint64_t size; /* bytes of a file */
     int64_t mtime_ns;
     uint64_t inode; /* by which its bytes are found */
@@ -60,11 +60,11 @@ typedef struct stk__squashfs_extent {
 } stk__squashfs_extent;
 
 /*
- * Read the tables of an object of `size` bytes and tell of every file and folder but the root, each
- * folder before what is in it. Symbolic links, devices, FIFOs and sockets are passed over. Store
- * and key are only used during the call; `key` names the image in messages. Ownership: *out is the
- * caller's. Blocks. Errors: STK_EFORMAT (damaged), STK_ETRUNCATED, STK_EKIND (another version, a
- * compressor that is not read), STK_ELIMIT (memory_limit, depth), STK_ENOMEM, those of reading.
+ * Read the tables of an object of `size` bytes and tell of everything but the root, each folder
+ * before what is in it. Store and key are only used during the call; `key` names the image in
+ * messages. Ownership: *out is the caller's. Blocks. Errors: STK_EFORMAT (damaged), STK_ETRUNCATED,
+ * STK_EKIND (another version, a compressor that is not read), STK_ELIMIT (memory_limit, depth),
+ * STK_ENOMEM, those of reading.
  */
 stk_status stk__squashfs_open(stk_store *store, const char *key, uint64_t size,
                               stk__squashfs_entry_fn *each, void *user, stk__squashfs **out,
