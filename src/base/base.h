@@ -201,13 +201,15 @@ void stk__message(stk_context *ctx, stk_message_level level, const char *format,
     STK_PRINTF(3, 4);
 void stk__progress(stk_context *ctx, const char *what, uint64_t done, uint64_t total);
 
-/* A slot in which mem: stores of this context keep their objects, owned by src/store. */
+/* A slot in which stores of this context keep what all of a kind share, owned by src/store: mem:
+ * their objects, containers the tables that were read. */
 typedef struct stk__slot {
     void *data;
     void (*destroy)(stk_context *ctx, void *data);
 } stk__slot;
-/* Run `use` with the context's mem: slot, under its lock. */
-stk_status stk__context_slot(stk_context *ctx,
+typedef enum stk__slot_of { STK__SLOT_MEM, STK__SLOT_CONTAINERS, STK__SLOTS } stk__slot_of;
+/* Run `use` with a slot of the context, under the lock of all. */
+stk_status stk__context_slot(stk_context *ctx, stk__slot_of which,
                              stk_status (*use)(stk_context *ctx, stk__slot *slot, void *user),
                              void *user);
 

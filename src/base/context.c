@@ -110,8 +110,9 @@ void stk__context_unref(stk_context *ctx)
         return;
     if (atomic_fetch_sub(&ctx->references, 1) != 1)
         return;
-    if (ctx->slot.destroy)
-        ctx->slot.destroy(ctx, ctx->slot.data);
+    for (int i = 0; i < STK__SLOTS; i++)
+        if (ctx->slots[i].destroy)
+            ctx->slots[i].destroy(ctx, ctx->slots[i].data);
     stk__items_release(ctx, &ctx->stores);
     pthread_mutex_destroy(&ctx->slot_lock);
     pthread_mutex_destroy(&ctx->registry_lock);
@@ -264,12 +265,12 @@ void stk__emit(stk_context *ctx, const stk__event *event)
     pthread_rwlock_unlock(&ctx->probe_lock);
 }
 
-stk_status stk__context_slot(stk_context *ctx,
+stk_status stk__context_slot(stk_context *ctx, stk__slot_of which,
                              stk_status (*use)(stk_context *ctx, stk__slot *slot, void *user),
                              void *user)
 {
     pthread_mutex_lock(&ctx->slot_lock);
-    stk_status status = use(ctx, &ctx->slot, user);
+    stk_status status = use(ctx, &ctx->slots[which], user);
     pthread_mutex_unlock(&ctx->slot_lock);
     return status;
 }

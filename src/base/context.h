@@ -36,8 +36,8 @@ struct stk_context {
     const stk_plugin *plugins[STK_MAX_PLUGINS];
     size_t num_plugins;
 
-    pthread_mutex_t slot_lock; /* guards slot */
-    stk__slot slot;
+    pthread_mutex_t slot_lock; /* guards slots */
+    stk__slot slots[STK__SLOTS];
 };
 
 stk_context *stk__context_memory_new(const stk_allocator *allocator);

@@ -48,6 +48,36 @@ static const void *find_wrapper(const stk_context *ctx, const char *text, const 
     return stk__url_driver(ctx, text, (size_t)(plus - text));
 }
 
+/* Stores of which each lies within an object of another. */
+static bool is_container(const char *name, size_t length)
+{
+    static const char *const containers[] = {"zip", "squashfs"};
+
+    for (size_t i = 0; i < STK_COUNT(containers); i++)
+        if (strlen(containers[i]) == length && memcmp(containers[i], name, length) == 0)
+            return true;
+    return false;
+}
+
+/* Where the path within a container begins: behind a "!/" for it and for each that it lies in.
+ * NULL: there are too few. */
+static const char *within(const stk_context *ctx, const char *text, size_t length)
+{
+    const char *const end = text + length, *rest, *at;
+    size_t scheme;
+
+    for (at = text; find_wrapper(ctx, at, &rest); at = rest)
+        ;
+    scheme = scheme_length(at);
+    if (is_container(at, scheme)) {
+        at = within(ctx, at + scheme + 1, (size_t)(end - at) - scheme - 1);
+        if (!at)
+            return NULL;
+    }
+    const char *const mark = memmem(at, (size_t)(end - at), "!/", 2);
+    return mark ? mark + 2 : NULL;
+}
+
 void stk__url_scan(const stk_context *ctx, const char *text, stk__url *out)
 {
     const void *const file = stk__url_driver(ctx, "file", 4), *driver = NULL, *wrapper;
@@ -80,6 +110,11 @@ void stk__url_scan(const stk_context *ctx, const char *text, stk__url *out)
     if (question && !(out->plain && lstat(at, &st) == 0)) {
         out->query = question + 1;
         out->path_length = (size_t)(question - at);
+    }
+    out->container = !out->plain && driver && is_container(at - length - 1, length);
+    if (out->container) {
+        const char *inside = within(ctx, at, out->path_length);
+        out->object_length = inside ? (size_t)(inside - at) : 0;
     }
 }
 

@@ -7,10 +7,15 @@
 
 /*
  * [wrapper+]...[scheme:]path[?query]
+ * [wrapper+]...container:URL!/path[?query]
  *
  * Wrappers and schemes are names of stores, as they are written. Without a scheme it is a plain
  * path, which is taken literally: '%' means itself, and so does '?' where a file of that name
  * exists. In all others %XX is a byte.
+ *
+ * A container is a store within an object of another one, whose URL stands in front of the "!/",
+ * and is read as itself: without its query, which ends the whole. Of containers within containers
+ * the innermost takes the first "!/".
  */
 typedef struct stk__url {
     const void
@@ -18,7 +23,10 @@ typedef struct stk__url {
     const char *inner; /* what follows the wrapper; NULL: it is none */
     const char *path;  /* after all wrappers and "scheme:" */
     size_t path_length;
-    const char *query; /* after the '?'; NULL: none */
+    size_t object_length; /* of a container: bytes of `path` to the end of its "!/"; 0: it has none,
+                             or is another store */
+    const char *query;    /* after the '?'; NULL: none */
+    bool container;
     bool plain;
     bool unknown; /* its scheme is that of no store */
     bool local;   /* no wrapper, and a plain path or file: */

@@ -6,6 +6,7 @@
  */
 #include <libdeflate.h>
 
+#include "codec/codec.h"
 #include "codec/kernels.h"
 #include "codec/state.h"
 #include "codec/step.h"
@@ -46,6 +47,11 @@ static uint32_t fletcher32(const uint8_t *data, uint64_t length)
     a = fold(a);
     b = fold(b);
     return b << 16 | a;
+}
+
+uint32_t stk__crc32(const void *data, uint64_t length)
+{
+    return libdeflate_crc32(0, data, length);
 }
 
 static uint32_t sum_of(const stk__codec_step *step, const stk__codec_state *state,

@@ -39,7 +39,7 @@ void stk__gzip_destroy(stk__gzip **gzip);
  */
 bool stk__gzip_whole(const void *data, uint64_t length, void *out, uint64_t size);
 
-/* ---- Blocks of containers (block.c) ---------------------------------------------------------- */
+/* ---- Blocks of SquashFS images (block.c) ---- */
 
 typedef enum stk__block_codec {
     STK__BLOCK_ZLIB, /* a zlib stream [RFC 1950] */
@@ -59,5 +59,14 @@ typedef enum stk__block_codec {
 stk_status stk__block_decode(stk__block_codec codec, stk__codec_state *state, const void *in,
                              uint64_t length, void *out, uint64_t capacity, uint64_t *got,
                              const char **reason);
+
+/* ---- Files in containers ---- */
+
+/* One raw deflate stream [RFC 1951] that is all of `in` -> exactly `size` bytes. `reason` as that
+ * of chains. (deflate.c) */
+stk_status stk__deflate_decode(stk__codec_state *state, const void *in, uint64_t length, void *out,
+                               uint64_t size, const char **reason);
+/* CRC-32 [RFC 1952]. (checksum.c) */
+uint32_t stk__crc32(const void *data, uint64_t length);
 
 #endif

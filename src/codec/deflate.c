@@ -8,6 +8,7 @@
 #include <libdeflate.h>
 #include <zlib.h>
 
+#include "codec/codec.h"
 #include "codec/state.h"
 #include "codec/step.h"
 
@@ -194,6 +195,27 @@ stk_status stk__zlib_decode(stk__codec_state *state, const void *in, uint64_t le
         libdeflate_zlib_decompress_ex(state->deflate_d, in, length, out, size, &used, &got);
     if (result != LIBDEFLATE_SUCCESS || got != size)
         return failed(result, &reasons_of[1], reason);
+    return STK_OK;
+}
+
+stk_status stk__deflate_decode(stk__codec_state *state, const void *in, uint64_t length, void *out,
+                               uint64_t size, const char **reason)
+{
+    const stk__reasons *reasons = &reasons_of[2];
+    size_t used = 0, got = 0;
+
+    if (!decoder(state)) {
+        *reason = reasons->memory;
+        return STK_ENOMEM;
+    }
+    enum libdeflate_result result =
+        libdeflate_deflate_decompress_ex(state->deflate_d, in, length, out, size, &used, &got);
+    if (result != LIBDEFLATE_SUCCESS || used != length)
+        return failed(result, reasons, reason);
+    if (got != size) {
+        *reason = reasons->truncated;
+        return STK_ETRUNCATED;
+    }
     return STK_OK;
 }
 

@@ -241,7 +241,7 @@ static stk_status find_space(stk_context *ctx, const char *name, size_t length,
     memcpy(made->name, name, length);
     pthread_mutex_init(&made->mutex, NULL);
     *out = made;
-    STK_TRY(stk__context_slot(ctx, adopt_space, out));
+    STK_TRY(stk__context_slot(ctx, STK__SLOT_MEM, adopt_space, out));
     if (*out != made) {
         pthread_mutex_destroy(&made->mutex);
         stk__free(ctx, made);

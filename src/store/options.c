@@ -73,7 +73,9 @@ static stk_status take_query(stk_context *ctx, const stk__url *url, stk__store_g
         return STK_OK;
     STK_TRY(stk__spec_take(ctx, given->url, table, given->options, &given->texts, err));
     const char *left = strchr(given->url, '?');
-    return !left || !left[1] || url->inner ? STK_OK : stk__spec_unknown(table, left + 1, err);
+    return !left || !left[1] || url->inner || url->container
+               ? STK_OK
+               : stk__spec_unknown(table, left + 1, err);
 }
 
 void stk__store_given_release(stk_context *ctx, stk__store_given *given)

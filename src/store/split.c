@@ -55,9 +55,9 @@ static stk_status open_folder_of(stk_context *ctx, const char *url, const stk__u
  * it but the root, or the machine or name behind two slashes. */
 static size_t shorter(const stk__url *u, size_t end)
 {
-    size_t least = 0;
+    size_t least = u->object_length;
 
-    if (!u->plain && strncmp(u->path, "//", 2) == 0)
+    if (!u->container && !u->plain && strncmp(u->path, "//", 2) == 0)
         least = 2 + strcspn(u->path + 2, "/");
     while (end > least && u->path[end - 1] == '/')
         end--;

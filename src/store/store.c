@@ -63,7 +63,7 @@ static stk_status open_with(const stk__url *parsed, stk_context *ctx, const char
     stk_status status = driver->open(ctx, given.url, given.options, &store, err);
     stk__store_given_release(ctx, &given);
     /* What a wrapper passes on may be an option of its own, mistyped. */
-    if (status != STK_OK && parsed->inner && STK__STORE_HAS(driver, options))
+    if (status != STK_OK && (parsed->inner || parsed->container) && STK__STORE_HAS(driver, options))
         stk__option_unknown_nearer(driver->options, err);
     STK_TRY(stk__table_made(&table, driver->name, "open", status, store, err));
     STK_TRY(stk__table_check(&table, store->ops, err));
