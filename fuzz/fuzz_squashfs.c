@@ -37,11 +37,11 @@ static stk_status note(void *user, const stk__squashfs_entry *entry, stk_error *
 static void read_file(const stk__squashfs *image, stk__codec_state *state, const uint8_t *data,
                       size_t size, uint64_t inode, uint64_t length)
 {
-    stk__squashfs_extent e;
+    stk__container_run e;
     const char *reason = NULL;
 
     for (uint64_t at = 0, n = 0; at < length && n < MOST_RUNS; at += e.length, n++) {
-        stk__squashfs_extent_at(image, inode, at, &e);
+        stk__squashfs_find_run(image, inode, at, &e);
         FUZZ_CHECK(e.length > 0 && e.length <= length - at && e.skip + e.length <= e.decoded);
         FUZZ_CHECK(e.stored <= size && e.at <= size - e.stored);
         if (!e.stored || e.raw) {

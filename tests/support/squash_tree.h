@@ -76,10 +76,10 @@ static inline stk_status squash_read(const stk__squashfs *image, stk__codec_stat
                                      const uint8_t *bytes, uint64_t inode, uint64_t offset,
                                      uint64_t length, uint8_t *out, const char **reason)
 {
-    stk__squashfs_extent e;
+    stk__container_run e;
 
     while (length) {
-        stk__squashfs_extent_at(image, inode, offset, &e);
+        stk__squashfs_find_run(image, inode, offset, &e);
         assert_true(e.length > 0);
         const uint64_t n = STK_MIN(e.length, length);
         assert_true(e.skip + e.length <= e.decoded);

@@ -32,7 +32,7 @@ static uint64_t decoded_of(const stk__squashfs *i, const stk__squashfs_inode *fi
 }
 
 static void in_blocks(const stk__squashfs *i, const stk__squashfs_inode *file, uint64_t inode,
-                      uint64_t offset, stk__squashfs_extent *out)
+                      uint64_t offset, stk__container_run *out)
 {
     const uint64_t block = offset / i->block_size;
     const uint32_t word = word_of(file, block);
@@ -40,11 +40,11 @@ static void in_blocks(const stk__squashfs *i, const stk__squashfs_inode *file, u
 
     for (uint64_t n = nearest_sum(i, inode, block, &sum); n < block; n++)
         sum += word_of(file, n) & STK__SQUASHFS_STORED;
-    *out = (stk__squashfs_extent){.at = file->start + sum,
-                                  .stored = word & STK__SQUASHFS_STORED,
-                                  .decoded = decoded_of(i, file, block),
-                                  .skip = offset % i->block_size,
-                                  .raw = (word & STK__SQUASHFS_RAW) != 0};
+    *out = (stk__container_run){.at = file->start + sum,
+                                .stored = word & STK__SQUASHFS_STORED,
+                                .decoded = decoded_of(i, file, block),
+                                .skip = offset % i->block_size,
+                                .raw = (word & STK__SQUASHFS_RAW) != 0};
     if (!out->stored)
         out->raw = false;
     /* What follows of the same kind belongs to it. */
@@ -59,12 +59,12 @@ static void in_blocks(const stk__squashfs *i, const stk__squashfs_inode *file, u
     out->length = out->decoded - out->skip;
 }
 
-void stk__squashfs_extent_at(const stk__squashfs *i, uint64_t inode, uint64_t offset,
-                             stk__squashfs_extent *out)
+void stk__squashfs_find_run(const stk__squashfs *i, uint64_t inode, uint64_t offset,
+                            stk__container_run *out)
 {
     stk__squashfs_inode file = {0};
 
-    *out = (stk__squashfs_extent){0};
+    *out = (stk__container_run){0};
     if (stk__squashfs_inode_at(i, inode, &file) || offset >= file.size)
         return;
     if (offset / i->block_size < file.num_blocks) {
@@ -74,18 +74,18 @@ void stk__squashfs_extent_at(const stk__squashfs *i, uint64_t inode, uint64_t of
     const uint8_t *entry = i->fragments.bytes + (uint64_t)file.fragment * STK__SQUASHFS_FRAGMENT;
     const uint64_t word = stk__little_endian(entry + 8, 4);
     const uint64_t tail = file.size % i->block_size, within = offset % i->block_size;
-    *out = (stk__squashfs_extent){.at = stk__little_endian(entry, 8),
-                                  .stored = word & STK__SQUASHFS_STORED,
-                                  .decoded = i->fragment_ends[file.fragment],
-                                  .skip = file.fragment_offset + within,
-                                  .length = tail - within,
-                                  .raw = (word & STK__SQUASHFS_RAW) != 0};
+    *out = (stk__container_run){.at = stk__little_endian(entry, 8),
+                                .stored = word & STK__SQUASHFS_STORED,
+                                .decoded = i->fragment_ends[file.fragment],
+                                .skip = file.fragment_offset + within,
+                                .length = tail - within,
+                                .raw = (word & STK__SQUASHFS_RAW) != 0};
     if (out->raw)
         out->decoded = out->stored;
 }
 
 stk_status stk__squashfs_decode(const stk__squashfs *image, stk__codec_state *state,
-                                const stk__squashfs_extent *e, const void *stored, void *out,
+                                const stk__container_run *e, const void *stored, void *out,
                                 const char **reason)
 {
     uint64_t got = 0;

@@ -10,8 +10,7 @@
 #ifndef STK_SRC_STORE_SQUASHFS_SQUASHFS_H
 #define STK_SRC_STORE_SQUASHFS_SQUASHFS_H
 
-#include "codec/codec.h"
-#include "store/store.h"
+#include "store/container.h"
 
 #define STK__SQUASHFS_MAGIC        UINT32_C(0x73717368) /* "hsqs" */
 #define STK__SQUASHFS_SUPER        96                   /* bytes of the superblock */
@@ -50,15 +49,6 @@ typedef struct stk__squashfs_entry {
 typedef stk_status stk__squashfs_entry_fn(void *user, const stk__squashfs_entry *entry,
                                           stk_error *err);
 
-/* Bytes of a file that come of one run of bytes of the image. */
-typedef struct stk__squashfs_extent {
-    uint64_t at, stored; /* where they lie, and how many; stored 0: zeros */
-    uint64_t decoded;    /* bytes that they become */
-    uint64_t skip,
-        length; /* which of these are the file's, from the offset that was asked for on */
-    bool raw;   /* stored as they are */
-} stk__squashfs_extent;
-
 /*
  * Read the tables of an object of `size` bytes and tell of everything but the root, each folder
  * before what is in it. Store and key are only used during the call; `key` names the image in
@@ -76,11 +66,11 @@ void stk__squashfs_close(stk__squashfs **image);
  * What holds byte `offset` of a file, which lies within its size: blocks stored as they are, and
  * blocks of zeros, as many as follow each other; else one block. Any thread, does not wait.
  */
-void stk__squashfs_extent_at(const stk__squashfs *image, uint64_t inode, uint64_t offset,
-                             stk__squashfs_extent *out);
+void stk__squashfs_find_run(const stk__squashfs *image, uint64_t inode, uint64_t offset,
+                            stk__container_run *out);
 /* Decode an extent that is not raw: exactly e->decoded bytes at `out`. A thread has a state. */
 stk_status stk__squashfs_decode(const stk__squashfs *image, stk__codec_state *state,
-                                const stk__squashfs_extent *e, const void *stored, void *out,
+                                const stk__container_run *e, const void *stored, void *out,
                                 const char **reason);
 
 /* ---- Inside of src/store/squashfs ---- */

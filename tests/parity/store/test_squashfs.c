@@ -214,7 +214,7 @@ static void test_huge(void **state)
     char folder[256], path[400];
     squash_list found = {0};
     stk__squashfs *image = NULL;
-    stk__squashfs_extent e;
+    stk__container_run e;
     uint8_t out[8];
     uint64_t size;
     const char *reason = NULL;
@@ -240,7 +240,7 @@ static void test_huge(void **state)
     assert_int_equal(found.count, 1);
     assert_int_equal(found.list[0].entry.size, HUGE);
     const uint64_t inode = found.list[0].entry.inode;
-    stk__squashfs_extent_at(image, inode, HUGE / 2, &e);
+    stk__squashfs_find_run(image, inode, HUGE / 2, &e);
     assert_true(!e.stored && e.length >= STK__SQUASHFS_MOST_RUN);
     assert_int_equal(squash_read(image, codecs, bytes, inode, HUGE - 8, 8, out, &reason), STK_OK);
     assert_memory_equal(out, "\0\0\0abcde", 8);

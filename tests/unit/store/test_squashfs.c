@@ -49,13 +49,13 @@ static bool opens(stk_context *ctx, const void *bytes, uint64_t size)
 {
     squash_list found = {0};
     stk__squashfs *image = NULL;
-    stk__squashfs_extent e;
+    stk__container_run e;
     stk_error err;
 
     const stk_status status = open_bytes(ctx, bytes, size, &found, &image, &err);
     for (size_t i = 0; image && i < found.count; i++)
         for (uint64_t at = 0; at < found.list[i].entry.size; at += e.length) {
-            stk__squashfs_extent_at(image, found.list[i].entry.inode, at, &e);
+            stk__squashfs_find_run(image, found.list[i].entry.inode, at, &e);
             assert_true(e.length > 0 && e.at + e.stored <= size && e.skip + e.length <= e.decoded &&
                         (!e.raw || e.decoded == e.stored));
         }
@@ -268,12 +268,12 @@ static void test_blocks(void **state)
         char name[64], out[8192];
         stk__squashfs *image = NULL;
         squash_list found = {0};
-        stk__squashfs_extent e;
+        stk__container_run e;
         const char *reason = NULL;
         snprintf(name, sizeof name, "%s.sqfs", names[n]);
         image_bytes i = load_image(name);
         assert_ok(open_bytes(ctx, i.bytes, i.size, &found, &image, &err), &err);
-        stk__squashfs_extent_at(image, squash_find(&found, "block")->entry.inode, 0, &e);
+        stk__squashfs_find_run(image, squash_find(&found, "block")->entry.inode, 0, &e);
         assert_true(!e.raw && e.stored > 4 && e.decoded == 4096);
         const uint8_t *at = i.bytes + e.at;
         assert_int_equal(stk__squashfs_decode(image, codecs, &e, at, out, &reason), STK_OK);
