@@ -28,6 +28,57 @@ static opened open_image(const char *name)
     return o;
 }
 
+static stk_status count(void *user, const char *key, const stk_object_info *info)
+{
+    ++*(size_t *)user;
+    return STK_OK;
+}
+
+/* The same files by the store, which lies over another: what is no file cannot be opened. */
+static void check_store(const opened *o, const char *over, const char *name)
+{
+    char url[700];
+    stk_store *store = NULL;
+    size_t listed = 0, others = 0, inside = 0;
+    stk_error err;
+
+    if (!o->image)
+        return;
+    snprintf(url, sizeof url, "squashfs:%s" FOLDER "/%s.sqfs!/", over, name);
+    assert_ok(stk_store_open(o->room.ctx, url, &store, NULL, 0, &err), &err);
+    assert_ok(stk_store_list(store, "", NULL, count, &listed, &err), &err);
+    for (size_t i = 0; i < o->found.count; i++) {
+        const stk__squashfs_entry *e = &o->found.list[i].entry;
+        stk_object_info info = {.struct_size = sizeof info};
+        const char *path = o->found.list[i].path, *reason = NULL;
+        inside += strchr(path, '/') != NULL;
+        if (e->kind != STK__SQUASHFS_FILE && e->kind != STK__SQUASHFS_FOLDER) {
+            others++;
+            assert_true(stk_store_read(store, path, 0, 0, NULL, &err) != STK_OK);
+            continue;
+        }
+        assert_ok(stk_store_stat(store, path, NULL, &info, &err), &err);
+        assert_int_equal(info.is_folder, e->kind == STK__SQUASHFS_FOLDER);
+        if (info.is_folder)
+            continue;
+        assert_true(info.size == e->size && info.mtime_ns == e->mtime_ns);
+        uint8_t *out = malloc(e->size + 1), *wanted = malloc(e->size + 1);
+        assert_true(out && wanted);
+        for (uint64_t from = 0; from <= e->size; from += from ? from : 1) {
+            const uint64_t length = (e->size - from) / (from % 3 + 1);
+            assert_int_equal(
+                squash_read(o->image, o->state, o->bytes, e->inode, from, length, wanted, &reason),
+                STK_OK);
+            assert_ok(stk_store_read(store, path, from, length, out, &err), &err);
+            assert_memory_equal(out, wanted, length);
+        }
+        free(out);
+        free(wanted);
+    }
+    assert_int_equal(listed, o->found.count - inside - others);
+    stk_store_close(&store);
+}
+
 static void close_image(opened *o)
 {
     stk__codec_state_destroy(&o->state);
@@ -77,6 +128,8 @@ static void test_images(void **state)
                 assert_int_equal(lines, o.found.count);
             close_image(&o);
             o = open_image(path);
+            check_store(&o, "", path);
+            check_store(&o, "slow+file:", path);
             lines = 0;
             continue;
         }

@@ -120,6 +120,7 @@ static const struct {
     {STK_EFORMAT, "an inode is not the one that its folder names", {{INODES, 2, 6}}},
     {STK_EFORMAT, "an inode is not the one that its folder names", {{INODES + 12, 4, 2}}},
     {STK_EFORMAT, "a file has more blocks than its inode", {{INODES + 28, 4, 0xffffffff}}},
+    {STK_EFORMAT, "a file has more blocks than its inode", {{INODES + 28, 4, 4096 * 100}}},
     {STK_EFORMAT, "a block of a file is larger", {{INODES + 32, 4, 0x00001001}}},
     {STK_EFORMAT, "a block of a file is larger", {{INODES + 32, 4, 0x03001000}}},
     {STK_EFORMAT, "stored as it is has another size", {{INODES + 32, 4, 0x01000fff}}},
@@ -128,7 +129,9 @@ static const struct {
     {STK_EFORMAT, "a file does not lie before the inodes", {{INODES + 16, 4, 95}}},
     {STK_EFORMAT, "a file does not lie before the inodes", {{INODES + 16, 4, 0xffffffff}}},
     {STK_EFORMAT, "a fragment that there is not", {{INODES + 44 + 20, 4, 1}}},
-    {STK_EFORMAT, "behind its fragment", {{INODES + 44 + 24, 4, 4096}}},
+    {STK_EFORMAT,
+     "8302: the end of a file lies behind its fragment",
+     {{INODES + 44 + 24, 4, 4096}}},
     {STK_EFORMAT, "behind its fragment", {{INODES + 44 + 24, 4, 0xffffffff}}},
     {STK_EFORMAT, "behind its fragment", {{INODES + 44 + 24, 4, 6}}},
     {STK_EFORMAT, "a fragment is empty or larger", {{FRAGMENTS + 8, 4, 0x01000000}}},
@@ -304,7 +307,7 @@ static void test_memory(void **state)
     stk_error err;
 
     stk_context_options_init(&options);
-    options.memory_limit = 64 << 10;
+    options.memory_limit = 96 << 10; /* each table alone fits */
     assert_ok(stk_context_create(&options, &ctx, &err), &err);
     assert_fails(open_bytes(ctx, i.bytes, i.size, &found, &image, &err), STK_ELIMIT, &err,
                  "a quarter of memory_limit; raise it");
