@@ -140,6 +140,20 @@ static void print_json(const char *spec, const stk_dataset_info *about, const st
     fputs("\n}\n", out);
 }
 
+/* Lines alone, which are released. Exit code. */
+static int print_lines(struct cli *cli, struct lines *lines)
+{
+    if (cli->format == CLI_JSON) {
+        fputs("{", cli->out);
+        print_json_lines(lines, cli->out);
+        fputs("\n}\n", cli->out);
+    } else {
+        lines_print(lines, cli->format, cli->out);
+    }
+    lines_free(lines);
+    return CLI_GOOD;
+}
+
 static int describe(struct cli *cli, stk_context *context, const char *spec)
 {
     struct lines lines = {0};
@@ -149,7 +163,10 @@ static int describe(struct cli *cli, stk_context *context, const char *spec)
     int code = CLI_GO_ON;
     stk_error err;
 
+    const bool contained = info_contained(context, spec, &lines);
     stk_status status = stk_dataset_open(context, spec, &dataset, &err);
+    if (status == STK_EFORMAT && contained && !dataset)
+        return print_lines(cli, &lines);
     if (status == STK_OK)
         status = stk_dataset_describe(dataset, lines_add, &lines, &err);
     if (status == STK_OK) {
@@ -364,6 +381,9 @@ static const struct cli_usage usage = {
         "array.\n"
         "A FILE.safetensors or FILE.ckpt is a checkpoint: what it holds, and whether it is whole;\n"
         "a FILE.pth or FILE.pt holds weights of torch.save, of which nothing is run.\n"
+        "A container (zip:FILE!/ and a FOLDER behind it) is described with its files and what a "
+        "read "
+        "of one costs.\n"
         "Without a SPEC it lists what there is with its options: datasets, transforms, layers, "
         "callbacks, loggers,\n"
         "stores, formats of arrays, converters and devices; those of a --plugin are marked with "
@@ -385,13 +405,8 @@ static int describe_store(struct cli *cli, stk_context *context, const char *url
     struct lines lines = {0};
 
     int code = info_store(cli, context, url, &lines);
-    if (code == CLI_GOOD && cli->format == CLI_JSON) {
-        fputs("{", cli->out);
-        print_json_lines(&lines, cli->out);
-        fputs("\n}\n", cli->out);
-    } else if (code == CLI_GOOD) {
-        lines_print(&lines, cli->format, cli->out);
-    }
+    if (code == CLI_GOOD)
+        return print_lines(cli, &lines);
     lines_free(&lines);
     return code;
 }

@@ -89,6 +89,10 @@ struct info_store_options {
     bool store;
 };
 
+/* Lines of what a store says of what lies at a URL: a container, or within one; false: none does.
+ */
+bool info_contained(stk_context *context, const char *url, struct lines *lines);
+
 const stk_option_table *info_store_table(void);
 /* Measure the store of a URL. CLI_GOOD, or the exit code after printing the error. */
 int info_store(struct cli *cli, stk_context *context, const char *url, struct lines *lines);

@@ -51,6 +51,41 @@ static void conclude(const stk_storage_figures *f, struct lines *lines)
     lines_add(lines, "large reads", text);
 }
 
+/* Lines of what a store says. */
+static bool add_said(stk_context *context, const char *url, struct lines *lines)
+{
+    struct lines said = {0};
+    stk_store *store = NULL;
+    char key[4096];
+
+    const bool says = stk_store_open(context, url, &store, key, sizeof key, NULL) == STK_OK &&
+                      stk_store_describe(store, key, lines_add, &said, NULL) == STK_OK;
+    for (size_t i = 0; says && i < said.count; i++)
+        lines_add(lines, said.line[i].name, said.line[i].value);
+    stk_store_close(&store);
+    lines_free(&said);
+    return says;
+}
+
+bool info_contained(stk_context *context, const char *url, struct lines *lines)
+{
+    const stk_store_ops *store;
+    char within[4096];
+
+    if (add_said(context, url, lines))
+        return true;
+    /* The URL of an object that holds files, by a store that reads it. */
+    for (size_t i = 0; (store = (const stk_store_ops *)stk_driver_at(context, STK_DRIVER_STORE, i));
+         i++) {
+        if (store->struct_size < sizeof *store || !store->describe || strchr(url, '?'))
+            continue;
+        if (snprintf(within, sizeof within, "%s:%s!/", store->name, url) < (int)sizeof within &&
+            add_said(context, within, lines))
+            return true;
+    }
+    return false;
+}
+
 static void add_test(void *user, const stk_storage_test *test)
 {
     char text[200];

@@ -120,6 +120,13 @@ def changed(data, at, value, size=2):
     return data[:at] + value.to_bytes(size, "little") + data[at + size:]
 
 
+def unnamed(data):
+    """The one file, whose name has one letter, without it."""
+    members, directory, count = parts(data)
+    return joined(members[:26] + bytes(2) + members[28:30] + members[31:],
+                  directory[:28] + bytes(2) + directory[30:46] + directory[47:], count)
+
+
 def damaged():
     """name -> an archive that is to be refused when it is opened, or of which a file is to be refused."""
     one = made({"a": words(50)}, zipfile.ZIP_DEFLATED)
@@ -141,8 +148,7 @@ def damaged():
         "overlap": joined(two[0], two[1][:42] + bytes(4) + two[1][46:47 + 42] + bytes(4) + two[1][47 + 46:], 2),
         "beyond": changed(one, central + 42, 1 << 30, 4), "cut": one[:-5], "half": one[:len(one) // 2],
         "no_directory": one[:30] + one[-22:], "duplicate": joined(two[0], two[1].replace(b"b", b"a"), 2),
-        "dots": made({"a/../b": b""}), "absolute": made({"/etc/passwd": b""}), "empty_name": joined(
-            *parts(raw.replace(b"\1\0\0\0a", b"\0\0\0\0a"))),
+        "dots": made({"a/../b": b""}), "absolute": made({"/etc/passwd": b""}), "empty_name": unnamed(raw),
         "backslash": made({"aXb": b""}).replace(b"aXb", b"a\\b"), "file_and_folder": made({"a": b"", "a/b": b""}),
         "two_slashes": made({"a//b": b""}), "utf8": names().replace("ü".encode(), b"\xff\xff"),
         "disk": changed(one, len(one) - 18, 1), "masked": changed(one, central + 8, 1 << 13),

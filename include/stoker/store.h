@@ -141,6 +141,11 @@ typedef struct stk_store_ops {
      * for them. Does not wait. Any thread. NULL: never. */
     stk_status (*read_now)(stk_store *store, const char *key, uint64_t offset, uint64_t length,
                            void *data);
+    /* (optional) Print what lies under a key, "" for all of it, in lines of "name: value", and what
+     * reading it costs. NULL: there is nothing to say but what stat() says. */
+    stk_status (*describe)(stk_store *store, const char *key,
+                           void (*line)(void *user, const char *name, const char *value),
+                           void *user, stk_error *err);
 } stk_store_ops;
 
 /** Every store begins with this. */
@@ -175,6 +180,15 @@ STK_API STK_NODISCARD stk_status stk_store_stat(stk_store *store, const char *ke
 STK_API STK_NODISCARD stk_status stk_store_list(stk_store *store, const char *prefix,
                                                 const stk_store_call *call, stk_list_fn *each,
                                                 void *user, stk_error *err);
+/**
+ * Print what lies under a key, "" for all that the store holds, and what reading it costs, one
+ * "name: value" at a time. Blocks. Errors: STK_ENOTSUP (a store that has nothing to say),
+ * STK_ENOENT, ...
+ */
+STK_API STK_NODISCARD stk_status stk_store_describe(stk_store *store, const char *key,
+                                                    void (*line)(void *user, const char *name,
+                                                                 const char *value),
+                                                    void *user, stk_error *err);
 /**
  * Write a whole object: durable when this returns STK_OK, else what was there before is untouched.
  * The bytes are copied. `call` NULL: no deadline. Blocks. Errors: STK_ENOTSUP (a store that cannot

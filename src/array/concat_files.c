@@ -71,7 +71,7 @@ static stk_status add_patterns(stk__concat_files *f, stk_error *err)
 /* The part of a path that has a pattern or a list in it; *length 0: there is none. */
 static const char *find_part(const stk__url *url, size_t *length)
 {
-    for (size_t begin = 0; begin < url->path_length;) {
+    for (size_t begin = url->object_length; begin < url->path_length;) {
         *length = begin;
         while (*length < url->path_length && url->path[*length] != '/')
             ++*length;

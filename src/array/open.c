@@ -199,9 +199,19 @@ static bool joins(const source *s)
 /* Find what a URL without options names. */
 static stk_status source_find(stk_context *ctx, source *s, stk_error *err)
 {
+    char *entered = NULL;
+
     STK_TRY(stk__store_split(ctx, s->url, &s->store, s->key, sizeof s->key, s->rest, sizeof s->rest,
                              err));
     s->sure = s->format ? 2 : stk__array_best_format(s->store, s->key, &s->format);
+    if (!s->format && *s->key)
+        STK_TRY(stk__container_enter(ctx, s->url, &entered, err));
+    if (entered) {
+        stk_store_close(&s->store);
+        stk__free(ctx, s->url);
+        s->url = entered;
+        return source_find(ctx, s, err);
+    }
     if (!s->format && !*s->rest)
         return unknown(s->url, s->key, err);
     if (*s->rest && !(s->format && s->format->takes_rest))

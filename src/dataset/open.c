@@ -12,6 +12,7 @@
 #include "base/options.h"
 #include "base/registry.h"
 #include "base/spec.h"
+#include "base/url.h"
 #include "store/store.h"
 
 #define NAMES 512 /* bytes of a list of kinds in a message */
@@ -142,7 +143,8 @@ static stk_status nobody(stk_context *ctx, const char *url, const vote *v, stk_e
                 "there is no file or folder '%s'; for the kind of dataset write '%s:'", url, url);
     if (status == STK_ENOMEM)
         return stk__fail(err, status, STK_STAGE_DATASET, "no memory to open '%.200s'", url);
-    if (status != STK_OK && url[head] == ':' && head > 0 && strncmp(url + head, "://", 3) != 0) {
+    if (status != STK_OK && url[head] == ':' && head > 0 && strncmp(url + head, "://", 3) != 0 &&
+        !stk__url_driver(ctx, url, head)) {
         char meant[100];
         suggest_kind(ctx, url, head, meant, sizeof meant);
         return stk__fail_at(
@@ -205,6 +207,19 @@ static stk_status recognise(stk_context *ctx, const char *url, const stk_dataset
     return STK_OK;
 }
 
+/* Go on in a container that the URL names without saying so, if it names one. */
+static stk_status enter(stk_context *ctx, taken *t, stk_error *err)
+{
+    char *entered;
+
+    STK_TRY(stk__container_enter(ctx, t->url, &entered, err));
+    if (entered) {
+        stk__free(ctx, t->url);
+        t->url = entered;
+    }
+    return STK_OK;
+}
+
 /* ---- Opening ------------------------------------------------------------------------------- */
 
 static stk_status open_kind(stk_context *ctx, const stk_dataset_ops *kind, const char *url,
@@ -251,6 +266,8 @@ stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset 
         return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
                          "the spec of the dataset is empty; give one, as digits: or mnist:DIR");
     stk_status status = take(context, rest, &stk__dataset_option_table, &general, err);
+    if (status == STK_OK && (!kind || kind->recognise))
+        status = enter(context, &general, err);
     if (status == STK_OK && !kind)
         status = recognise(context, general.url, &kind, err);
     if (status == STK_OK)

@@ -223,6 +223,7 @@ void stk__container_close(stk_store *base)
     stk__container_reads_end(store);
     stk_store_close(&store->inner);
     stk__container_give(store->container);
+    pthread_cond_destroy(&store->work);
     pthread_cond_destroy(&store->idle);
     pthread_mutex_destroy(&store->mutex);
     stk__free(ctx, store->key);
@@ -310,6 +311,7 @@ stk_status stk__container_open(const stk__container_format *format, const stk_st
     store->options = *(const stk__container_options *)options;
     pthread_mutex_init(&store->mutex, NULL);
     pthread_cond_init(&store->idle, NULL);
+    pthread_cond_init(&store->work, NULL);
     status = take_object(store, format, object, err);
     if (status == STK_OK)
         status = take_folder(store, folder, err);

@@ -88,6 +88,8 @@ struct stk__container_format {
     stk_status (*decode)(const stk__container *c, const void *tables, stk__codec_state *state,
                          const stk__container_run *e, const void *stored, void *out,
                          const char **reason);
+    /* Whether an object of `size` bytes is one, by some of its bytes. */
+    bool (*recognise)(stk_store *store, const char *key, uint64_t size);
 };
 
 /* ---- For formats ---- */
@@ -163,11 +165,19 @@ void stk__container_limits(stk_store *store, stk_store_limits *out);
 stk_status stk__container_read_now(stk_store *store, const char *key, uint64_t offset,
                                    uint64_t length, void *data);
 
+stk_status stk__container_describe(stk_store *store, const char *key,
+                                   void (*line)(void *user, const char *name, const char *value),
+                                   void *user, stk_error *err);
+
 /* What the table of a driver has beside name, doc, options and open. */
 #define STK__CONTAINER_OPS                                                                         \
     .struct_size = sizeof(stk_store_ops), .close = stk__container_close,                           \
     .submit = stk__container_submit, .cancel = stk__container_cancel, .stat = stk__container_stat, \
     .list = stk__container_list, .map = stk__container_map, .limits = stk__container_limits,       \
-    .read_now = stk__container_read_now
+    .read_now = stk__container_read_now, .describe = stk__container_describe
+
+/* ---- Recognising (container_enter.c), which has a list of the formats ---- */
+
+extern const stk__container_format stk__zip_format, stk__squashfs_format;
 
 #endif

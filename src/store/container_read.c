@@ -2,8 +2,8 @@
 /*
  * Reads of files in a container. A read is cut into parts: runs of bytes of the object, each one
  * read of the store below. Of what is stored as it is the destination is the caller's; what is
- * packed is read into a buffer and unpacked into the destination, or, where less is wanted than one
- * run holds, beside it.
+ * packed is read into a buffer and unpacked into the destination (container_unpack.c), or, where
+ * less is wanted than one run holds, beside it (container_cache.c).
  *
  * A part whose file has not been looked at before begins with what lies in front of its run; where
  * that and the run are few bytes they are one read.
@@ -12,12 +12,13 @@
 
 #include "store/url.h"
 
-#define SLACK     128                   /* bytes between a lead and its run, at a guess */
-#define JOINED    (UINT64_C(64) << 10)  /* a lead and a run of so many bytes are read together */
-#define PART_MOST (UINT64_C(1) << 20)   /* bytes of packed runs that are read together */
-#define KEPT_ROOM (UINT64_C(256) << 10) /* of a buffer that stays for the next part */
-
-enum { PART_RAW, PART_PACKED, PART_LEAD };
+#define SLACK       128                   /* bytes between a lead and its run, at a guess */
+#define JOINED      (UINT64_C(64) << 10)  /* a lead and a run of so many bytes are read together */
+#define PART_MOST   (UINT64_C(1) << 20)   /* bytes of packed runs that are read together */
+#define KEPT_ROOM   (UINT64_C(256) << 10) /* of a buffer that stays for the next part */
+#define FAR_GAP     (UINT64_C(1) << 16)   /* a coalesce_gap of storage on another machine */
+#define EVERY_NS    UINT64_C(100000000)   /* from look to look at the object */
+#define PATIENCE_NS UINT64_C(5000000000)  /* a look that takes longer is none */
 
 static void part_done(stk_read *inner, stk_status status);
 
@@ -33,6 +34,11 @@ static void leave_locked(stk__container_store *store, stk__container_reading *r)
     *(r->previous ? &r->previous->next : &store->under_way) = r->next;
     for (stk__container_part *part = r->parts, *next; part; part = next) {
         next = part->next;
+        if (part->room > KEPT_ROOM) {
+            stk__free(store->base.context, part->buffer);
+            part->buffer = NULL;
+            part->room = 0;
+        }
         part->next = store->free_parts;
         store->free_parts = part;
     }
@@ -73,7 +79,8 @@ static stk__container_reading *begin(stk__container_store *store, stk_read *oute
     return r;
 }
 
-static stk__container_part *add_part(stk__container_reading *r, uint64_t from, uint64_t length)
+stk__container_part *stk__container_add_part(stk__container_reading *r, uint64_t from,
+                                             uint64_t length)
 {
     stk__container_store *store = r->store;
 
@@ -90,6 +97,7 @@ static stk__container_part *add_part(stk__container_reading *r, uint64_t from, u
     part->from = from;
     part->length = length;
     part->running = part->submitted = part->asked = false;
+    part->waits = part->carries = NULL;
     pthread_mutex_lock(&store->mutex);
     part->next = r->parts;
     r->parts = part;
@@ -108,15 +116,14 @@ static stk_status check_whole(const stk__container_reading *r)
         stk__container_find_run(c, r->file, 0, &e) != STK_OK || !e.raw || !e.has_sum ||
         e.length != r->length || stk__crc32(r->outer->data, r->length) == e.sum)
         return STK_OK;
-    stk__message(r->store->base.context, STK_MESSAGE_WARNING,
-                 "'%s' in the %s '%s': its checksum does not match its bytes; copy or download the "
-                 "archive again",
-                 stk__container_path(c, r->file), c->format->word, c->url);
+    stk__container_warn(
+        r->store, r->file,
+        "its checksum does not match its bytes; copy or download the archive again");
     return STK_ECHECKSUM;
 }
 
 /* One part, or who submitted, has ended: the last one tells. */
-static void end_one(stk__container_reading *r, stk_status status, int32_t system_error)
+void stk__container_end_one(stk__container_reading *r, stk_status status, int32_t system_error)
 {
     stk__container_store *store = r->store;
 
@@ -189,6 +196,7 @@ void stk__container_cancel(stk_store *base, stk_read *read)
     if (!r)
         return;
     cancel_parts(r);
+    stk__container_stop_waiting(r);
     unpin(r);
 }
 
@@ -209,21 +217,6 @@ static uint8_t *find_room(stk__container_part *part, uint64_t size)
     return part->buffer;
 }
 
-static void leave_room(stk__container_part *part)
-{
-    if (part->room <= KEPT_ROOM)
-        return;
-    stk__free(part->reading->store->base.context, part->buffer);
-    part->buffer = NULL;
-    part->room = 0;
-}
-
-/* Where the bytes of a file from `from` on go. */
-static char *place_of(const stk__container_reading *r, uint64_t from)
-{
-    return (char *)r->outer->data + (from - r->offset);
-}
-
 /* What is read for a part whose first run is `e`, and where to. */
 static stk_status aim(stk__container_part *part, const stk__container_run *e)
 {
@@ -236,23 +229,24 @@ static stk_status aim(stk__container_part *part, const stk__container_run *e)
     if (e->lead) {
         const uint64_t wanted = e->raw ? e->skip + part->length : e->stored;
         length = e->lead;
-        if (wanted <= joined - SLACK)
+        /* Of what is unpacked beside its place the lead is looked at alone: another may have it. */
+        if (wanted <= joined - SLACK && (e->raw || part->length == e->decoded))
             length += SLACK + wanted;
         length = STK_MIN(length, c->size - e->at);
-        part->kind = PART_LEAD;
+        part->kind = STK__PART_LEAD;
     } else if (e->raw) {
-        part->kind = PART_RAW;
+        part->kind = STK__PART_RAW;
         part->at += e->skip;
-        part->inner.data = place_of(part->reading, part->from);
+        part->inner.data = stk__container_place_of(part->reading, part->from);
         part->inner.length = part->length;
     } else {
-        part->kind = PART_PACKED;
+        part->kind = STK__PART_PACKED;
         stk__container_run next = *e;
         for (uint64_t done = next.length; done < part->length; done += next.length)
             STK_TRY(stk__container_find_run(c, part->reading->file, part->from + done, &next));
         length = next.at + next.stored - e->at;
     }
-    if (part->kind != PART_RAW) {
+    if (part->kind != STK__PART_RAW) {
         part->inner.length = length;
         part->inner.data = find_room(part, length);
         if (!part->inner.data)
@@ -262,8 +256,7 @@ static stk_status aim(stk__container_part *part, const stk__container_run *e)
     return STK_OK;
 }
 
-/* Send the read of a part. Ends by part_done(), or on failure not. */
-static stk_status submit_part(stk__container_part *part)
+stk_status stk__container_submit_part(stk__container_part *part)
 {
     stk__container_reading *r = part->reading;
     stk__container_store *store = r->store;
@@ -278,6 +271,7 @@ static stk_status submit_part(stk__container_part *part)
     STK_TRY(aim(part, &e));
     pthread_mutex_lock(&store->mutex);
     const bool stop = r->stop;
+    part->sender = pthread_self();
     part->running = !stop;
     part->submitted = part->asked = false;
     r->pins += !stop;
@@ -296,14 +290,15 @@ static stk_status submit_part(stk__container_part *part)
     return status;
 }
 
-/* Read bytes of a file that one read brings. On failure nothing is pending. */
+/* Read bytes of a file that one read brings. On failure nothing is pending. Whoever calls has
+ * something pending itself. */
 static stk_status send(stk__container_reading *r, uint64_t from, uint64_t length)
 {
-    stk__container_part *part = add_part(r, from, length);
+    stk__container_part *part = stk__container_add_part(r, from, length);
 
     if (!part)
         return STK_ENOMEM;
-    const stk_status status = submit_part(part);
+    const stk_status status = stk__container_submit_part(part);
     if (status == STK_OK)
         return STK_OK;
     /* Who sends has something pending itself: this is not the last. */
@@ -315,125 +310,43 @@ static stk_status send(stk__container_reading *r, uint64_t from, uint64_t length
 
 /* ---- What has been read ---------------------------------------------------------------------- */
 
-static stk__codec_state *take_state(stk__container_store *store)
-{
-    stk__codec_state *state = NULL;
-
-    pthread_mutex_lock(&store->mutex);
-    if (store->num_states)
-        state = store->states[--store->num_states];
-    pthread_mutex_unlock(&store->mutex);
-    if (!state && stk__codec_state_create(store->base.context, &state, NULL) != STK_OK)
-        return NULL;
-    return state;
-}
-
-static void give_state(stk__container_store *store, stk__codec_state *state)
-{
-    pthread_mutex_lock(&store->mutex);
-    if (store->num_states < STK_COUNT(store->states)) {
-        store->states[store->num_states++] = state;
-        state = NULL;
-    }
-    pthread_mutex_unlock(&store->mutex);
-    stk__codec_state_destroy(&state);
-}
-
-/* Unpack one run into `out`, which has room for all of it. */
-static stk_status decode(stk__container_store *store, stk__codec_state *state,
-                         const stk__container_run *e, const void *stored, void *out,
-                         const char **reason)
+void stk__container_warn(const stk__container_store *store, const stk__container_entry *file,
+                         const char *reason)
 {
     const stk__container *c = store->container;
 
-    STK_TRY(c->format->decode(c, c->tables, state, e, stored, out, reason));
-    if (!e->has_sum || stk__crc32(out, e->decoded) == e->sum)
-        return STK_OK;
-    *reason = "its checksum does not match its bytes; copy or download the archive again";
-    return STK_ECHECKSUM;
+    stk__message(store->base.context, STK_MESSAGE_WARNING, "'%s' in the %s '%s': %s",
+                 stk__container_path(c, file), c->format->word, c->url, reason);
 }
 
-/* The bytes [from, from + length) of a run, straight into place or beside it. */
-static stk_status unpack_one(stk__container_part *part, stk__codec_state *state,
-                             const stk__container_run *e, const uint8_t *stored, uint64_t from,
-                             const char **reason)
-{
-    stk__container_store *store = part->reading->store;
-    stk_context *ctx = store->base.context;
-    char *to = place_of(part->reading, from);
-
-    if (e->length == e->decoded)
-        return decode(store, state, e, stored, to, reason);
-    *reason = "it is packed, larger than unpacked_cache, and read in parts; make unpacked_cache "
-              "larger, or store it unpacked";
-    if (e->decoded > store->options.unpacked_cache || e->decoded > stk__memory_left(ctx))
-        return STK_ELIMIT;
-    uint8_t *all = stk__alloc_buffer(ctx, e->decoded);
-    if (!all)
-        return STK_ENOMEM;
-    const stk_status status = decode(store, state, e, stored, all, reason);
-    if (status == STK_OK)
-        memcpy(to, all + e->skip, e->length);
-    stk__free(ctx, all);
-    return status;
-}
-
-static stk_status unpack(stk__container_part *part, const uint8_t *stored, const char **reason)
-{
-    stk__container_reading *r = part->reading;
-    stk__codec_state *state = take_state(r->store);
-    stk_status status = state ? STK_OK : STK_ENOMEM;
-    stk__container_run e;
-
-    for (uint64_t done = 0; done < part->length && status == STK_OK; done += e.length) {
-        status = stk__container_find_run(r->store->container, r->file, part->from + done, &e);
-        e.length = STK_MIN(e.length, part->length - done);
-        if (status == STK_OK)
-            status =
-                unpack_one(part, state, &e, stored + (e.at - part->at), part->from + done, reason);
-    }
-    if (state)
-        give_state(r->store, state);
-    return status;
-}
-
-/* What lies in front of a file is there: take what came along, or read the file itself. */
-static stk_status use_lead(stk__container_part *part, const char **reason)
+/* What lies in front of a file is there. *unpack: and all of its run, to be unpacked. Else what
+ * came along is in place, or the file itself is being read. */
+static stk_status use_lead(stk__container_part *part, bool *unpack)
 {
     stk__container_reading *r = part->reading;
     stk__container *c = r->store->container;
     const uint64_t end = part->inner.offset + part->inner.length;
-    const uint8_t *bytes = part->buffer;
-    stk__container_run e;
+    const char *reason = NULL;
+    stk__container_run run;
 
-    STK_TRY(c->format->settle(c, c->tables, r->file, bytes, reason));
-    STK_TRY(stk__container_find_run(c, r->file, part->from, &e));
-    if (e.lead || e.at < part->at)
+    stk_status status = c->format->settle(c, c->tables, r->file, part->buffer, &reason);
+    if (status != STK_OK && reason)
+        stk__container_warn(r->store, r->file, reason);
+    STK_TRY(status);
+    STK_TRY(stk__container_find_run(c, r->file, part->from, &run));
+    if (run.lead || run.at < part->at)
         return STK_EFORMAT;
-    if (e.raw && e.at + e.skip + part->length <= end) {
-        memcpy(place_of(r, part->from), bytes + (e.at - part->at) + e.skip, part->length);
+    if (run.raw && run.at + run.skip + part->length <= end) {
+        memcpy(stk__container_place_of(r, part->from),
+               part->buffer + (run.at - part->at) + run.skip, part->length);
         return STK_OK;
     }
-    if (!e.raw && e.at + e.stored <= end)
-        return unpack(part, bytes, reason);
+    *unpack = !run.raw && part->length == run.decoded && run.at + run.stored <= end;
+    if (*unpack)
+        return STK_OK;
+    if (!run.raw && part->length != run.decoded)
+        return stk__container_share(r, part->from, part->length, &run);
     return send(r, part->from, part->length);
-}
-
-static stk_status use(stk__container_part *part)
-{
-    const stk__container *c = part->reading->store->container;
-    stk_context *ctx = part->reading->store->base.context;
-    const char *reason = NULL;
-    stk_status status = STK_OK;
-
-    if (part->kind == PART_PACKED)
-        status = unpack(part, part->buffer, &reason);
-    else if (part->kind == PART_LEAD)
-        status = use_lead(part, &reason);
-    if (status < 0 && reason)
-        stk__message(ctx, STK_MESSAGE_WARNING, "'%s' in the %s '%s': %s",
-                     stk__container_path(c, part->reading->file), c->format->word, c->url, reason);
-    return status;
 }
 
 static void part_done(stk_read *inner, stk_status status)
@@ -441,19 +354,31 @@ static void part_done(stk_read *inner, stk_status status)
     stk__container_part *part = (stk__container_part *)inner;
     stk__container_reading *r = part->reading;
     const int32_t system_error = inner->system_error;
+    bool unpack = part->kind == STK__PART_PACKED;
 
     pthread_mutex_lock(&r->store->mutex);
     part->running = false;
     const bool stop = r->stop;
     pthread_mutex_unlock(&r->store->mutex);
-    if (status == STK_OK && part->kind != PART_RAW)
-        status = stop ? STK_ECANCELED : use(part);
-    if (part->kind != PART_RAW)
-        leave_room(part);
-    end_one(r, status, system_error);
+    if (status == STK_OK && stop && part->kind != STK__PART_RAW)
+        status = STK_ECANCELED;
+    if (status == STK_OK && part->kind == STK__PART_LEAD)
+        status = use_lead(part, &unpack);
+    if (status == STK_OK && unpack)
+        stk__container_unpack(part);
+    else if (part->carries)
+        stk__container_block_end(part, status, system_error);
+    else
+        stk__container_end_one(r, status, system_error);
 }
 
 /* ---- Submitting ------------------------------------------------------------------------------ */
+
+/* Whether of a packed run, which is known, less than all is wanted. */
+static bool is_part(const stk__container_run *e, uint64_t from, uint64_t end)
+{
+    return !e->raw && !e->lead && STK_MIN(e->length, end - from) < e->decoded;
+}
 
 /* The length of the part that begins at `from`: as much as one read of the object brings. */
 static uint64_t part_length(const stk__container_reading *r, uint64_t from,
@@ -466,10 +391,11 @@ static uint64_t part_length(const stk__container_reading *r, uint64_t from,
 
     if (e->raw && most && length > most)
         return most;
-    while (!e->lead && from + length < end) {
+    while (!e->lead && !is_part(e, from, end) && from + length < end) {
         if (stk__container_find_run(store->container, r->file, from + length, &next) != STK_OK ||
-            next.lead || !next.stored || next.raw != e->raw || next.skip ||
-            next.at != last.at + last.stored || (most && stored + next.stored > most))
+            (!next.raw && next.length > end - from - length) || next.lead || !next.stored ||
+            next.raw != e->raw || next.skip || next.at != last.at + last.stored ||
+            (most && stored + next.stored > most))
             break;
         stored += next.stored;
         length = STK_MIN(length + next.length, end - from);
@@ -487,13 +413,44 @@ static stk_status submit_parts(stk__container_reading *r)
         STK_TRY(stk__container_find_run(r->store->container, r->file, from, &e));
         if (!e.stored) {
             length = STK_MIN(e.length, end - from);
-            memset(place_of(r, from), 0, length);
+            memset(stk__container_place_of(r, from), 0, length);
             continue;
         }
         length = part_length(r, from, &e);
-        STK_TRY(send(r, from, length));
+        if (is_part(&e, from, end))
+            STK_TRY(stk__container_share(r, from, length, &e));
+        else
+            STK_TRY(send(r, from, length));
     }
     return STK_OK;
+}
+
+/* Whether the object is another one than was opened. It is looked at now and then where that is no
+ * request to another machine, whose objects have their own way. */
+static bool has_changed(stk__container_store *store)
+{
+    const stk__container *c = store->container;
+    const uint64_t now = stk__now_ns();
+    const stk_store_call call = {.struct_size = sizeof call, .deadline_ns = now + PATIENCE_NS};
+    uint64_t due = atomic_load_explicit(&store->due_ns, memory_order_relaxed);
+    stk_object_info is = {.struct_size = sizeof is};
+
+    if (store->limits.coalesce_gap >= FAR_GAP || now < due ||
+        !atomic_compare_exchange_strong(&store->due_ns, &due, now + EVERY_NS))
+        return atomic_load(&store->changed);
+    /* One that is gone, or cannot be asked for, is no other one: reads say what fails. */
+    if (stk_store_stat(store->inner, store->key, &call, &is, NULL) != STK_OK || !is.identity)
+        return atomic_load(&store->changed);
+    /* File systems made of other things number files anew now and then. */
+    const bool changed = is.identity != c->identity &&
+                         (is.size != c->size || is.mtime_ns != c->mtime_ns || !is.mtime_ns);
+    if (atomic_exchange(&store->changed, changed) != changed && changed)
+        stk__message(store->base.context, STK_MESSAGE_WARNING,
+                     "the %s '%s' has changed since it was opened, so that nothing more is read of "
+                     "it: it had %llu bytes and has %llu; open it again when no program writes it",
+                     c->format->word, c->url, (unsigned long long)c->size,
+                     (unsigned long long)is.size);
+    return changed;
 }
 
 /* The file of a read, and how many bytes of it there are. */
@@ -525,6 +482,8 @@ stk_status stk__container_submit(stk_store *base, stk_read *read)
     stk_status status = find_file(store, read, &file, &length);
     if (status == STK_EINVAL)
         return status;
+    if (status == STK_OK && has_changed(store))
+        status = STK_ECHANGED;
     if (status != STK_OK || !length) {
         if (read->up_to)
             read->got = length;
@@ -535,7 +494,7 @@ stk_status stk__container_submit(stk_store *base, stk_read *read)
     if (!r)
         return STK_ENOMEM;
     status = submit_parts(r);
-    end_one(r, status, 0);
+    stk__container_end_one(r, status, 0);
     unpin(r);
     return STK_OK;
 }
@@ -554,6 +513,7 @@ void stk__container_reads_end(stk__container_store *store)
         r->pins++;
         pthread_mutex_unlock(&store->mutex);
         cancel_parts(r);
+        stk__container_stop_waiting(r);
         unpin(r);
         pthread_mutex_lock(&store->mutex);
         r = store->under_way;
@@ -570,6 +530,6 @@ void stk__container_reads_end(stk__container_store *store)
         stk__free(ctx, part->buffer);
         stk__free(ctx, part);
     }
-    for (uint32_t i = 0; i < store->num_states; i++)
-        stk__codec_state_destroy(&store->states[i]);
+    stk__container_unpackers_end(store);
+    stk__container_cache_free(store);
 }

@@ -8,19 +8,31 @@
 typedef struct stk__container_store stk__container_store;
 typedef struct stk__container_reading stk__container_reading;
 
+/* What a part does. */
+enum {
+    STK__PART_RAW,    /* bytes that are stored as they are go straight into place */
+    STK__PART_PACKED, /* whole runs are unpacked straight into place */
+    STK__PART_LEAD,   /* what lies in front of a run, perhaps with the run */
+    STK__PART_SHARED  /* a part of a run that is unpacked into a block of the cache */
+};
+
 /* A run of bytes of the object that a read under way waits for. */
 typedef struct stk__container_part stk__container_part;
+typedef struct stk__container_block stk__container_block;
 struct stk__container_part {
     stk_read inner; /* first: done() of the store below finds the part by it */
     stk__container_reading *reading;
     stk__container_part *next; /* of the reading, or free */
     uint64_t from, length;     /* which bytes of the file it brings */
     uint64_t at;               /* of the object: where `inner` begins */
-    uint8_t kind;              /* container_read.c */
-    bool running, submitted,
-        asked;       /* under the mutex: the store below has it; can cancel it; did */
+    uint8_t kind;
+    pthread_t sender;               /* the thread that submits it */
+    bool running, submitted, asked; /* the store below has it; can cancel it; was asked to */
     uint8_t *buffer; /* what was read where that is not the destination; kept from use to use */
     uint64_t room;
+    stk__container_part *next_job; /* of those to be unpacked; of those that wait for a block */
+    stk__container_block *waits;   /* for this block, which another brings */
+    stk__container_block *carries; /* it brings this block */
 };
 
 /* A read under way. */
@@ -39,20 +51,47 @@ struct stk__container_reading {
     bool stop;
 };
 
+/* A run that is unpacked, or will be. (container_cache.c) */
+struct stk__container_block {
+    stk__container_block *next;          /* in its bucket */
+    stk__container_block *newer, *older; /* by last use, while ready; `newer` of those queued */
+    uint64_t at, size;                   /* where its run is stored; bytes of it unpacked */
+    uint8_t *data;                       /* NULL: it waits for room */
+    bool queued, ready;
+    uint32_t pins;                /* threads that copy from it */
+    stk__container_part *waiters; /* in no order */
+};
+
+#define STK__CONTAINER_BUCKETS   256
+#define STK__CONTAINER_UNPACKERS 4 /* threads at most */
+
 struct stk__container_store {
     stk_store base;
     stk__container_options options;
     stk_store *inner;
     stk__container *container;
-    stk_store_limits limits; /* of `inner` */
-    uint64_t due_ns;         /* when the object is looked at again; atomic */
-    char *key;               /* of the object in `inner` */
-    pthread_mutex_t mutex;   /* guards the rest, and readings */
-    pthread_cond_t idle;     /* no read is under way */
+    stk_store_limits limits;     /* of `inner` */
+    atomic_uint_fast64_t due_ns; /* when the object is looked at again */
+    atomic_bool changed;         /* it is another one by now */
+    char *key;                   /* of the object in `inner` */
+    pthread_mutex_t mutex;       /* guards the rest, readings, parts and blocks */
+    pthread_cond_t idle;         /* no read is under way */
     stk__container_reading *under_way, *free_readings;
     stk__container_part *free_parts;
     stk__codec_state *states[8]; /* that no thread uses */
     uint32_t num_states;
+
+    stk__container_block *buckets[STK__CONTAINER_BUCKETS];
+    stk__container_block *newest, *oldest;            /* of those that are ready */
+    stk__container_block *first_queued, *last_queued; /* that wait for room */
+    uint64_t cache_bytes;                             /* of blocks with data */
+    bool pumping, pump_again;
+
+    pthread_cond_t work; /* there is a job, or the end */
+    stk__container_part *first_job, *last_job;
+    stk__thread unpackers[STK__CONTAINER_UNPACKERS];
+    uint32_t num_unpackers, idle_unpackers;
+    bool stopping;
     size_t prefix_length; /* bytes of `prefix`, which ends with '/' unless it is empty */
     char prefix[];
 };
@@ -64,7 +103,43 @@ stk_status stk__container_path_of(const stk__container_store *store, const char 
 /* The run at `offset` of a file, as the format says it, held against the object. */
 stk_status stk__container_find_run(const stk__container *c, const stk__container_entry *file,
                                    uint64_t offset, stk__container_run *out);
+/* ---- Reads (container_read.c) ---- */
+
+/* A part, or who submits, has ended; the last one tells. */
+void stk__container_end_one(stk__container_reading *r, stk_status status, int32_t system_error);
+/* A part of a reading that is `kind`; it is pending. NULL: no memory. */
+stk__container_part *stk__container_add_part(stk__container_reading *r, uint64_t from,
+                                             uint64_t length);
+/* Where the bytes of a file from `from` on go. */
+static inline char *stk__container_place_of(const stk__container_reading *r, uint64_t from)
+{
+    return (char *)r->outer->data + (from - r->offset);
+}
+/* Submit the read of a part. Ends by its done(), or on failure not. */
+stk_status stk__container_submit_part(stk__container_part *part);
 /* End all reads and free what was made for them. */
 void stk__container_reads_end(stk__container_store *store);
+/* Say why a file cannot be read: a read has a status alone. */
+void stk__container_warn(const stk__container_store *store, const stk__container_entry *file,
+                         const char *reason);
+
+/* ---- Unpacking (container_unpack.c) ---- */
+
+/* Unpack what a part has read, on a thread for that, or here. The part ends in time. */
+void stk__container_unpack(stk__container_part *part);
+void stk__container_unpackers_end(stk__container_store *store);
+
+/* ---- Blocks (container_cache.c) ---- */
+
+/* Take bytes of a run that is not wanted as a whole: now where it is kept, else when it has been
+ * unpacked. On failure nothing is pending. */
+stk_status stk__container_share(stk__container_reading *r, uint64_t from, uint64_t length,
+                                const stk__container_run *run);
+/* A block was unpacked by a part, or was not. The part has not ended, and ends here. */
+void stk__container_block_end(stk__container_part *carrier, stk_status status,
+                              int32_t system_error);
+/* End what a reading waits for and others bring. */
+void stk__container_stop_waiting(stk__container_reading *r);
+void stk__container_cache_free(stk__container_store *store);
 
 #endif

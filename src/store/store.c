@@ -211,6 +211,22 @@ stk_status stk_store_list(stk_store *store, const char *prefix, const stk_store_
                             &(listing){.call = &own, .each = each, .user = user, .err = err}, err);
 }
 
+stk_status stk_store_describe(stk_store *store, const char *key,
+                              void (*line)(void *user, const char *name, const char *value),
+                              void *user, stk_error *err)
+{
+    if (!store || !line)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
+                         "stk_store_describe: an argument is NULL");
+    STK_TRY(stk__context_check(store->context, err));
+    STK_TRY(stk__key_check(key, err));
+    if (!STK__STORE_HAS(store->ops, describe))
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_STORE,
+                         "a store of the kind '%s' has nothing to say of what it holds",
+                         store->ops->name);
+    return store->ops->describe(store, key, line, user, err);
+}
+
 stk_status stk__store_kind_check(const void *ops, stk_error *err)
 {
     STK_TRY(stk__table_check(&table, ops, err));

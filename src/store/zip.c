@@ -364,13 +364,27 @@ static stk_status zip_decode(const stk__container *c, const void *tables, stk__c
     return stk__deflate_decode(state, stored, e->stored, out, e->decoded, reason);
 }
 
-static const stk__container_format zip_format = {.name = "zip",
-                                                 .word = "zip archive",
-                                                 .open = zip_open,
-                                                 .close = zip_close,
-                                                 .extent = zip_extent,
-                                                 .settle = zip_settle,
-                                                 .decode = zip_decode};
+/* One that begins with a file, or, behind other bytes, ends with a central directory. */
+static bool zip_recognise(stk_store *store, const char *key, uint64_t size)
+{
+    uint8_t bytes[STK__ZIP_END];
+
+    if (size < sizeof bytes || stk_store_read(store, key, 0, 4, bytes, NULL) != STK_OK)
+        return false;
+    if (number(bytes, 0, 4) == LOCAL_SIGNATURE || number(bytes, 0, 4) == STK__ZIP_END_SIGNATURE)
+        return true;
+    return stk_store_read(store, key, size - sizeof bytes, sizeof bytes, bytes, NULL) == STK_OK &&
+           number(bytes, 0, 4) == STK__ZIP_END_SIGNATURE && number(bytes, 20, 2) == 0;
+}
+
+const stk__container_format stk__zip_format = {.name = "zip",
+                                               .word = "zip archive",
+                                               .open = zip_open,
+                                               .close = zip_close,
+                                               .extent = zip_extent,
+                                               .settle = zip_settle,
+                                               .decode = zip_decode,
+                                               .recognise = zip_recognise};
 
 /* ---- The store ------------------------------------------------------------------------------- */
 
@@ -380,7 +394,7 @@ static const stk_option_table zip_option_table =
 static stk_status open_store(stk_context *ctx, const char *url, const void *options,
                              stk_store **out, stk_error *err)
 {
-    return stk__container_open(&zip_format, &stk__store_zip, ctx, url, options, out, err);
+    return stk__container_open(&stk__zip_format, &stk__store_zip, ctx, url, options, out, err);
 }
 
 const stk_store_ops stk__store_zip = {

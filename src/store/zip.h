@@ -5,7 +5,9 @@
 
 #include "store/container.h"
 
-#define STK__ZIP_LOCAL 30 /* bytes of a local header without its name */
+#define STK__ZIP_LOCAL         30 /* bytes of a local header without its name */
+#define STK__ZIP_END           22 /* bytes of the end of the archive without its comment */
+#define STK__ZIP_END_SIGNATURE 0x06054b50
 
 enum { STK__ZIP_STORED = 0, STK__ZIP_DEFLATED = 8 };
 

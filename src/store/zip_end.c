@@ -2,11 +2,9 @@
 /* The end of a zip archive: where its central directory lies [APPNOTE 6.3.10, 4.3.14 to 4.3.16]. */
 #include "store/zip.h"
 
-#define END_BYTES         22
 #define LOCATOR_BYTES     20
 #define END64_BYTES       56
 #define MOST_COMMENT      65535
-#define END_SIGNATURE     0x06054b50
 #define LOCATOR_SIGNATURE 0x07064b50
 #define END64_SIGNATURE   0x06064b50
 
@@ -32,11 +30,11 @@ static stk_status no_end(const stk__container *c, stk_error *err)
 /* The last end whose comment reaches to the end of the object. */
 static stk_status find_end(const stk__container *c, const tail *t, uint64_t *at, stk_error *err)
 {
-    if (t->length < END_BYTES)
+    if (t->length < STK__ZIP_END)
         return no_end(c, err);
-    for (uint64_t i = t->length - END_BYTES + 1; i-- > 0;) {
-        if (number(t->bytes, i, 4) == END_SIGNATURE &&
-            number(t->bytes, i + 20, 2) == t->length - i - END_BYTES) {
+    for (uint64_t i = t->length - STK__ZIP_END + 1; i-- > 0;) {
+        if (number(t->bytes, i, 4) == STK__ZIP_END_SIGNATURE &&
+            number(t->bytes, i + 20, 2) == t->length - i - STK__ZIP_END) {
             *at = i;
             return STK_OK;
         }
@@ -129,7 +127,7 @@ static stk_status take_end(stk__container *c, const tail *t, uint64_t at, stk__z
 
 stk_status stk__zip_find_end(stk__container *c, stk__zip_end *out, stk_error *err)
 {
-    const uint64_t length = STK_MIN(c->size, (uint64_t)LOCATOR_BYTES + END_BYTES + MOST_COMMENT);
+    const uint64_t length = STK_MIN(c->size, (uint64_t)LOCATOR_BYTES + STK__ZIP_END + MOST_COMMENT);
     tail t = {.at = c->size - length, .length = length};
     uint64_t at = 0;
 

@@ -45,12 +45,22 @@ static stk_status decode(const stk__container *c, const void *tables, stk__codec
     return stk__squashfs_decode(tables, state, e, stored, out, reason);
 }
 
-static const stk__container_format squashfs_format = {.name = "squashfs",
-                                                      .word = "SquashFS image",
-                                                      .open = open_tables,
-                                                      .close = close_tables,
-                                                      .extent = find_extent,
-                                                      .decode = decode};
+static bool recognise(stk_store *store, const char *key, uint64_t size)
+{
+    uint8_t magic[4];
+
+    return size >= STK__SQUASHFS_SUPER &&
+           stk_store_read(store, key, 0, sizeof magic, magic, NULL) == STK_OK &&
+           stk__little_endian(magic, sizeof magic) == STK__SQUASHFS_MAGIC;
+}
+
+const stk__container_format stk__squashfs_format = {.name = "squashfs",
+                                                    .word = "SquashFS image",
+                                                    .open = open_tables,
+                                                    .close = close_tables,
+                                                    .extent = find_extent,
+                                                    .decode = decode,
+                                                    .recognise = recognise};
 
 static const stk_option_table squashfs_options =
     STK__CONTAINER_OPTIONS("squashfs", "A SquashFS image as a store.");
@@ -58,7 +68,8 @@ static const stk_option_table squashfs_options =
 static stk_status squashfs_open(stk_context *ctx, const char *url, const void *options,
                                 stk_store **out, stk_error *err)
 {
-    return stk__container_open(&squashfs_format, &stk__store_squashfs, ctx, url, options, out, err);
+    return stk__container_open(&stk__squashfs_format, &stk__store_squashfs, ctx, url, options, out,
+                               err);
 }
 
 const stk_store_ops stk__store_squashfs = {STK__CONTAINER_OPS, .name = "squashfs",

@@ -84,6 +84,7 @@ static void call_stores(world *w)
     REFUSED(stk_store_open, w->ctx, w->folder, &opened, key, sizeof key, NULL);
     REFUSED(stk_store_read, w->store, "f", 0, 1, &byte, NULL);
     REFUSED(stk_store_stat, w->store, "f", NULL, &info, NULL);
+    REFUSED(stk_store_describe, w->store, "", line, NULL, NULL);
     REFUSED(stk_store_list, w->store, "", NULL, each, NULL, NULL);
     REFUSED(stk_store_put, w->store, "g", "x", 1, NULL, NULL);
     REFUSED(stk_put_open, w->ctx, "mem://fork/put", NULL, &put, NULL);
