@@ -15,6 +15,7 @@ from pathlib import Path
 
 import cases
 import cases_again  # noqa: F401: adds to the cases
+import cases_squashfs  # noqa: F401
 from sandbox import Sandbox
 
 
