@@ -83,22 +83,21 @@ static inline stk_status squash_read(const stk__squashfs *image, stk__codec_stat
         assert_true(e.length > 0);
         const uint64_t n = STK_MIN(e.length, length);
         assert_true(e.skip + e.length <= e.decoded);
-        uint8_t *whole = malloc(e.decoded);
-        assert_non_null(whole);
-        if (!e.stored)
-            memset(whole, 0, e.decoded);
-        else if (e.raw)
-            memcpy(whole, bytes + e.at, e.decoded);
-        else {
+        if (!e.stored) {
+            memset(out, 0, n);
+        } else if (e.raw) {
+            memcpy(out, bytes + e.at + e.skip, n);
+        } else {
+            uint8_t *whole = malloc(e.decoded);
+            assert_non_null(whole);
             const stk_status status =
                 stk__squashfs_decode(image, state, &e, bytes + e.at, whole, reason);
-            if (status != STK_OK) {
-                free(whole);
+            if (status == STK_OK)
+                memcpy(out, whole + e.skip, n);
+            free(whole);
+            if (status != STK_OK)
                 return status;
-            }
         }
-        memcpy(out, whole + e.skip, n);
-        free(whole);
         out += n;
         offset += n;
         length -= n;

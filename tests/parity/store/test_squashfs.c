@@ -12,9 +12,9 @@
 #include "support/objects.h"
 #include "support/squash_tree.h"
 
-#define MANY   700
-#define DRAWN  60
-#define RANGES 6
+#define MANY   400
+#define DRAWN  30
+#define RANGES 4
 #define HUGE   ((UINT64_C(4) << 30) + 5)
 
 typedef struct tree_file {
