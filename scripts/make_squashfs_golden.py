@@ -9,6 +9,7 @@ Writes IMAGE.sqfs and golden.txt, which says what is in each image: `image NAME`
 are a hole. tests/support/squash_tree.h makes the same bytes.
 """
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,9 @@ SMALLEST = ["-b", "4K", "-no-xattrs"]
 
 # Images that are there to be refused.
 REFUSED = ("lzo", "deep")
+
+# The image pictures.sqfs: folders of classes.
+PICTURES = ("a/one.jpg", "a/seven.jpg", "a/flat.jpg", "b/one.png", "b/palette_1.png", "b/thin.png")
 
 # name: (files, arguments)
 IMAGES = {
@@ -115,6 +119,11 @@ def main():
                 subprocess.run(["mksquashfs", tree, image, *KEEP, *arguments], check=True, stdout=subprocess.DEVNULL)
         if name not in REFUSED:
             lines += [f"image {name}", *said]
+    with tempfile.TemporaryDirectory() as scratch:
+        for path in PICTURES:
+            (Path(scratch) / path).parent.mkdir(exist_ok=True)
+            shutil.copyfile(out.parents[1] / "images" / Path(path).name, Path(scratch) / path)
+        subprocess.run(["mksquashfs", scratch, out / "pictures.sqfs", *KEEP, *SMALLEST, "-noD"], check=True, stdout=subprocess.DEVNULL)
     (out / "golden.txt").write_text("\n".join(lines) + "\n")
 
 
