@@ -44,7 +44,7 @@ static stk_status decode_block(decoding *d, stk__codec_state *state, uint64_t n,
     if (n + 1 == d->table->num_blocks && got)
         d->last = got;
     else if (got != STK__SQUASHFS_METADATA) {
-        *reason = "a metadata block is not the last and has less than 8 KiB";
+        *reason = "a metadata block is not the last and has less than 8 KiB; copy or pack it again";
         return STK_EFORMAT;
     }
     return STK_OK;
@@ -106,9 +106,11 @@ static stk_status decode(const stk__squashfs_opening *o, stk__squashfs_table *t)
     pthread_mutex_destroy(&d.mutex);
     if (d.status == STK_ENOMEM)
         return stk__squashfs_no_memory(o);
-    if (d.status != STK_OK) {
-        stk__squashfs_damaged(o, t->at + t->blocks[d.failed], d.reason);
-        return d.status;
+    if (d.status != STK_OK) { /* the reason ends in what to do */
+        const uint64_t at = t->at + t->blocks[d.failed];
+        return stk__fail_at(o->err, d.status, STK_STAGE_STORE, o->key, at,
+                            "%s: the SquashFS image is damaged at byte %llu: %s", o->key,
+                            (unsigned long long)at, d.reason);
     }
     t->length = (t->num_blocks - 1) * STK__SQUASHFS_METADATA + d.last;
     return STK_OK;

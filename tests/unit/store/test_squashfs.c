@@ -236,6 +236,30 @@ static void test_flips(void **state)
     }
 }
 
+/* What cannot be unpacked is told as the decoder has it. */
+static void test_tables(void **state)
+{
+    static const char *const names[] = {"gzip", "zstd", "lz4", "xz", "lzma"};
+    stk_error err;
+
+    for (size_t n = 0; n < STK_COUNT(names); n++) {
+        char name[64];
+        stk__squashfs *image = NULL;
+        squash_list found = {0};
+        snprintf(name, sizeof name, "%s.sqfs", names[n]);
+        image_bytes i = load_image(name);
+        const uint64_t at = stk__little_endian(i.bytes + 64, 8);
+        memset(i.bytes + at + 8, 0xff, 20);
+        const stk_status status = open_bytes(*state, i.bytes, i.size, &found, &image, &err);
+        assert_true(status == STK_EFORMAT || status == STK_ETRUNCATED);
+        assert_int_equal(err.status, status);
+        assert_non_null(strchr(err.text, ';'));
+        assert_ptr_equal(strchr(err.text, ';'), strrchr(err.text, ';')); /* one remedy */
+        free(found.list);
+        free(i.bytes);
+    }
+}
+
 static void test_refused(void **state)
 {
     static const struct {
@@ -317,6 +341,110 @@ static void test_memory(void **state)
     free(i.bytes);
 }
 
+/* ---- A table of many blocks ---- */
+
+static uint64_t put(uint8_t *to, uint64_t at, unsigned bytes, uint64_t value)
+{
+    for (unsigned b = 0; b < bytes; b++)
+        to[at + b] = (uint8_t)(value >> (8 * b));
+    return at + bytes;
+}
+
+/* Metadata blocks as they are; those of two numbers are short. */
+static uint64_t put_table(uint8_t *to, uint64_t at, const uint8_t *stream, uint64_t length,
+                          uint64_t one, uint64_t two)
+{
+    for (uint64_t n = 0; n * STK__SQUASHFS_METADATA < length; n++) {
+        const uint64_t from = n * STK__SQUASHFS_METADATA;
+        const uint64_t bytes =
+            STK_MIN(length - from, STK__SQUASHFS_METADATA) - (n == one || n == two ? 192 : 0);
+        at = put(to, at, 2, 0x8000 | bytes);
+        memcpy(to + at, stream + from, bytes);
+        at += bytes;
+    }
+    return at;
+}
+
+/* An image of one file of so many blocks, all of them holes but the last. */
+static image_bytes make_holes(uint64_t blocks, uint64_t one, uint64_t two)
+{
+    const uint64_t length = 96 + 4 * blocks, start = STK__SQUASHFS_SUPER + 100;
+    uint8_t *stream = calloc(1, length), listing[21] = {0};
+    image_bytes i = {.bytes = calloc(1, length + length / 1000 + 1000)};
+
+    assert_true(stream && i.bytes);
+    put(stream, 0, 2, 8); /* the root */
+    put(stream, 12, 4, 1);
+    put(stream, 20, 4, sizeof listing + 3);
+    put(stream, 40, 2, 9); /* the file */
+    put(stream, 52, 4, 2);
+    put(stream, 56, 8, STK__SQUASHFS_SUPER);
+    put(stream, 64, 8, 4096 * (blocks - 1) + 100);
+    put(stream, 84, 4, STK__SQUASHFS_NONE);
+    put(stream, length - 4, 4, STK__SQUASHFS_RAW | 100);
+    put(listing, 8, 4, 2);
+    put(listing, 12, 2, 40);
+    put(listing, 16, 2, 2);
+    listing[20] = 'x';
+    memset(i.bytes + STK__SQUASHFS_SUPER, 7, 100);
+    const uint64_t directories = put_table(i.bytes, start, stream, length, one, two);
+    uint64_t at = put_table(i.bytes, directories, listing, sizeof listing, NO_END, NO_END);
+    const uint64_t ids = at;
+    at = put(i.bytes, at, 2, 0x8004) + 4;
+    const uint64_t list = at;
+    i.size = put(i.bytes, at, 8, ids);
+    put(i.bytes, 0, 4, STK__SQUASHFS_MAGIC);
+    put(i.bytes, 4, 4, 2);
+    put(i.bytes, 12, 4, 4096);
+    put(i.bytes, 20, 2, 1);
+    put(i.bytes, 22, 2, 12);
+    put(i.bytes, 28, 2, 4);
+    put(i.bytes, 40, 8, i.size);
+    put(i.bytes, 48, 8, list);
+    put(i.bytes, 64, 8, start);
+    put(i.bytes, 72, 8, directories);
+    put(i.bytes, 80, 8, NO_END);
+    put(i.bytes, 88, 8, NO_END);
+    free(stream);
+    return i;
+}
+
+/* Threads share a large table, and find the first block that is wrong in it. */
+static void test_threads(void **state)
+{
+    const uint64_t blocks = 400000, size = 4096 * (blocks - 1) + 100;
+    image_bytes i = make_holes(blocks, NO_END, NO_END);
+    stk__squashfs *image = NULL;
+    squash_list found = {0};
+    stk__container_run e;
+    stk_error err;
+
+    assert_ok(open_bytes(*state, i.bytes, i.size, &found, &image, &err), &err);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.list[0].entry.size, size);
+    const uint64_t inode = found.list[0].entry.inode;
+    stk__squashfs_find_run(image, inode, 5, &e);
+    assert_true(!e.stored && e.skip == 5);
+    assert_int_equal(e.length, 4096 * STK__SQUASHFS_MOST_RUN - 5);
+    stk__squashfs_find_run(image, inode, size - 200, &e);
+    assert_true(!e.stored && e.length == 100);
+    stk__squashfs_find_run(image, inode, size - 30, &e);
+    assert_true(e.raw && e.at == STK__SQUASHFS_SUPER && e.stored == 100 && e.skip == 70 &&
+                e.length == 30);
+    stk__squashfs_close(&image);
+    free(found.list);
+    free(i.bytes);
+
+    for (int n = 0; n < 10; n++) {
+        found = (squash_list){0};
+        i = make_holes(blocks, 190, 20);
+        assert_fails(open_bytes(*state, i.bytes, i.size, &found, &image, &err), STK_EFORMAT, &err,
+                     "a metadata block is not the last and has less than 8 KiB");
+        assert_int_equal(err.offset, STK__SQUASHFS_SUPER + 100 + 20 * (STK__SQUASHFS_METADATA + 2));
+        free(i.bytes);
+    }
+}
+
 static stk_status stop(void *user, const stk__squashfs_entry *entry, stk_error *err)
 {
     return ++*(int *)user == 2 ? STK_ECANCELED : STK_OK;
@@ -342,7 +470,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damage), cmocka_unit_test(test_cut),
         cmocka_unit_test(test_flips),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_blocks), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_tables), cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_memory), cmocka_unit_test(test_threads),
         cmocka_unit_test(test_stop),
     };
 
