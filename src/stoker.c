@@ -17,8 +17,8 @@
 #include "train/train.h"
 #include "transform/transform.h"
 
-static const void *const stores[] = {&stk__store_file, &stk__store_mem, &stk__store_slow,
-                                     &stk__store_zip, NULL};
+static const void *const stores[] = {&stk__store_file, &stk__store_mem,      &stk__store_slow,
+                                     &stk__store_zip,  &stk__store_squashfs, NULL};
 
 static const void *const datasets[] = {&stk__dataset_digits,
                                        &stk__dataset_mnist,

@@ -39,6 +39,27 @@ void stk__gzip_destroy(stk__gzip **gzip);
  */
 bool stk__gzip_whole(const void *data, uint64_t length, void *out, uint64_t size);
 
+/* ---- Blocks of SquashFS images (block.c) ---- */
+
+typedef enum stk__block_codec {
+    STK__BLOCK_ZLIB, /* a zlib stream [RFC 1950] */
+    STK__BLOCK_LZMA, /* a .lzma file */
+    STK__BLOCK_XZ,   /* .xz streams */
+    STK__BLOCK_LZ4,  /* one LZ4 block without its size */
+    STK__BLOCK_ZSTD  /* zstd frames [RFC 8878] */
+} stk__block_codec;
+
+/* What decoding of lzma and xz may take: a dictionary of 4 MiB, where blocks have 1 MiB at most. */
+#define STK__BLOCK_LZMA_MEMORY (UINT64_C(5) << 20)
+
+/*
+ * Decode one block: `length` bytes at `in` -> *got bytes at `out`, at most `capacity`. Status and
+ * reason of a failure are those of a chain (chain.h). Thread: one at a time for each state.
+ */
+stk_status stk__block_decode(stk__block_codec codec, stk__codec_state *state, const void *in,
+                             uint64_t length, void *out, uint64_t capacity, uint64_t *got,
+                             const char **reason);
+
 /* ---- Files in containers ---- */
 
 /* One raw deflate stream [RFC 1951] that is all of `in` -> exactly `size` bytes. `reason` as that

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LZ4 as numcodecs stores it: the size as 4 bytes, little endian, then one LZ4 block. */
+/* LZ4 as numcodecs stores it: the size as 4 bytes, little endian, then one LZ4 block; or that block
+ * alone, where a container knows the size. */
 #include <lz4.h>
 
 #include "codec/state.h"
@@ -38,6 +39,20 @@ static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
     return STK_OK;
 }
 
+/* One block alone, of at most as many bytes as there is room for. */
+static stk_status decode_block(const stk__codec_step *step, stk__codec_state *state,
+                               stk__codec_pass *pass)
+{
+    if (pass->length > INT32_MAX || pass->capacity > LZ4_MAX_INPUT_SIZE)
+        return stk__pass_fail(pass, STK_EFORMAT, reasons.damaged);
+    int n = LZ4_decompress_safe((const char *)pass->in, (char *)pass->out, (int)pass->length,
+                                (int)pass->capacity);
+    if (n < 0)
+        return stk__pass_fail(pass, STK_EFORMAT, reasons.damaged);
+    pass->got = (uint64_t)n;
+    return STK_OK;
+}
+
 static stk_status encode(const stk__codec_step *step, stk__codec_state *state,
                          stk__codec_pass *pass)
 {
@@ -68,3 +83,5 @@ static bool bound(const stk__codec_step *step, uint64_t size, uint64_t *out)
 
 const stk__codec_ops stk__codec_lz4 = {
     .name = "lz4", .reasons = &reasons, .decode = decode, .encode = encode, .bound = bound};
+const stk__codec_ops stk__codec_lz4_block = {
+    .name = "lz4", .reasons = &reasons, .decode = decode_block};

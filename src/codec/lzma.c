@@ -13,8 +13,6 @@
 #define SLACK      (UINT64_C(64) << 10)
 #define CHECK_AUTO (-1)
 
-enum { FORMAT_AUTO = 0, FORMAT_XZ = 1, FORMAT_ALONE = 2, FORMAT_RAW = 3 };
-
 static const stk__reasons reasons = STK__REASONS("lzma");
 
 static void *alloc(void *state, size_t count, size_t size)
@@ -126,13 +124,13 @@ uint64_t stk__lzma_memory(const struct stk__lzma_step *step, uint64_t size)
     filter_room room;
 
     if (step->filters && fill_filters(step, &room)) {
-        if (step->format == FORMAT_RAW)
+        if (step->format == STK__LZMA_RAW)
             bound_dictionaries(&room, step->filters, size);
         bytes = lzma_raw_decoder_memusage(room.chain);
     }
     if (bytes == UINT64_MAX) /* not known to this liblzma: decoding will say so */
         bytes = usual;
-    if (step->format != FORMAT_RAW)
+    if (step->format != STK__LZMA_RAW)
         bytes = STK_MAX(bytes, usual);
     return STK_MIN(bytes + SLACK, MEMORY_MAX);
 }
@@ -144,11 +142,11 @@ static lzma_ret begin(const struct stk__lzma_step *step, lzma_stream *z, stk__co
     filter_room room;
 
     switch (step->format) {
-    case FORMAT_AUTO:
+    case STK__LZMA_AUTO:
         return lzma_auto_decoder(z, step->memory, LZMA_CONCATENATED);
-    case FORMAT_XZ:
+    case STK__LZMA_XZ:
         return lzma_stream_decoder(z, step->memory, LZMA_CONCATENATED);
-    case FORMAT_ALONE:
+    case STK__LZMA_ALONE:
         return lzma_alone_decoder(z, step->memory);
     default:
         if (!fill_filters(step, &room))
@@ -200,7 +198,7 @@ static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
     if (code == LZMA_OK)
         code = run(&z, pass, &longer);
     /* A raw stream need not have an end: what is full, with no input left, is whole. */
-    if (code == LZMA_BUF_ERROR && step->u.lzma.format == FORMAT_RAW && !z.avail_in &&
+    if (code == LZMA_BUF_ERROR && step->u.lzma.format == STK__LZMA_RAW && !z.avail_in &&
         pass->got == pass->capacity)
         code = LZMA_STREAM_END;
     if (code == LZMA_STREAM_END && z.avail_in && pass->needed == pass->capacity)
@@ -219,16 +217,16 @@ static lzma_ret begin_encode(const struct stk__lzma_step *step, lzma_stream *z)
     lzma_options_lzma options;
     filter_room room;
 
-    if (step->format == FORMAT_XZ && !step->filters)
+    if (step->format == STK__LZMA_XZ && !step->filters)
         return lzma_easy_encoder(z, step->preset, check);
-    if (step->format == FORMAT_ALONE && !step->filters)
+    if (step->format == STK__LZMA_ALONE && !step->filters)
         return lzma_lzma_preset(&options, step->preset) ? LZMA_OPTIONS_ERROR
                                                         : lzma_alone_encoder(z, &options);
     if (!fill_filters(step, &room))
         return LZMA_OPTIONS_ERROR;
-    if (step->format == FORMAT_XZ)
+    if (step->format == STK__LZMA_XZ)
         return lzma_stream_encoder(z, room.chain, check);
-    if (step->format == FORMAT_ALONE)
+    if (step->format == STK__LZMA_ALONE)
         return lzma_alone_encoder(z, &room.options[0].lzma);
     return lzma_raw_encoder(z, room.chain);
 }

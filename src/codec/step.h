@@ -66,7 +66,9 @@ typedef struct stk__codec_ops {
 } stk__codec_ops;
 
 enum { STK__LZMA_FILTERS = 4 }; /* most that liblzma takes */
-enum { STK__SZIP_BLOCK = 32 };  /* most pixels of a block */
+/* Its formats, by the numbers of Python's module; 0: found out. */
+enum { STK__LZMA_AUTO = 0, STK__LZMA_XZ = 1, STK__LZMA_ALONE = 2, STK__LZMA_RAW = 3 };
+enum { STK__SZIP_BLOCK = 32 }; /* most pixels of a block */
 /* How blocks of bitshuffle are compressed. */
 enum { STK__BITSHUFFLE_PLAIN = 0, STK__BITSHUFFLE_LZ4 = 2, STK__BITSHUFFLE_ZSTD = 3 };
 
@@ -197,7 +199,7 @@ extern const stk__codec_ops stk__codec_zstd, stk__codec_lz4, stk__codec_blosc, s
     stk__codec_quantize, stk__codec_bitround, stk__codec_packbits, stk__codec_astype,
     stk__codec_szip, stk__codec_nbit, stk__codec_scaleoffset, stk__codec_hdf5_lz4,
     stk__codec_bitshuffle, stk__codec_optional, stk__codec_zfp, stk__codec_zfpy,
-    stk__codec_hdf5_zfp;
+    stk__codec_hdf5_zfp, stk__codec_lz4_block;
 
 /*
  * Make the transpose step `order` (encoded axis i is decoded axis order[i]) of an array; false when

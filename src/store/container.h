@@ -183,6 +183,6 @@ stk_status stk__container_describe(stk_store *store, const char *key,
 
 /* ---- Recognising (container_enter.c), which has a list of the formats ---- */
 
-extern const stk__container_format stk__zip_format;
+extern const stk__container_format stk__zip_format, stk__squashfs_format;
 
 #endif

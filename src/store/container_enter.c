@@ -4,7 +4,7 @@
 
 #include "store/url.h"
 
-static const stk__container_format *const formats[] = {&stk__zip_format};
+static const stk__container_format *const formats[] = {&stk__zip_format, &stk__squashfs_format};
 
 static const stk__container_format *recognise(stk_store *store, const char *key)
 {

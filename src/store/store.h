@@ -9,7 +9,8 @@
 
 #include "base/base.h"
 
-extern const stk_store_ops stk__store_file, stk__store_mem, stk__store_slow, stk__store_zip;
+extern const stk_store_ops stk__store_file, stk__store_mem, stk__store_slow, stk__store_zip,
+    stk__store_squashfs;
 /* Whether an outsider's table of a store is whole. */
 stk_status stk__store_kind_check(const void *table, stk_error *err);
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import cases
 import cases_again  # noqa: F401: adds to the cases
 import cases_pickles  # noqa: F401
+import cases_squashfs  # noqa: F401
 from sandbox import Sandbox
 
 
