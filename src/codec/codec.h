@@ -39,4 +39,10 @@ void stk__gzip_destroy(stk__gzip **gzip);
  */
 bool stk__gzip_whole(const void *data, uint64_t length, void *out, uint64_t size);
 
+/* ---- CRC-32C [RFC 3720] (kernels.c) ---------------------------------------------------------- */
+
+/* As stk__crc32c(), the fastest that the context's instruction sets allow. */
+typedef uint32_t stk__codec_crc32c_fn(uint32_t crc, const uint8_t *data, size_t length);
+stk__codec_crc32c_fn *stk__codec_crc32c_of(const stk_context *ctx);
+
 #endif

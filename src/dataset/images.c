@@ -2,7 +2,7 @@
 /*
  * images: JPEG and PNG files, encoded as they are: decoding is the first transform. From a folder
  * of class folders as torchvision's ImageFolder has it, from a list file, or from two folders of
- * pictures and their masks.
+ * pictures and their masks. A group of Zarr is packed pictures (packed.c).
  */
 #include "dataset/images.h"
 
@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "codec/image/image.h"
+#include "dataset/packed.h"
 
 #define LIST_MAX     (UINT64_C(4) << 30) /* bytes of a list file */
 #define COST_NS      20000.0             /* of preparing a picture: to begin, and of each byte */
@@ -372,6 +373,18 @@ static void fill_head(images *d)
     d->base.cost_ns = COST_NS + COST_BYTE_NS * (double)bytes / (double)count;
 }
 
+static stk_status open_packed(stk_context *ctx, const char *url, const images_options *o,
+                              stk_dataset **out, stk_error *err)
+{
+    if (o->allow_empty || (o->masks && *o->masks) || (o->root && *o->root) ||
+        strcmp(o->index, "auto") != 0)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
+                         "images: masks, root, index and allow_empty are for files of pictures, and "
+                         "%.200s is a group of arrays; leave them out",
+                         url);
+    return stk__packed_open(ctx, url, out, err);
+}
+
 static stk_status images_open(stk_context *ctx, const char *url, const void *options,
                               stk_dataset **out, stk_error *err)
 {
@@ -384,6 +397,10 @@ static stk_status images_open(stk_context *ctx, const char *url, const void *opt
         return no_memory(err, url);
     d->base.context = d->files.context = d->masks.context = ctx;
     stk_status status = stk_store_open(ctx, url, &d->store, key, sizeof key, err);
+    if (status == STK_OK && !key[0] && stk__packed_is_group(d->store)) {
+        images_close(&d->base);
+        return open_packed(ctx, url, o, out, err);
+    }
     if (status == STK_OK && !key[0])
         status = open_folder(d, url, o, err);
     else if (status == STK_OK && is_list(key))
