@@ -59,9 +59,12 @@ static const struct cli_usage usage = {
                 "  stoker convert last.safetensors weights.safetensors\n"
                 "  stoker convert last.safetensors model.onnx\n",
     .interrupted = "what is complete is kept; for the rest run the same command again",
-    .tables =
-        (const struct cli_options[]){
-            {.name = "convert"}, {.name = "images"}, {.name = "arrays"}, {.name = "packed"}, {.name = "weights"}, {0}},
+    .tables = (const struct cli_options[]){{.name = "convert"},
+                                           {.name = "images"},
+                                           {.name = "arrays"},
+                                           {.name = "packed"},
+                                           {.name = "weights"},
+                                           {0}},
     .min_args = 2,
     .max_args = 2,
 };

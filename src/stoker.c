@@ -63,14 +63,9 @@ static const void *const callbacks[] = {&stk__callback_model_checkpoint,
 static const void *const loggers[] = {&stk__logger_csv, &stk__logger_tensorboard, NULL};
 
 /* Asked in this order. */
-static const void *const converters[] = {&stk__convert_images,
-                                         &stk__convert_idx,
-                                         &stk__convert_zarr,
-                                         &stk__convert_zarr2,
-                                         &stk__convert_packed,
-                                         &stk__convert_netcdf4,
-                                         &stk__convert_kerchunk,
-                                         NULL};
+static const void *const converters[] = {
+    &stk__convert_images, &stk__convert_idx,     &stk__convert_zarr,     &stk__convert_zarr2,
+    &stk__convert_packed, &stk__convert_netcdf4, &stk__convert_kerchunk, NULL};
 
 /* Each table begins as stk_driver_head says. */
 #define BEGINS(type, member)                                                                       \

@@ -188,6 +188,7 @@ static stk_status write_shards(stk__packed *p, uint64_t first, uint64_t end, stk
                 memset(p->slabs[i], 0, p->shard_bytes);
         STK_TRY(stk__packed_fill(p, err));
         STK_TRY(stk__crew_run(p->crew, 0, p->num_shards, write_shard, stk__packed_watch, p, err));
+        STK_TRY(stk__packed_watch(p, err));
     }
     return STK_OK;
 }
@@ -236,7 +237,8 @@ static stk_status take_memory(stk__packed *p, stk_error *err)
     p->slots = STK_MIN(STK_MIN(left / slot, stk__crew_size(p->crew)), p->shards);
     if (!p->slots)
         return stk__fail(err, STK_EBUDGET, STK_STAGE_OPTIONS,
-                         "packing shards of %" PRIu64 " bytes takes %" PRIu64 " bytes of memory and "
+                         "packing shards of %" PRIu64 " bytes takes %" PRIu64
+                         " bytes of memory and "
                          "convert.memory_budget is %" PRIu64 "; raise it, or set a smaller "
                          "packed.shard_size",
                          p->shard_bytes, 2 * (slot + held(p)), p->budget);
@@ -290,11 +292,11 @@ static stk_status settle(stk__packed *p, stk_error *err)
     uint32_t workers;
 
     stk_context_cores(p->context, &cores);
-    workers = p->options->num_workers == STK_AUTO ? cores.preparation
-                                                  : (uint32_t)p->options->num_workers;
+    workers =
+        p->options->num_workers == STK_AUTO ? cores.preparation : (uint32_t)p->options->num_workers;
     p->num_members = STK_MAX(workers, 1);
-    p->budget = p->options->memory_budget ? p->options->memory_budget
-                                          : STK_MIN(limit / 4, DEFAULT_BUDGET);
+    p->budget =
+        p->options->memory_budget ? p->options->memory_budget : STK_MIN(limit / 4, DEFAULT_BUDGET);
     p->files.most = p->budget / 4;
     p->room.most = p->budget / 8;
     p->room.each = p->room.most / p->num_members;

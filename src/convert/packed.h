@@ -68,11 +68,11 @@ typedef struct stk__packed {
 
     /* Where rows go. */
     uint64_t rows, shards, chunk_rows;
-    uint64_t shard_rows;   /* of the largest; of the fixed layout of all but the last */
-    uint64_t *first_rows;  /* of the ragged layout: of each shard, and one more */
-    uint64_t shard_bytes;  /* of the elements of a whole shard */
-    uint64_t total_bytes;  /* of all elements */
-    uint64_t group_most;   /* rows whose labels are one object: of whole shards */
+    uint64_t shard_rows;  /* of the largest; of the fixed layout of all but the last */
+    uint64_t *first_rows; /* of the ragged layout: of each shard, and one more */
+    uint64_t shard_bytes; /* of the elements of a whole shard */
+    uint64_t total_bytes; /* of all elements */
+    uint64_t group_most;  /* rows whose labels are one object: of whole shards */
 
     stk__target_node nodes[STK__PACKED_NODES];
     size_t num_nodes;
@@ -107,6 +107,9 @@ uint64_t stk__packed_first_row(const stk__packed *p, uint64_t shard);
 /* Where a row of a shard begins in it, and the bytes of it. */
 uint64_t stk__packed_row_at(const stk__packed *p, uint64_t shard, uint64_t row);
 uint64_t stk__packed_row_bytes(const stk__packed *p, uint64_t row);
+/* Of the ragged layout: what lies in front of a row, the head of a PPM, and its length; `out` NULL:
+ * the length alone. */
+size_t stk__packed_head(const stk__packed *p, uint64_t row, char *out);
 uint64_t stk__packed_groups(const stk__packed *p);
 /* The shard that a row is in. */
 uint64_t stk__packed_shard_of(const stk__packed *p, uint64_t row);

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/json.h"
 #include "base/lines.h"
+#include "codec/image/image.h"
 #include "convert/packed.h"
 
 #define MOST_SIDE    UINT64_C(16384)
@@ -44,10 +44,8 @@ static stk_status read_size(stk__packed *p, const char *text, stk_error *err)
 static stk_status make_pipeline(stk__packed *p, stk_error *err)
 {
     const stk_field *field = &p->dataset->fields[p->image];
-    stk_transform_header header = {.dtype = STK_UINT8,
-                                   .rank = 3,
-                                   .picture = true,
-                                   .encoded = p->encoded};
+    stk_transform_header header = {
+        .dtype = STK_UINT8, .rank = 3, .picture = true, .encoded = p->encoded};
 
     memcpy(header.shape, field->shape, 3 * sizeof *header.shape);
     const bool same = !p->encoded && header.shape[0] == p->height && header.shape[1] == p->width;
@@ -87,6 +85,11 @@ stk_status stk__packed_choose(stk__packed *p, stk_error *err)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "packed.size makes all pictures of one size, packed.short_side keeps "
                          "their shapes; leave one of them out");
+    if (p->ragged && p->channels != 3)
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_OPTIONS,
+                         "packed.short_side is for pictures of three channels, and those of %.200s "
+                         "have %lld; set packed.size",
+                         p->job->source, (long long)p->channels);
     if (p->ragged) {
         snprintf(p->transforms, sizeof p->transforms, "resize(%" PRIu64 ")", p->short_side);
         return STK_OK;
@@ -108,6 +111,16 @@ uint64_t stk__packed_row_bytes(const stk__packed *p, uint64_t row)
 {
     return p->ragged ? (uint64_t)p->sides[row].height * p->sides[row].width * (uint64_t)p->channels
                      : p->picture_bytes;
+}
+
+size_t stk__packed_head(const stk__packed *p, uint64_t row, char *out)
+{
+    char head[STK__PPM_HEAD];
+    const size_t n = stk__ppm_head(p->sides[row].width, p->sides[row].height, head);
+
+    if (out)
+        memcpy(out, head, n);
+    return n;
 }
 
 uint64_t stk__packed_first_row(const stk__packed *p, uint64_t shard)
@@ -155,30 +168,42 @@ static void lay_out_fixed(stk__packed *p)
     p->group_most = STK_MIN(STK_MAX(MOST_ROWS / p->shard_rows, 1), MOST_SHARDS) * p->shard_rows;
 }
 
-/* One picture after the other; one that the rest of a shard does not hold begins the next, and so
- * does the first of a group. */
-static stk_status lay_out_ragged(stk__packed *p, stk_error *err)
+/* One picture after the other, behind its head; one that the rest of a shard does not hold begins
+ * the next, and so does the first of a group. The end of the last. */
+static uint64_t place_rows(stk__packed *p)
 {
     uint64_t at = 0, shard = 0;
 
-    p->shard_bytes = STK_MAX(p->own->shard_size, p->picture_bytes);
+    for (uint64_t row = 0; row < p->rows; row++) {
+        const uint64_t head = stk__packed_head(p, row, NULL);
+        const uint64_t bytes = head + stk__packed_row_bytes(p, row);
+        if (at + bytes > (shard + 1) * p->shard_bytes || (row && row % RAGGED_ROWS == 0)) {
+            p->first_rows[++shard] = row;
+            at = shard * p->shard_bytes;
+        }
+        p->offsets[row] = at + head;
+        at += bytes;
+    }
+    p->shards = shard + 1;
+    return at;
+}
+
+static stk_status lay_out_ragged(stk__packed *p, stk_error *err)
+{
     p->offsets = stk__calloc(p->context, p->rows, sizeof *p->offsets);
     p->first_rows = stk__calloc(p->context, p->rows + 1, sizeof *p->first_rows);
     if (!p->offsets || !p->first_rows)
         return no_memory(err);
-    for (uint64_t row = 0; row < p->rows; row++) {
-        const uint64_t bytes = stk__packed_row_bytes(p, row);
-        if (at + bytes > (shard + 1) * p->shard_bytes ||
-            (row && row % RAGGED_ROWS == 0)) {
-            p->first_rows[++shard] = row;
-            at = shard * p->shard_bytes;
-        }
-        p->offsets[row] = at;
-        at += bytes;
-    }
-    p->shards = shard + 1;
+    uint64_t bytes = 0;
+    for (uint64_t row = 0; row < p->rows; row++)
+        bytes += stk__packed_head(p, row, NULL) + stk__packed_row_bytes(p, row);
+    /* Objects of one size, the last as full as the others: its end is stored as well. */
+    const uint64_t largest = p->picture_bytes + STK__PPM_HEAD;
+    const uint64_t parts = stk__divide_up(bytes, STK_MAX(p->own->shard_size, largest));
+    p->shard_bytes = stk__divide_up(bytes, parts) + (parts > 1 ? largest : 0);
+    const uint64_t end = place_rows(p);
+    p->total_bytes = STK_MAX(end, 1);
     p->first_rows[p->shards] = p->rows;
-    p->total_bytes = STK_MAX(at, 1);
     p->shard_bytes = STK_MIN(p->shard_bytes, p->total_bytes);
     p->shard_rows = 0;
     for (uint64_t i = 0; i < p->shards; i++)
@@ -206,20 +231,20 @@ static size_t add_array(stk__packed *p, const char *path, stk_dtype dtype, const
     memcpy(sides, shape, rank * sizeof *sides);
     memcpy(sides + 4, chunk, rank * sizeof *sides);
     memcpy(sides + 8, object, rank * sizeof *sides);
-    p->nodes[i] = (stk__target_node){.path = path,
-                                     .attributes = "{}",
-                                     .is_array = true,
-                                     .dtype = dtype,
-                                     .type_name = type,
-                                     .itemsize = dtype ? stk_dtype_size(dtype)
-                                                       : sizeof(stk_array_string),
-                                     .varies = !dtype,
-                                     .rank = rank,
-                                     .shape = sides,
-                                     .chunk_shape = sides + 4,
-                                     .object_shape = sides + 8,
-                                     .dimension_names = names,
-                                     .fill_value = fill};
+    p->nodes[i] =
+        (stk__target_node){.path = path,
+                           .attributes = "{}",
+                           .is_array = true,
+                           .dtype = dtype,
+                           .type_name = type,
+                           .itemsize = dtype ? stk_dtype_size(dtype) : sizeof(stk_array_string),
+                           .varies = !dtype,
+                           .rank = rank,
+                           .shape = sides,
+                           .chunk_shape = sides + 4,
+                           .object_shape = sides + 8,
+                           .dimension_names = names,
+                           .fill_value = fill};
     return i;
 }
 
@@ -241,11 +266,10 @@ static void add_pixels(stk__packed *p)
     const int64_t chunk[] = {(int64_t)p->chunk_rows, p->height, p->width, p->channels};
     const int64_t object[] = {(int64_t)p->shard_rows, p->height, p->width, p->channels};
 
-    p->at.pixels =
-        p->ragged ? add_array(p, "bytes", STK_UINT8, "uint8", &nothing, byte_names, 1,
-                              (const int64_t[]){(int64_t)p->total_bytes}, &bytes, &bytes)
-                  : add_array(p, "image", STK_UINT8, "uint8", &nothing, image_names, 4, shape,
-                              chunk, object);
+    p->at.pixels = p->ragged ? add_array(p, "bytes", STK_UINT8, "uint8", &nothing, byte_names, 1,
+                                         (const int64_t[]){(int64_t)p->total_bytes}, &bytes, &bytes)
+                             : add_array(p, "image", STK_UINT8, "uint8", &nothing, image_names, 4,
+                                         shape, chunk, object);
 }
 
 /* What the root says of the whole: classes, transforms, and of which data it is made. */

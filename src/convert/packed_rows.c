@@ -94,10 +94,8 @@ static stk_status sized_pipeline(stk__packed *p, stk__packed_member *m, uint64_t
 {
     const stk_field *field = &p->dataset->fields[p->image];
     const stk__packed_side side = p->sides[row];
-    stk_transform_header header = {.dtype = STK_UINT8,
-                                   .rank = 3,
-                                   .picture = true,
-                                   .encoded = p->encoded};
+    stk_transform_header header = {
+        .dtype = STK_UINT8, .rank = 3, .picture = true, .encoded = p->encoded};
     char text[64];
 
     if (m->sized && m->side.height == side.height && m->side.width == side.width)
@@ -206,11 +204,13 @@ static stk_status fill_piece(void *user, uint32_t member, uint64_t task, stk_err
     for (uint64_t row = first; row < STK_MIN(first + PIECE, end); row++) {
         const uint64_t shard = stk__packed_shard_of(p, row);
         const bool done = p->target->ops->has_object(p->target, p->at.pixels, shard);
-        uint8_t *out = done ? NULL
-                            : p->slabs[shard - p->first_shard] + stk__packed_row_at(p, shard, row);
+        uint8_t *out =
+            done ? NULL : p->slabs[shard - p->first_shard] + stk__packed_row_at(p, shard, row);
         if (p->job->canceled(p->job))
             return stk__fail(err, STK_ECANCELED, STK_STAGE_CONVERT, "stopped");
         const stk_status status = take_row(p, m, row, out, err);
+        if (status == STK_OK && out && p->ragged)
+            (void)stk__packed_head(p, row, (char *)out - stk__packed_head(p, row, NULL));
         if (status != STK_OK) {
             STK_TRY(leave_out(p, row, err));
             stk_error_init(err);

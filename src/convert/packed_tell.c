@@ -79,8 +79,8 @@ stk_status stk__packed_tell(stk__packed *p, stk_error *err)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for sizes of pictures");
     for (uint64_t i = 0; i < n; i++) {
         if (p->job->canceled(p->job))
-            return stk__fail(err, STK_ECANCELED, STK_STAGE_CONVERT, "the look at %.200s was stopped",
-                             p->job->source);
+            return stk__fail(err, STK_ECANCELED, STK_STAGE_CONVERT,
+                             "the look at %.200s was stopped", p->job->source);
         const stk_status status =
             stk__packed_try(p, &p->members[0], i * (p->rows / n), &bytes, &ns, err);
         if (status != STK_OK && stk_status_fault(status) != STK_FAULT_SAMPLE)

@@ -83,6 +83,7 @@ bool stk__dataset_is_own(const stk_dataset *dataset)
         dataset = ((const stk__view *)dataset)->inner;
     return dataset->ops == &stk__synthetic_unlocated || dataset->ops == &stk__npy_folder ||
            dataset->ops == &stk__packed_pictures || dataset->ops == &stk__packed_decoded ||
+           dataset->ops == &stk__packed_ragged ||
            stk__driver_is_builtin(STK_DRIVER_DATASET, dataset->ops);
 }
 

@@ -56,7 +56,9 @@ int stk__images_recognise(stk_context *ctx, const char *url)
 
     if (stk_store_open(ctx, url, &store, key, sizeof key, NULL) != STK_OK)
         return 0;
-    const bool group = !key[0] && stk__packed_is_group(store);
+    bool group = false;
+    if (!key[0] && stk__packed_is_group(store, &group, NULL) != STK_OK)
+        group = false;
     int sure = key[0] || group ? 0 : recognise_tree(store);
     stk_store_close(&store);
     if (group && stk__packed_recognise(ctx, url))

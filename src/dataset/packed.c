@@ -9,10 +9,8 @@
 
 #include <stdio.h>
 
-#include "base/json.h"
-#include "codec/codec.h"
+#include "dataset/images.h"
 #include "dataset/widen.h"
-#include "dataset/window.h"
 
 #define MARK        "stoker_packed" /* an attribute of the group */
 #define VERSION     1
@@ -21,45 +19,27 @@
 #define CRC_BYTES   4
 #define COPY_NS     1000.0 /* of preparing a picture */
 
-typedef struct packed {
-    stk_dataset base;
-    stk_group *group;
-    stk_field fields[2];
-    stk_dataset *windows; /* of `image` */
-    uint64_t rows;        /* of the arrays; samples are those that were not left out */
-    uint64_t chunk_rows, picture_bytes;
-    bool plain;    /* what is read is the picture, of a chunk in part */
-    bool checked;  /* a CRC-32C follows each chunk */
-    stk__codec_crc32c_fn *crc32c;
-    uint8_t *fill; /* a picture that is absent */
-    int64_t *labels;
-    uint64_t *kept; /* rows of the samples; NULL: all */
-    stk__json attributes;
-    const char **classes;
-} packed;
-
-static const stk__window_variable *image_of(const packed *d)
+static const stk__window_variable *image_of(const stk__packed_set *d)
 {
     return &((const stk__window *)d->windows)->variables[0];
 }
 
-static uint64_t row_of(const packed *d, uint64_t index)
+void stk__packed_close(stk_dataset *dataset)
 {
-    return d->kept ? d->kept[index] : index;
-}
-
-static void packed_close(stk_dataset *dataset)
-{
-    packed *d = (packed *)dataset;
+    stk__packed_set *d = (stk__packed_set *)dataset;
     stk_context *ctx = d->base.context;
 
     stk_dataset_close(&d->windows);
+    stk_array_close(&d->bytes);
+    stk__free(ctx, d->offsets);
+    stk__free(ctx, d->shapes);
     stk_group_close(&d->group);
     stk__json_drop(ctx, &d->attributes);
     stk__free(ctx, d->classes);
     stk__free(ctx, d->labels);
     stk__free(ctx, d->kept);
     stk__free(ctx, d->fill);
+    stk__free(ctx, d->maps);
     stk__free(ctx, d);
 }
 
@@ -68,7 +48,7 @@ static stk_status no_memory(stk_error *err)
     return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory to open packed pictures");
 }
 
-static stk_status wrong(stk_error *err, const char *array, const char *what)
+stk_status stk__packed_wrong(stk_error *err, const char *array, const char *what)
 {
     return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, array, STK_NO_OFFSET,
                         "packed pictures: the array '%s' %s; pack them again, or read arrays of "
@@ -78,7 +58,7 @@ static stk_status wrong(stk_error *err, const char *array, const char *what)
 
 /* ---- Arrays ---------------------------------------------------------------------------------- */
 
-static bool has_array(const packed *d, const char *path)
+bool stk__packed_has(const stk__packed_set *d, const char *path)
 {
     const stk_node *node;
 
@@ -88,42 +68,42 @@ static bool has_array(const packed *d, const char *path)
     return false;
 }
 
-/* Read an array with one value for each row, all of it. */
-static stk_status read_column(packed *d, const char *path, stk_array **array, void **out,
-                              stk_error *err)
+stk_status stk__packed_column(stk__packed_set *d, const char *path, int64_t width,
+                              stk_array **array, void **out, stk_error *err)
 {
     uint64_t bytes = 0;
 
     STK_TRY(stk_group_array(d->group, path, NULL, array, err));
     const stk_array_info *info = stk_array_get_info(*array);
-    if (info->rank != 1 || (uint64_t)info->shape[0] != d->rows) {
+    if (info->rank != (width ? 2 : 1) || (uint64_t)info->shape[0] != d->rows ||
+        (width && info->shape[1] != width)) {
         char what[128];
-        snprintf(what, sizeof what, "has not one value for each of the %llu pictures of 'image'",
-                 (unsigned long long)d->rows);
-        return wrong(err, path, what);
+        snprintf(what, sizeof what, "has not %lld for each of the %llu pictures",
+                 (long long)(width ? width : 1), (unsigned long long)d->rows);
+        return stk__packed_wrong(err, path, what);
     }
-    if (!info->itemsize || !stk__mul_size(d->rows, info->itemsize, &bytes) ||
+    if (!info->itemsize || !stk__shape_bytes(info->shape, info->rank, info->itemsize, &bytes) ||
         bytes > stk__memory_left(d->base.context) / 2)
-        return wrong(err, path, "does not fit what is left of memory_limit");
+        return stk__packed_wrong(err, path, "does not fit what is left of memory_limit");
     *out = stk__alloc_buffer(d->base.context, bytes);
     if (!*out)
         return no_memory(err);
     return stk_array_read(*array, NULL, *out, bytes, NULL, -1, err);
 }
 
-static stk_status read_labels(packed *d, stk_error *err)
+static stk_status read_labels(stk__packed_set *d, stk_error *err)
 {
     stk_array *array = NULL;
     void *values = NULL;
 
-    if (!has_array(d, "label"))
-        return wrong(err, "label", "is missing");
-    stk_status status = read_column(d, "label", &array, &values, err);
+    if (!stk__packed_has(d, "label"))
+        return stk__packed_wrong(err, "label", "is missing");
+    stk_status status = stk__packed_column(d, "label", 0, &array, &values, err);
     if (status == STK_OK) {
         stk__dataset_widen_fn *widen = stk__widen_c(stk_array_get_info(array)->dtype);
         d->labels = stk__alloc(d->base.context, d->rows * sizeof *d->labels);
         if (!widen)
-            status = wrong(err, "label", "holds no integers");
+            status = stk__packed_wrong(err, "label", "holds no integers");
         else if (!d->labels)
             status = no_memory(err);
         else
@@ -135,7 +115,7 @@ static stk_status read_labels(packed *d, stk_error *err)
 }
 
 /* The rows of the pictures that were not left out when they were packed. */
-static stk_status list_kept(packed *d, const uint8_t *kept, stk_error *err)
+static stk_status list_kept(stk__packed_set *d, const uint8_t *kept, stk_error *err)
 {
     uint64_t count = 0;
 
@@ -145,7 +125,7 @@ static stk_status list_kept(packed *d, const uint8_t *kept, stk_error *err)
     if (count == d->rows)
         return STK_OK;
     if (!count)
-        return wrong(err, "kept", "says that no picture is sound");
+        return stk__packed_wrong(err, "kept", "says that no picture is sound");
     d->kept = stk__calloc(d->base.context, count, sizeof *d->kept);
     if (!d->kept)
         return no_memory(err);
@@ -156,17 +136,17 @@ static stk_status list_kept(packed *d, const uint8_t *kept, stk_error *err)
     return STK_OK;
 }
 
-static stk_status read_kept(packed *d, stk_error *err)
+static stk_status read_kept(stk__packed_set *d, stk_error *err)
 {
     stk_array *array = NULL;
     void *values = NULL;
 
     d->base.size = d->rows;
-    if (!has_array(d, "kept"))
+    if (!stk__packed_has(d, "kept"))
         return STK_OK;
-    stk_status status = read_column(d, "kept", &array, &values, err);
+    stk_status status = stk__packed_column(d, "kept", 0, &array, &values, err);
     if (status == STK_OK && stk_array_get_info(array)->itemsize != 1)
-        status = wrong(err, "kept", "is of no uint8");
+        status = stk__packed_wrong(err, "kept", "is of no uint8");
     if (status == STK_OK)
         status = list_kept(d, values, err);
     stk_array_close(&array);
@@ -176,26 +156,28 @@ static stk_status read_kept(packed *d, stk_error *err)
 
 /* ---- Pictures -------------------------------------------------------------------------------- */
 
-static stk_status check_image(packed *d, stk_error *err)
+static stk_status check_image(stk__packed_set *d, stk_error *err)
 {
     const stk__window_variable *v = image_of(d);
     const stk_array_info *info = v->info;
 
     if (info->rank != 4 || info->dtype != STK_UINT8)
-        return wrong(err, "image", "is no uint8 of [pictures, height, width, channels]");
+        return stk__packed_wrong(err, "image",
+                                 "is no uint8 of [pictures, height, width, channels]");
     if (info->shape[3] != 1 && info->shape[3] != 3 && info->shape[3] != 4)
-        return wrong(err, "image", "has not 1, 3 or 4 channels");
+        return stk__packed_wrong(err, "image", "has not 1, 3 or 4 channels");
     for (uint32_t i = 1; i < 4; i++)
-        if (info->chunk_shape[i] != info->shape[i] && !v->plain)
-            return wrong(err, "image", "is in chunks that cut pictures");
+        if (info->chunk_shape[i] != info->shape[i])
+            return stk__packed_wrong(err, "image", "is in chunks that cut pictures");
     d->rows = (uint64_t)info->shape[0];
     d->chunk_rows = (uint64_t)info->chunk_shape[0];
-    d->picture_bytes = (uint64_t)info->shape[1] * (uint64_t)info->shape[2] * (uint64_t)info->shape[3];
+    d->picture_bytes =
+        (uint64_t)info->shape[1] * (uint64_t)info->shape[2] * (uint64_t)info->shape[3];
     return STK_OK;
 }
 
 /* Whether a chunk is its pictures as they are, and what is behind them. */
-static bool is_raw(packed *d)
+static bool is_raw(stk__packed_set *d)
 {
     const char *codecs = image_of(d)->info->codecs;
 
@@ -204,27 +186,67 @@ static bool is_raw(packed *d)
     return d->plain || d->checked || image_of(d)->fixed;
 }
 
-static stk_status open_pictures(packed *d, const char *url, stk_error *err)
+/* A picture of the fill value. */
+static stk_status make_fill(stk__packed_set *d, stk_error *err)
+{
+    const stk_array_info *info = image_of(d)->info;
+    const stk__need none = {.kind = STK__NEED_FILL};
+    stk__box box = {.shape = {1, info->shape[1], info->shape[2], info->shape[3]},
+                    .step = {1, 1, 1, 1}};
+    int64_t strides[STK_ARRAY_MAX_RANK];
+
+    d->fill = stk__alloc_buffer(d->base.context, d->picture_bytes);
+    if (!d->fill)
+        return no_memory(err);
+    stk__array_strides(info->rank, box.shape, info->itemsize, strides);
+    stk__array_copy(image_of(d)->array, &box, &none, NULL, d->fill, strides);
+    return STK_OK;
+}
+
+/* Where the store has all objects in memory, pictures are taken from there. */
+static stk_status map_objects(stk__packed_set *d, stk_error *err)
+{
+    const stk__window_variable *v = image_of(d);
+    stk_store *store = stk__array_store(v->array);
+    char key[STK_MAX_OBJECT_KEY];
+
+    if (!store->ops->map || !is_raw(d))
+        return STK_OK;
+    d->maps = stk__calloc(d->base.context, v->num_objects, sizeof *d->maps);
+    if (!d->maps)
+        return no_memory(err);
+    for (uint64_t i = 0; i < v->num_objects; i++) {
+        const void *data = NULL;
+        stk__array_key(v->array, i, key, sizeof key);
+        if (store->ops->map(store, key, &data, &d->maps[i].size) != STK_OK) {
+            stk__free(d->base.context, d->maps);
+            d->maps = NULL;
+            return STK_OK;
+        }
+        d->maps[i].data = data;
+    }
+    return STK_OK;
+}
+
+static stk_status open_pictures(stk__packed_set *d, const char *url, stk_error *err)
 {
     stk__window_options options;
 
-    if (!has_array(d, "image"))
-        return wrong(err, "image", "is missing");
+    if (!stk__packed_has(d, "image"))
+        return stk__packed_has(d, "bytes") ? stk__packed_ragged_open(d, err)
+                                           : stk__packed_wrong(err, "image", "is missing");
     stk_options_init(&stk__window_table, &options, sizeof options);
     options.variables = "image";
     options.scale = false;
     STK_TRY(stk__window_open(d->base.context, url, &options, &d->windows, err));
     STK_TRY(check_image(d, err));
-    d->fill = stk__alloc_buffer(d->base.context, d->picture_bytes);
-    if (!d->fill)
-        return no_memory(err);
-    memset(d->fill, 0, d->picture_bytes);
-    return STK_OK;
+    STK_TRY(make_fill(d, err));
+    return map_objects(d, err);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static stk_status read_attributes(packed *d, stk_error *err)
+static stk_status read_attributes(stk__packed_set *d, stk_error *err)
 {
     stk_context *ctx = d->base.context;
     const char *text = stk_group_attributes(d->group);
@@ -257,17 +279,24 @@ static stk_status read_attributes(packed *d, stk_error *err)
     return STK_OK;
 }
 
-static void fill_head(packed *d, const stk_dataset_ops *ops)
+static void fill_head(stk__packed_set *d, const stk_dataset_ops *ops)
 {
-    const stk_array_info *info = image_of(d)->info;
     const stk_dataset head = d->base;
-    const int64_t shape[] = {info->shape[1], info->shape[2], info->shape[3], -1};
 
-    d->fields[0] = stk__field("image", STK_UINT8, shape, true);
+    if (d->bytes) {
+        d->fields[0] = stk__images_field("image", 3, false);
+    } else {
+        const int64_t *sides = image_of(d)->info->shape;
+        const int64_t shape[] = {sides[1], sides[2], sides[3], -1};
+        d->fields[0] = stk__field("image", STK_UINT8, shape, true);
+    }
     d->fields[1] = stk__field("label", STK_INT64, (const int64_t[]){-1}, false);
     stk__dataset_init(&d->base, ops, head.context, head.size, d->fields, 2);
-    uint64_t print = stk__fingerprint(d->base.fingerprint, &d->windows->fingerprint,
-                                      sizeof d->windows->fingerprint);
+    uint64_t print = d->base.fingerprint;
+    if (d->windows)
+        print = stk__fingerprint(print, &d->windows->fingerprint, sizeof d->windows->fingerprint);
+    if (d->bytes)
+        print = stk__fingerprint(print, d->shapes, 3 * d->rows * sizeof *d->shapes);
     print = stk__fingerprint(print, d->labels, d->rows * sizeof *d->labels);
     if (d->kept)
         print = stk__fingerprint(print, d->kept, head.size * sizeof *d->kept);
@@ -277,24 +306,26 @@ static void fill_head(packed *d, const stk_dataset_ops *ops)
     d->base.classes = head.classes;
     d->base.num_classes = head.num_classes;
     d->base.block_size =
-        STK_MIN(STK_MAX(BLOCK_BYTES / d->picture_bytes, d->chunk_rows), d->base.size);
+        STK_MIN(STK_MAX(BLOCK_BYTES / STK_MAX(d->picture_bytes, 1), d->chunk_rows), d->base.size);
     d->base.worker_bytes = ops->decode ? d->windows->worker_bytes : 0;
-    d->base.held_bytes = d->rows * (sizeof *d->labels + (d->kept ? sizeof *d->kept : 0));
+    d->base.held_bytes = d->rows * (sizeof *d->labels + (d->kept ? sizeof *d->kept : 0) +
+                                    (d->bytes ? 4 * sizeof *d->shapes : 0));
     d->base.cost_ns = COPY_NS;
 }
 
-static stk_status open_all(packed *d, const char *url, stk_error *err)
+static stk_status open_all(stk__packed_set *d, const char *url, stk_error *err)
 {
     STK_TRY(stk_group_open(d->base.context, url, &d->group, err));
     STK_TRY(read_attributes(d, err));
     STK_TRY(open_pictures(d, url, err));
     STK_TRY(read_labels(d, err));
-    return read_kept(d, err);
+    STK_TRY(read_kept(d, err));
+    return d->bytes ? stk__packed_ragged_check(d, err) : STK_OK;
 }
 
 stk_status stk__packed_open(stk_context *ctx, const char *url, stk_dataset **out, stk_error *err)
 {
-    packed *d = stk__calloc(ctx, 1, sizeof *d);
+    stk__packed_set *d = stk__calloc(ctx, 1, sizeof *d);
 
     if (!d)
         return no_memory(err);
@@ -302,23 +333,25 @@ stk_status stk__packed_open(stk_context *ctx, const char *url, stk_dataset **out
     d->crc32c = stk__codec_crc32c_of(ctx);
     const stk_status status = open_all(d, url, err);
     if (status != STK_OK) {
-        packed_close(&d->base);
+        stk__packed_close(&d->base);
         return status;
     }
-    fill_head(d, is_raw(d) ? &stk__packed_pictures : &stk__packed_decoded);
+    fill_head(d, d->bytes    ? &stk__packed_ragged
+                 : is_raw(d) ? &stk__packed_pictures
+                             : &stk__packed_decoded);
     *out = &d->base;
     return STK_OK;
 }
 
-bool stk__packed_is_group(stk_store *store)
+stk_status stk__packed_is_group(stk_store *store, bool *out, stk_error *err)
 {
     static const char *const names[] = {"zarr.json", ".zgroup"};
     stk__presence is = STK__IS_NOTHING;
 
-    for (size_t i = 0; i < STK_COUNT(names); i++)
-        if (stk__store_look(store, names[i], &is, NULL) == STK_OK && is == STK__IS_OBJECT)
-            return true;
-    return false;
+    for (size_t i = 0; i < STK_COUNT(names) && is != STK__IS_OBJECT; i++)
+        STK_TRY(stk__store_look(store, names[i], &is, err));
+    *out = is == STK__IS_OBJECT;
+    return STK_OK;
 }
 
 bool stk__packed_recognise(stk_context *ctx, const char *url)
@@ -361,16 +394,18 @@ static stk_status pass_need(stk_locator *seam, size_t i, const stk_need *need)
 static stk_status packed_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
                                 stk_locator *to, stk_error *err)
 {
-    const packed *d = (const packed *)dataset;
+    const stk__packed_set *d = (const stk__packed_set *)dataset;
     passing p = {.seam = stk__locator_of_needs(pass_need),
                  .to = to,
                  .decodes = dataset->ops->decode != NULL};
     uint64_t rows[LOCATED];
 
+    if (d->maps)
+        return STK_OK;
     for (; p.first < n; p.first += LOCATED) {
         const size_t count = STK_MIN(LOCATED, n - p.first);
         for (size_t i = 0; i < count; i++)
-            rows[i] = row_of(d, indices[p.first + i]);
+            rows[i] = stk__packed_row(d, indices[p.first + i]);
         STK_TRY(d->windows->ops->locate(d->windows, rows, count, &p.seam, err));
     }
     return STK_OK;
@@ -379,7 +414,7 @@ static stk_status packed_locate(stk_dataset *dataset, const uint64_t *indices, s
 static size_t packed_object(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,
                             size_t size)
 {
-    packed *d = (packed *)dataset;
+    stk__packed_set *d = (stk__packed_set *)dataset;
 
     return d->windows->ops->object(d->windows, object, store, key, size);
 }
@@ -387,21 +422,21 @@ static size_t packed_object(stk_dataset *dataset, uint64_t object, stk_store **s
 static stk_status packed_decode(stk_dataset *dataset, const stk_need *need, const void *data,
                                 void *out, void *worker, const char **reason)
 {
-    packed *d = (packed *)dataset;
+    stk__packed_set *d = (stk__packed_set *)dataset;
 
     return d->windows->ops->decode(d->windows, need, data, out, worker, reason);
 }
 
 static stk_status packed_worker_open(stk_dataset *dataset, void **worker)
 {
-    packed *d = (packed *)dataset;
+    stk__packed_set *d = (stk__packed_set *)dataset;
 
     return d->windows->ops->worker_open(d->windows, worker);
 }
 
 static void packed_worker_close(stk_dataset *dataset, void *worker)
 {
-    packed *d = (packed *)dataset;
+    stk__packed_set *d = (stk__packed_set *)dataset;
 
     d->windows->ops->worker_close(d->windows, worker);
 }
@@ -412,24 +447,41 @@ static void set_bad(stk_sample *s, stk_status status, const char *reason)
     s->reason = reason;
 }
 
+/* What would be read of a row, in memory; a slice of another size where it is not all there. */
+static stk_slice mapped_slice(const stk__packed_set *d, uint64_t row)
+{
+    const stk__window_variable *v = image_of(d);
+    const uint64_t chunk = row / d->chunk_rows;
+    const stk_slice *map = &d->maps[row / (uint64_t)v->info->shard_shape[0]];
+    uint64_t offset = v->offsets ? v->offsets[chunk] : 0, length = d->picture_bytes;
+
+    if (d->plain)
+        offset = row % d->chunk_rows * d->picture_bytes;
+    else
+        length = v->lengths[chunk];
+    if (offset > map->size || length > map->size - offset)
+        return (stk_slice){map->data, 0};
+    return (stk_slice){(const char *)map->data + offset, length};
+}
+
 /* The bytes of a picture in its chunk; NULL: the sample is bad. */
-static const void *find_picture(const packed *d, stk_sample *s, uint64_t row)
+static const void *find_picture(const stk__packed_set *d, stk_sample *s, uint64_t row)
 {
     const stk__window_variable *v = image_of(d);
     const uint64_t chunk = row / d->chunk_rows, all = d->chunk_rows * d->picture_bytes;
 
     if (!d->plain && v->lengths[chunk] == STK__WINDOW_ABSENT)
         return d->fill;
-    const stk_slice *slice = &s->needs[0];
-    if (!slice->data)
+    const stk_slice slice = d->maps ? mapped_slice(d, row) : s->needs[0];
+    if (!slice.data)
         return d->fill;
-    if (d->plain && slice->size == d->picture_bytes)
-        return slice->data;
-    if (d->plain || slice->size != all + (d->checked ? CRC_BYTES : 0)) {
+    if (d->plain && slice.size == d->picture_bytes)
+        return slice.data;
+    if (d->plain || slice.size != all + (d->checked ? CRC_BYTES : 0)) {
         set_bad(s, STK_EFORMAT, "its chunk has another number of bytes than its shape asks for");
         return NULL;
     }
-    const uint8_t *bytes = slice->data;
+    const uint8_t *bytes = slice.data;
     if (d->checked && d->crc32c(0, bytes, all) != stk__little_endian(bytes + all, CRC_BYTES)) {
         set_bad(s, STK_ECHECKSUM, "its bytes do not match their checksum; copy it again");
         return NULL;
@@ -439,11 +491,11 @@ static const void *find_picture(const packed *d, stk_sample *s, uint64_t row)
 
 static void packed_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 {
-    const packed *d = (const packed *)dataset;
+    const stk__packed_set *d = (const stk__packed_set *)dataset;
 
     for (size_t i = 0; i < n; i++) {
         stk_sample *s = &samples[i];
-        const uint64_t row = row_of(d, s->index);
+        const uint64_t row = stk__packed_row(d, s->index);
         const void *picture = find_picture(d, s, row);
         if (!picture)
             continue;
@@ -454,22 +506,25 @@ static void packed_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
     }
 }
 
-static stk_status packed_describe(stk_dataset *dataset,
-                                  void (*line)(void *user, const char *name, const char *value),
-                                  void *user, stk_error *err)
+stk_status stk__packed_describe(stk_dataset *dataset,
+                                void (*line)(void *user, const char *name, const char *value),
+                                void *user, stk_error *err)
 {
-    const packed *d = (const packed *)dataset;
-    const char *transforms =
-        json_string_value(json_object_get(d->attributes.value, "transforms"));
+    const stk__packed_set *d = (const stk__packed_set *)dataset;
+    const char *transforms = json_string_value(json_object_get(d->attributes.value, "transforms"));
     char text[160];
 
     (void)err;
-    snprintf(text, sizeof text, "%llu of %lld x %lld x %lld bytes, %s",
-             (unsigned long long)d->base.size, (long long)d->fields[0].shape[0],
-             (long long)d->fields[0].shape[1], (long long)d->fields[0].shape[2],
-             d->checked    ? "with checksums"
-             : d->base.ops == &stk__packed_decoded ? "compressed"
-                                                   : "as they are");
+    if (d->bytes)
+        snprintf(text, sizeof text, "%llu, each of its own shape",
+                 (unsigned long long)d->base.size);
+    else
+        snprintf(text, sizeof text, "%llu of %lld x %lld x %lld bytes, %s",
+                 (unsigned long long)d->base.size, (long long)d->fields[0].shape[0],
+                 (long long)d->fields[0].shape[1], (long long)d->fields[0].shape[2],
+                 d->checked                            ? "with checksums"
+                 : d->base.ops == &stk__packed_decoded ? "compressed"
+                                                       : "as they are");
     line(user, "packed pictures", text);
     if (transforms && *transforms)
         line(user, "made by", transforms);
@@ -483,9 +538,9 @@ static stk_status packed_describe(stk_dataset *dataset,
 
 #define PACKED                                                                                     \
     .struct_size = sizeof(stk_dataset_ops), .name = "images",                                      \
-    .doc = "Pictures that need no decoding, in Zarr.", .close = packed_close,                      \
+    .doc = "Pictures that need no decoding, in Zarr.", .close = stk__packed_close,                 \
     .locate = packed_locate, .object = packed_object, .prepare = packed_prepare,                   \
-    .describe = packed_describe
+    .describe = stk__packed_describe
 
 const stk_dataset_ops stk__packed_pictures = {PACKED};
 
