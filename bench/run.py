@@ -60,6 +60,7 @@ def resnet(threads):
 
 
 W1 = "--dataset images:{images}?index=none --num_workers 2"
+W2 = ("--num_workers 2 --dataset images:{packed}/one_size.zarr", "--num_workers 2 --dataset images:{packed}/short_side.zarr")
 NORMALIZED = "random_resized_crop(224),horizontal_flip,normalize(imagenet)"
 
 # Random windows of the peers: at any place. Ours: the same, an epoch of all windows side by side, and from memory.
@@ -185,6 +186,16 @@ WORKLOADS = {
             ("us a step with defaults <= 5", lambda f: f.ours("defaults_us"), lambda x: x <= 5),
             ("us a step with barebones <= 1", lambda f: f.ours("barebones_us"), lambda x: x <= 1))),
     ]),
+    "packed": Workload("photographs packed as pixels, of 256x256 or the shorter side 256 -> the same crop and flip", [
+        Case(name, f"images {ours}", {p: "--workers 2" for p in ("ffcv", "dali", "torch", "pillow")},
+             bound=f"bench:images {ours} --cache decoded", bars=(
+                 ("rate / ffcv >= 2", lambda f: f.ratio("ffcv", "samples_per_s"), lambda x: x >= 2),
+                 ("rate / the same from memory >= 0.85", lambda f: f.share(), lambda x: x >= 0.85)))
+        for name, ours in zip(("one size", "short side"), W2)
+    ] + [
+        Case("beside the files", f"images {W2[0]}", bound=f"bench:images {W1}", bars=(
+            ("rate / that of the JPEG files >= 4", lambda f: f.share(), lambda x: x >= 4),)),
+    ], "bench_raw.py"),
     "python": Workload("the package: datasets of C, and datasets written in Python in two worker processes", [
         pydata("small", over_torch(10), over_bare(0.4), FIRST_BATCH),
         pydata("large", over_torch(4), ("CPU / torch's <= 0.3", lambda f: f.ratio("torch", "cpu_s_per_1000"),
@@ -401,7 +412,8 @@ def run_peer(script, peer, options, seconds):
 
 def run_ours(build, folder, text, seconds):
     places = {"mnist": build / "bench/mnist", "images": photographs(), "arrays": WORK / "arrays",
-              "netcdf": WORK / "netcdf", "tokens": WORK / "tokens/tokens.bin", "stoker": build / "stoker", "data": DATA}
+              "netcdf": WORK / "netcdf", "tokens": WORK / "tokens/tokens.bin", "stoker": build / "stoker", "data": DATA,
+              "packed": build / "bench/packed"}
     words = [w.format(**places) for w in text.split()]
     if seconds:
         words += ["--seconds", str(seconds)]
@@ -432,6 +444,14 @@ def plain_mnist(build):
             with gzip.open(packed) as src, open(f"{plain}.part", "wb") as dst:
                 shutil.copyfileobj(src, dst)
             os.rename(f"{plain}.part", plain)
+
+
+def pack_photographs(build):
+    """The files of the workload `packed`, where they are not there."""
+    (build / "bench/packed").mkdir(parents=True, exist_ok=True)
+    for name, how in (("one_size", "--size=256"), ("short_side", "--short-side=256")):
+        subprocess.run([str(build / "stoker"), "convert", f"images:{photographs()}?index=none",
+                        str(build / f"bench/packed/{name}.zarr"), how, "--quiet"], check=True)
 
 
 def many_chunks():
@@ -561,7 +581,7 @@ def main():
         chosen = set()
     if args.name in ("tiny", "turn", "train") and not (DATA / "mnist").is_dir():
         sys.exit(f"bench: no {DATA / 'mnist'}; set STOKER_TEST_DATA to the folder that holds mnist/")
-    if args.name == "images" and not photographs().is_dir():
+    if args.name in ("images", "packed") and not photographs().is_dir():
         sys.exit(f"bench: no {photographs()}; set STOKER_TEST_DATA to the folder that holds imagenet-sample/")
     if args.name in ("arrays", "tokens", "windows") and not (WORK / "arrays").is_dir():
         sys.exit(f"bench: no {WORK / 'arrays'}; ./dev bench --setup makes it")
@@ -569,6 +589,8 @@ def main():
         sys.exit(f"bench: no {WORK / 'netcdf'}; ./dev bench --setup makes it")
     if args.name == "index":
         many_chunks()
+    if args.name == "packed":
+        pack_photographs(args.build)
     if any("{mnist}" in c.ours for c in workload.cases):
         plain_mnist(args.build)
 
