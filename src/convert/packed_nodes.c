@@ -218,7 +218,8 @@ static const char *const image_names[] = {"sample", "height", "width", "channel"
 static const char *const byte_names[] = {"byte"};
 static const char *const shape_names[] = {"sample", "side"};
 static const stk_array_string no_text = {"", 0};
-static const int64_t nothing = 0;
+static const uint8_t black = 0;
+static const int64_t nothing = -1; /* no label and no place: so no object of them is left out */
 static const uint8_t whole = 1;
 
 static size_t add_array(stk__packed *p, const char *path, stk_dtype dtype, const char *type,
@@ -266,9 +267,9 @@ static void add_pixels(stk__packed *p)
     const int64_t chunk[] = {(int64_t)p->chunk_rows, p->height, p->width, p->channels};
     const int64_t object[] = {(int64_t)p->shard_rows, p->height, p->width, p->channels};
 
-    p->at.pixels = p->ragged ? add_array(p, "bytes", STK_UINT8, "uint8", &nothing, byte_names, 1,
+    p->at.pixels = p->ragged ? add_array(p, "bytes", STK_UINT8, "uint8", &black, byte_names, 1,
                                          (const int64_t[]){(int64_t)p->total_bytes}, &bytes, &bytes)
-                             : add_array(p, "image", STK_UINT8, "uint8", &nothing, image_names, 4,
+                             : add_array(p, "image", STK_UINT8, "uint8", &black, image_names, 4,
                                          shape, chunk, object);
 }
 

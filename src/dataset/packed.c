@@ -71,9 +71,12 @@ bool stk__packed_has(const stk__packed_set *d, const char *path)
 stk_status stk__packed_column(stk__packed_set *d, const char *path, int64_t width,
                               stk_array **array, void **out, stk_error *err)
 {
+    stk_array_options options;
     uint64_t bytes = 0;
 
-    STK_TRY(stk_group_array(d->group, path, NULL, array, err));
+    stk_array_options_init(&options);
+    options.missing = d->marked;
+    STK_TRY(stk_group_array(d->group, path, &options, array, err));
     const stk_array_info *info = stk_array_get_info(*array);
     if (info->rank != (width ? 2 : 1) || (uint64_t)info->shape[0] != d->rows ||
         (width && info->shape[1] != width)) {
@@ -144,6 +147,7 @@ static stk_status read_kept(stk__packed_set *d, stk_error *err)
     d->base.size = d->rows;
     if (!stk__packed_has(d, "kept"))
         return STK_OK;
+    d->marked = false; /* none that was left out, and it is all fill value */
     stk_status status = stk__packed_column(d, "kept", 0, &array, &values, err);
     if (status == STK_OK && stk_array_get_info(array)->itemsize != 1)
         status = stk__packed_wrong(err, "kept", "is of no uint8");
@@ -228,6 +232,27 @@ static stk_status map_objects(stk__packed_set *d, stk_error *err)
     return STK_OK;
 }
 
+/* A shard of which nothing is there is one of fill value, or one that was lost. */
+static void warn_of_missing(const stk__packed_set *d)
+{
+    const stk__window_variable *v = image_of(d);
+    const uint64_t in = (uint64_t)v->info->shard_shape[0] / d->chunk_rows;
+    char key[STK_MAX_OBJECT_KEY];
+
+    for (uint64_t first = 0; v->lengths && first < v->num_chunks; first += in) {
+        uint64_t i = first;
+        while (i < STK_MIN(first + in, v->num_chunks) && v->lengths[i] == STK__WINDOW_ABSENT)
+            i++;
+        if (i < STK_MIN(first + in, v->num_chunks))
+            continue;
+        stk__array_key(v->array, first / in, key, sizeof key);
+        stk__message(d->base.context, STK_MESSAGE_WARNING,
+                     "packed pictures: %.300s is missing: the %llu pictures in it read as the fill "
+                     "value; pack them again if they are not all of one colour",
+                     key, (unsigned long long)((i - first) * d->chunk_rows));
+    }
+}
+
 static stk_status open_pictures(stk__packed_set *d, const char *url, stk_error *err)
 {
     stk__window_options options;
@@ -241,7 +266,9 @@ static stk_status open_pictures(stk__packed_set *d, const char *url, stk_error *
     STK_TRY(stk__window_open(d->base.context, url, &options, &d->windows, err));
     STK_TRY(check_image(d, err));
     STK_TRY(make_fill(d, err));
-    return map_objects(d, err);
+    STK_TRY(map_objects(d, err));
+    warn_of_missing(d);
+    return STK_OK;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -254,6 +281,7 @@ static stk_status read_attributes(stk__packed_set *d, stk_error *err)
 
     STK_TRY(stk__json_parse(ctx, text, strlen(text), "attributes", &d->attributes, err));
     const json_t *version = json_object_get(d->attributes.value, MARK);
+    d->marked = version;
     if (version && json_integer_value(version) != VERSION)
         return stk__fail(err, STK_EFORMAT, STK_STAGE_DATASET,
                          "packed pictures: the attribute '" MARK "' of the group is no %d: a later "

@@ -16,6 +16,7 @@ typedef struct stk__packed_set {
     stk_dataset base;
     stk_group *group;
     stk_field fields[2];
+    bool marked;   /* stoker convert made it: chunks of columns that are not there are lost */
     uint64_t rows; /* of the arrays; samples are those that were not left out */
     int64_t *labels;
     uint64_t *kept; /* rows of the samples; NULL: all */
