@@ -96,6 +96,38 @@ static void test_short_side(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* One class alone, whose labels are all 0, and a header that begins late in its file. */
+static void test_one_class(void **state)
+{
+    static uint8_t file[1 << 17] = {0xff, 0xd8};
+    stk_context *ctx = test_context();
+    size_t used = 2;
+    packed_run run;
+    stk_error err;
+    folders f;
+
+    test_folder(f.from);
+    test_folder(f.to);
+    snprintf(f.spec, sizeof f.spec, "images:%s?index=none", f.from);
+    snprintf(f.target, sizeof f.target, "%s/x.zarr", f.to);
+    snprintf(f.packed, sizeof f.packed, "images:%s", f.target);
+    tree_add(f.from, "base_420.jpg", "cat/base.jpg");
+    bytes base = tree_load(f.from, "cat/base.jpg");
+    for (int i = 0; i < 2; i++, used += 40002)
+        memcpy(file + used, "\xff\xef\x9c\x40", 4); /* APP15 of 40000 bytes */
+    memcpy(file + used, base.data + 2, base.size - 2);
+    test_write(f.from, "cat/late.jpg", file, used + base.size - 2);
+    free(base.data);
+    packed_run_init(&run);
+    run.own.short_side = 20;
+    assert_ok(packed_convert(ctx, &run, f.spec, f.target, &err), &err);
+    const packed_load a = packed_loading(f.spec, "resize(20), center_crop(18)"),
+                      b = packed_loading(f.packed, "center_crop(18)");
+    assert_int_equal(packed_same(ctx, &a, &b), 4);
+    remove_folders(&f);
+    stk_context_destroy(&ctx);
+}
+
 /* Pictures of one size need no options; small ones share chunks, of which the last is short. In
  * small shards they make several groups. */
 static void test_classic(void **state)
@@ -174,7 +206,7 @@ static void test_goes_on(void **state)
 
 static void exit_at(void *user, const char *what, uint64_t done, uint64_t total)
 {
-    if (total == TREE_FILES && done >= *(uint64_t *)user && done < total)
+    if (total >= TREE_FILES && done >= *(uint64_t *)user && done < total)
         _exit(KILLED);
 }
 
@@ -200,7 +232,18 @@ static void kill_after(uint64_t pictures, packed_run *run, const folders *f)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == KILLED);
 }
 
-/* Killed and run again, by other threads: byte for byte what an undisturbed run writes. */
+/* Two that are broken: one has no header, of the other the pixels end early. */
+static void break_some(const folders *f)
+{
+    bytes whole = tree_load(f->from, "cat/base.jpg");
+
+    test_write(f->from, "cat/nothing.jpg", "nothing", 7);
+    test_write(f->from, "dog/half.jpg", whole.data, whole.size / 2);
+    free(whole.data);
+}
+
+/* Killed and run again, by other threads: byte for byte what an undisturbed run writes, and the
+ * same pictures are left out. */
 static void kill_and_resume(bool ragged)
 {
     stk_context *ctx = test_context();
@@ -216,6 +259,9 @@ static void kill_and_resume(bool ragged)
     run.own.short_side = ragged ? 80 : 0;
     run.options.checkpoint = 1;
     run.options.num_workers = 0;
+    run.options.on_error = 1;
+    run.options.max_errors = "2";
+    break_some(&f);
     assert_ok(packed_convert(ctx, &run, f.spec, whole, &err), &err);
     for (uint64_t n = 1; n < TREE_FILES - 2; n++) {
         run.options.num_workers = (int64_t)(n % 3);
@@ -227,7 +273,7 @@ static void kill_and_resume(bool ragged)
         memset(&run.report, 0, sizeof run.report);
         run.report.struct_size = sizeof run.report;
         assert_ok(packed_convert(ctx, &run, f.spec, f.target, &err), &err);
-        assert_int_equal(run.report.resumed, TREE_FILES);
+        assert_int_equal(run.report.resumed, TREE_FILES + 2);
         test_folder_remove(f.target);
     }
     remove_folders(&f);
@@ -245,16 +291,6 @@ static void test_kill_and_resume_ragged(void **state)
 }
 
 /* ---- Broken sources -------------------------------------------------------------------------- */
-
-/* Two that are broken: one has no header, of the other the pixels end early. */
-static void break_some(const folders *f)
-{
-    bytes whole = tree_load(f->from, "cat/base.jpg");
-
-    test_write(f->from, "cat/nothing.jpg", "nothing", 7);
-    test_write(f->from, "dog/half.jpg", whole.data, whole.size / 2);
-    free(whole.data);
-}
 
 static void broken_sources(bool ragged)
 {
@@ -376,11 +412,17 @@ static void test_dry_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_size),        cmocka_unit_test(test_short_side),
-        cmocka_unit_test(test_classic),         cmocka_unit_test(test_goes_on),
-        cmocka_unit_test(test_kill_and_resume), cmocka_unit_test(test_kill_and_resume_ragged),
-        cmocka_unit_test(test_broken),          cmocka_unit_test(test_broken_ragged),
-        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_dry_run),
+        cmocka_unit_test(test_one_size),
+        cmocka_unit_test(test_short_side),
+        cmocka_unit_test(test_classic),
+        cmocka_unit_test(test_one_class),
+        cmocka_unit_test(test_goes_on),
+        cmocka_unit_test(test_kill_and_resume),
+        cmocka_unit_test(test_kill_and_resume_ragged),
+        cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_broken_ragged),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_dry_run),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
