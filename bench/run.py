@@ -6,24 +6,17 @@ Prints every run as the rivals' JSON line, then a table of medians, and last one
 looked for in STOKER_PEERS (default ../shared/peers beside the checkout); without them ours runs alone.
 """
 import argparse
-import gzip
 import importlib
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 
 from cases import Case, Workload
+from files import CACHE, DATA, PEERS, ROOT, VENV, WORK, many_chunks, pack_photographs, photographs, plain_mnist
 
-ROOT = Path(__file__).resolve().parent.parent
-CACHE = Path.home() / ".cache/stoker-peers"
-PEERS = Path(os.environ.get("STOKER_PEERS", ROOT.parent / "shared/peers"))
-DATA = Path(os.environ.get("STOKER_TEST_DATA", PEERS.parent / "data"))
-WORK = Path(os.environ.get("STOKER_PEERS_WORK", CACHE / "work")).expanduser()
-VENV = Path(os.environ.get("STOKER_PEERS_VENV", CACHE / "venv"))
 VENVS = {"ffcv": Path(os.environ.get("STOKER_PEERS_FFCV_VENV", CACHE / "ffcv")),
          "rechunker": Path(os.environ.get("STOKER_PEERS_RECHUNKER_VENV", CACHE / "rechunker"))}
 RECHUNKER = ("rechunker==0.5.4", "zarr==2.18.7", "numcodecs==0.15.2", "xarray==2026.9.0", "dask[array]==2026.8.0",
@@ -60,6 +53,7 @@ def resnet(threads):
 
 
 W1 = "--dataset images:{images}?index=none --num_workers 2"
+W2 = ("--num_workers 2 --dataset images:{packed}/one_size.zarr", "--num_workers 2 --dataset images:{packed}/short_side.zarr")
 NORMALIZED = "random_resized_crop(224),horizontal_flip,normalize(imagenet)"
 
 # Random windows of the peers: at any place. Ours: the same, an epoch of all windows side by side, and from memory.
@@ -185,6 +179,16 @@ WORKLOADS = {
             ("us a step with defaults <= 5", lambda f: f.ours("defaults_us"), lambda x: x <= 5),
             ("us a step with barebones <= 1", lambda f: f.ours("barebones_us"), lambda x: x <= 1))),
     ]),
+    "packed": Workload("photographs packed as pixels, of 256x256 or the shorter side 256 -> the same crop and flip", [
+        Case(name, f"images {ours}", {p: "--workers 2" for p in ("ffcv", "dali", "torch", "pillow")},
+             bound=f"bench:images {ours} --cache decoded", bars=(
+                 ("rate / ffcv >= 2", lambda f: f.ratio("ffcv", "samples_per_s"), lambda x: x >= 2),
+                 ("rate / the same from memory >= 0.7", lambda f: f.share(), lambda x: x >= 0.7)))
+        for name, ours in zip(("one size", "short side"), W2)
+    ] + [
+        Case("beside the files", f"images {W2[0]}", bound=f"bench:images {W1}", bars=(
+            ("rate / that of the JPEG files >= 4", lambda f: f.share(), lambda x: x >= 4),)),
+    ], "bench_raw.py"),
     "python": Workload("the package: datasets of C, and datasets written in Python in two worker processes", [
         pydata("small", over_torch(10), over_bare(0.4), FIRST_BATCH),
         pydata("large", over_torch(4), ("CPU / torch's <= 0.3", lambda f: f.ratio("torch", "cpu_s_per_1000"),
@@ -401,7 +405,8 @@ def run_peer(script, peer, options, seconds):
 
 def run_ours(build, folder, text, seconds):
     places = {"mnist": build / "bench/mnist", "images": photographs(), "arrays": WORK / "arrays",
-              "netcdf": WORK / "netcdf", "tokens": WORK / "tokens/tokens.bin", "stoker": build / "stoker", "data": DATA}
+              "netcdf": WORK / "netcdf", "tokens": WORK / "tokens/tokens.bin", "stoker": build / "stoker", "data": DATA,
+              "packed": build / "bench/packed"}
     words = [w.format(**places) for w in text.split()]
     if seconds:
         words += ["--seconds", str(seconds)]
@@ -414,32 +419,6 @@ def run_ours(build, folder, text, seconds):
     else:
         program = [str(build / folder / words[0])]
     return run([*program, *words[1:]], env)
-
-
-def photographs():
-    """The rivals' ImageFolder, or the sample it is made of."""
-    folder = WORK / "images"
-    return folder if folder.is_dir() else DATA / "imagenet-sample"
-
-
-def plain_mnist(build):
-    """MNIST's files inflated, for the runs that read files."""
-    folder = build / "bench/mnist"
-    for packed in sorted((DATA / "mnist").glob("*.gz")):
-        plain = folder / packed.stem
-        if not plain.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            with gzip.open(packed) as src, open(f"{plain}.part", "wb") as dst:
-                shutil.copyfileobj(src, dst)
-            os.rename(f"{plain}.part", plain)
-
-
-def many_chunks():
-    """The files of the workload `index`, where they are not there."""
-    row = subprocess.run([str(VENV / "bin/python"), str(ROOT / "bench/rivals/hdf5.py"), "--peer", "prepare"],
-                         env={**os.environ, "PYTHONPATH": str(PEERS)}, check=False)
-    if row.returncode != 0:
-        sys.exit("bench: the files of 100,000 chunks could not be made; ./dev bench --setup makes what that takes")
 
 
 def runs_of(workload, case, chosen, build, seconds):
@@ -561,7 +540,7 @@ def main():
         chosen = set()
     if args.name in ("tiny", "turn", "train") and not (DATA / "mnist").is_dir():
         sys.exit(f"bench: no {DATA / 'mnist'}; set STOKER_TEST_DATA to the folder that holds mnist/")
-    if args.name == "images" and not photographs().is_dir():
+    if args.name in ("images", "packed") and not photographs().is_dir():
         sys.exit(f"bench: no {photographs()}; set STOKER_TEST_DATA to the folder that holds imagenet-sample/")
     if args.name in ("arrays", "tokens", "windows") and not (WORK / "arrays").is_dir():
         sys.exit(f"bench: no {WORK / 'arrays'}; ./dev bench --setup makes it")
@@ -569,6 +548,8 @@ def main():
         sys.exit(f"bench: no {WORK / 'netcdf'}; ./dev bench --setup makes it")
     if args.name == "index":
         many_chunks()
+    if args.name == "packed":
+        pack_photographs(args.build)
     if any("{mnist}" in c.ours for c in workload.cases):
         plain_mnist(args.build)
 

@@ -21,6 +21,10 @@ static const struct cli_usage usage = {
         "  digits:, mnist:, npy: ...  Small pictures of one channel and their labels as IDX files, "
         "the format\n"
         "     -> a folder             of MNIST; the splits train and test where there are both.\n"
+        "  images:, cifar10:, ...     Pictures of one size (--size) or shape (--short-side) that "
+        "need no\n"
+        "     -> NAME.zarr            decoding, with labels and names: images:NAME.zarr reads "
+        "them.\n"
         "  arrays: Zarr, NetCDF, ...  Arrays in other chunks, codecs or types, one or a whole "
         "group "
         "with its\n"
@@ -51,12 +55,16 @@ static const struct cli_usage usage = {
                 "\n"
                 "With pictures of yours in DIR, and a training that has ended:\n"
                 "  stoker convert images:DIR small --max-side 512 --quality 90\n"
+                "  stoker convert images:DIR packed.zarr --size 256x256\n"
                 "  stoker convert last.safetensors weights.safetensors\n"
                 "  stoker convert last.safetensors model.onnx\n",
     .interrupted = "what is complete is kept; for the rest run the same command again",
-    .tables =
-        (const struct cli_options[]){
-            {.name = "convert"}, {.name = "images"}, {.name = "arrays"}, {.name = "weights"}, {0}},
+    .tables = (const struct cli_options[]){{.name = "convert"},
+                                           {.name = "images"},
+                                           {.name = "arrays"},
+                                           {.name = "packed"},
+                                           {.name = "weights"},
+                                           {0}},
     .min_args = 2,
     .max_args = 2,
 };
@@ -270,6 +278,24 @@ static void print_arrays(struct cli *cli, const stk_conversion_report *r)
         fprintf(out, "  Values that became infinite: %" PRIu64 "\n", r->overflowed);
 }
 
+static void print_packed(struct cli *cli, const stk_conversion_report *r)
+{
+    FILE *out = cli->out;
+
+    if (r->planned) {
+        fputs(r->text, out);
+        return;
+    }
+    fprintf(out, "%s: %" PRIu64 " of %" PRIu64 " pictures\n", cli->args[1], r->total - r->skipped,
+            r->total);
+    print_count(out, "broken and left out", r->skipped);
+    print_count(out, "done by an earlier run", r->resumed);
+    print_count(out, "read back and compared", r->verified);
+    fputs("  packed in ", out);
+    print_bytes(out, r->bytes_after);
+    fputc('\n', out);
+}
+
 static void print_statement(struct cli *cli, const char *converter, const stk_conversion_report *r)
 {
     if (r->arrays && cli->format != CLI_TABLE)
@@ -278,6 +304,8 @@ static void print_statement(struct cli *cli, const char *converter, const stk_co
         print_figures(cli, r);
     else if (strcmp(converter, "images") == 0)
         print_pictures(cli, r);
+    else if (strcmp(converter, "packed") == 0)
+        print_packed(cli, r);
     else if (r->arrays)
         print_arrays(cli, r);
     else
@@ -303,6 +331,9 @@ static int refuse_options_of_others(struct cli *cli, const stk_option_table *own
             snprintf(key, sizeof key, "%s.%s", t->name, t->options[i].name);
             if (stk_config_count(cli->config, key) == 0 || strcmp(key, "convert.overwrite") == 0)
                 continue;
+            /* The plain flag is that of arrays; the same is meant. */
+            if (own == stk_option_table_find("packed") && strcmp(key, "arrays.dry_run") == 0)
+                continue;
             cli_error("the option %s does nothing where %s are written; leave it out",
                       t->options[i].name, what);
             return CLI_USAGE;
@@ -317,6 +348,7 @@ static int run(struct cli *cli, stk_conversion *conversion)
     static stk_conversion_report report; /* too large for some stacks */
     stk_convert_images_options images;
     stk_convert_arrays_options arrays;
+    stk_convert_packed_options packed;
     stk_convert_options options;
     const void *own = NULL;
     stk_error err;
@@ -328,6 +360,8 @@ static int run(struct cli *cli, stk_conversion *conversion)
         code = cli_apply(cli, stk_option_table_find("images"), 0, &images);
     if (code == CLI_GO_ON)
         code = cli_apply(cli, stk_option_table_find("arrays"), 0, &arrays);
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, stk_option_table_find("packed"), 0, &packed);
     if (code != CLI_GO_ON)
         return code;
     report.struct_size = sizeof report;
@@ -335,6 +369,9 @@ static int run(struct cli *cli, stk_conversion *conversion)
         own = &images;
     else if (converter->options == stk_option_table_find("arrays"))
         own = &arrays;
+    else if (converter->options == stk_option_table_find("packed"))
+        own = &packed;
+    packed.dry_run |= arrays.dry_run;
     cli_on_interrupt(cancel, conversion);
     stk_status status = stk_conversion_run(conversion, &options, own, &report, &err);
     cli_on_interrupt(NULL, NULL);

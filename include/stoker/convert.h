@@ -46,6 +46,16 @@ typedef struct stk_convert_images_options {
     bool keep_png;             /**< copy PNG files as they are */
 } stk_convert_images_options;
 
+/** Of the converter "packed": pictures that need no decoding, in Zarr. */
+typedef struct stk_convert_packed_options {
+    uint32_t struct_size;
+    const char *size;    /**< "256x256": of all pictures; NULL: they are of one size as they are */
+    uint64_t short_side; /**< pixels of the shorter side of each, whose shape stays; 0: no */
+    uint64_t shard_size; /**< bytes of pictures in an object, roughly */
+    bool checksum;       /**< a CRC-32C behind every chunk, where all are of one size */
+    bool dry_run;        /**< say what it would take, in the report, and write nothing */
+} stk_convert_packed_options;
+
 /** Of the converters of arrays: Zarr or NetCDF-4 of other chunks, codecs or types. Coordinates,
  * which are arrays named as a dimension, keep their type, and their chunks unless these are named.
  */

@@ -68,5 +68,9 @@ stk_status stk__deflate_decode(stk__codec_state *state, const void *in, uint64_t
                                uint64_t size, const char **reason);
 /* CRC-32 [RFC 1952]. (checksum.c) */
 uint32_t stk__crc32(const void *data, uint64_t length);
+/* ---- CRC-32C [RFC 3720] (kernels.c) ---------------------------------------------------------- */
+/* As stk__crc32c(), the fastest that the context's instruction sets allow. */
+typedef uint32_t stk__codec_crc32c_fn(uint32_t crc, const uint8_t *data, size_t length);
+stk__codec_crc32c_fn *stk__codec_crc32c_of(const stk_context *ctx);
 
 #endif

@@ -2,6 +2,8 @@
 /* The loops in C: what every other version must give, byte for byte. */
 #include "codec/kernels.h"
 
+#include "codec/codec.h"
+
 #include "base/crc32c.h"
 
 #define TILE 64 /* elements whose lines stay in the first-level cache */
@@ -116,4 +118,9 @@ const stk__codec_kernels *stk__codec_kernels_of(const stk_context *ctx)
         return &stk__codec_kernels_avx2;
 #endif
     return &stk__codec_kernels_c;
+}
+
+stk__codec_crc32c_fn *stk__codec_crc32c_of(const stk_context *ctx)
+{
+    return stk__codec_kernels_of(ctx)->crc32c;
 }

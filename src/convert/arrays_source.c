@@ -6,6 +6,7 @@
 #include "base/url.h"
 #include "convert/arrays.h"
 #include "convert/target.h"
+#include "dataset/dataset.h"
 
 #define DIMENSIONS "_ARRAY_DIMENSIONS" /* in which xarray keeps names in Zarr of version 2 */
 
@@ -50,6 +51,21 @@ static stk_status open_either(stk_context *ctx, const char *url, const stk_array
     return status;
 }
 
+/* Whether a path that nothing names is of a dataset of pictures, and holds no arrays. */
+static bool is_pictures(stk_context *ctx, const char *url)
+{
+    static const stk_dataset_ops *const kinds[] = {&stk__dataset_images, &stk__dataset_mnist,
+                                                   &stk__dataset_cifar10};
+    const stk_array_format_ops *format;
+
+    if (stk_array_recognise(ctx, url, &format))
+        return false;
+    for (size_t i = 0; i < STK_COUNT(kinds); i++)
+        if (kinds[i]->recognise(ctx, url))
+            return true;
+    return false;
+}
+
 bool stk__convert_takes_arrays(stk_context *ctx, const char *source, const char **why)
 {
     const stk_conversion_job job = {.context = ctx, .source = source};
@@ -67,7 +83,7 @@ bool stk__convert_takes_arrays(stk_context *ctx, const char *source, const char 
     stk_array_close(&array);
     stk_group_close(&group);
     /* What is wrong with one that is there, run() says. */
-    return !is_no_group(status);
+    return !is_no_group(status) && !(status == STK_EFORMAT && is_pictures(ctx, url));
 }
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */

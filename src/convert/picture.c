@@ -172,6 +172,10 @@ stk_status stk__picture_plan(const stk_convert_images_options *options,
     limits.max_memory = UINT64_MAX; /* the plan's is held against the budget */
     *plan = (stk__repack){.orientation = 1};
     STK_TRY(stk__image_peek(data, length, &limits, &plan->info, reason));
+    if (plan->info.format == STK__IMAGE_PPM) {
+        *reason = "it is a PPM, which is not packed again; convert it to a PNG";
+        return STK_EKIND;
+    }
     if (plan->info.format == STK__IMAGE_JPEG)
         stk__jpeg_read_markers(data, length, &plan->markers);
     if (options->upright)

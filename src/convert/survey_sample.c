@@ -17,7 +17,10 @@ static stk_status add_need(stk_locator *seam, size_t i, const stk_need *need)
     (void)i;
     if (s->num_needs == STK__SURVEY_NEEDS)
         return STK_ELIMIT;
-    s->needs[s->num_needs++] = *need;
+    s->needs[s->num_needs] = *need;
+    if (s->most)
+        s->needs[s->num_needs].length = STK_MIN(need->length, s->most);
+    s->num_needs++;
     return STK_OK;
 }
 

@@ -17,6 +17,7 @@ typedef struct stk__survey_sample {
     stk_slice slices[STK__SURVEY_NEEDS];
     uint8_t *bytes; /* of all needs */
     uint64_t room;  /* how many, taken of `memory` */
+    uint64_t most;  /* bytes that are read of each need; 0: all */
     char *fixed;    /* room of the FIXED fields */
     stk_value *values;
     char key[STK_ERROR_KEY]; /* of the first object that it needs */

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -121,6 +122,9 @@ static stk_status check_apart(const stk_conversion_job *job, stk_error *err)
     const char *wrong = NULL, *to;
     stk__url url;
 
+    /* What is drawn has no place. */
+    if (strcspn(stk__convert_source(job), "?") == 0)
+        return STK_OK;
     to = stk__url_unwrap(job->context, job->target, &url);
     if (!stk__convert_folder(job->context, stk__convert_source(job), source))
         wrong = meet_urls(job->context, stk__convert_source(job), job->target);

@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "base/registry.h"
 #include "base/table.h"
+#include "dataset/packed.h"
 #include "dataset/view.h"
 
 uint64_t stk__fingerprint(uint64_t so_far, const void *data, size_t length)
@@ -81,6 +82,8 @@ bool stk__dataset_is_own(const stk_dataset *dataset)
     while (stk__is_view(dataset))
         dataset = ((const stk__view *)dataset)->inner;
     return dataset->ops == &stk__synthetic_unlocated || dataset->ops == &stk__npy_folder ||
+           dataset->ops == &stk__packed_pictures || dataset->ops == &stk__packed_decoded ||
+           dataset->ops == &stk__packed_ragged ||
            stk__driver_is_builtin(STK_DRIVER_DATASET, dataset->ops);
 }
 

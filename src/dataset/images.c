@@ -2,7 +2,7 @@
 /*
  * images: JPEG and PNG files, encoded as they are: decoding is the first transform. From a folder
  * of class folders as torchvision's ImageFolder has it, from a list file, or from two folders of
- * pictures and their masks.
+ * pictures and their masks. A group of Zarr is packed pictures (packed.c).
  */
 #include "dataset/images.h"
 
@@ -10,9 +10,9 @@
 #include <strings.h>
 
 #include "codec/image/image.h"
+#include "dataset/packed.h"
 
-#define LIST_MAX     (UINT64_C(4) << 30) /* bytes of a list file */
-#define COST_NS      20000.0             /* of preparing a picture: to begin, and of each byte */
+#define COST_NS      20000.0 /* of preparing a picture: to begin, and of each byte */
 #define COST_BYTE_NS 8.0
 
 typedef struct images_options {
@@ -225,26 +225,6 @@ static bool is_list(const char *name)
            strcasecmp(end, ".txt") == 0;
 }
 
-static stk_status read_list(stk_store *store, const char *name, char **data, uint64_t *length,
-                            stk_error *err)
-{
-    stk_context *ctx = store->context;
-    stk_object_info info = {.struct_size = sizeof info};
-
-    STK_TRY(stk_store_stat(store, name, NULL, &info, err));
-    uint64_t limit = STK_MIN(LIST_MAX, stk__memory_left(ctx) / 4);
-    if (info.size > limit)
-        return stk__fail_at(err, STK_ELIMIT, STK_STAGE_DATASET, name, STK_NO_OFFSET,
-                            "images: the list %.200s has %llu bytes and %llu are the most that "
-                            "are read, a quarter of what is left of memory_limit; split it",
-                            name, (unsigned long long)info.size, (unsigned long long)limit);
-    *length = info.size;
-    *data = stk__alloc_buffer(ctx, info.size);
-    if (!*data)
-        return no_memory(err, name);
-    return stk_store_read(store, name, 0, info.size, *data, err);
-}
-
 /* The store that the paths of the list begin in; `line` is that of its first path. */
 static stk_status open_root(images *d, const char *url, const char *root, bool absolute,
                             uint64_t line, stk_error *err)
@@ -291,7 +271,7 @@ static stk_status open_list(images *d, const char *url, const char *name, const 
                          "images: masks, index and allow_empty are for folders, and %.200s is a "
                          "list; leave them out",
                          url);
-    stk_status status = read_list(d->store, name, &data, &length, err);
+    stk_status status = stk__images_read_list(d->store, name, &data, &length, err);
     if (status == STK_OK)
         status = stk__images_parse_list(ctx, name, data, length, &d->files, &d->labels, &lines,
                                         &absolute, err);
@@ -316,19 +296,6 @@ static stk_status open_list(images *d, const char *url, const char *name, const 
 
 /* ---- The head -------------------------------------------------------------------------------- */
 
-static stk_field picture_field(const char *name, int64_t channels, bool mask)
-{
-    return (stk_field){.struct_size = sizeof(stk_field),
-                       .name = name,
-                       .dtype = STK_UINT8,
-                       .layout = STK_BYTES,
-                       .rank = 3,
-                       .shape = {-1, -1, channels},
-                       .codec = "image",
-                       .picture = true,
-                       .mask = mask};
-}
-
 /* Paths and sizes: the same however the table came about. */
 static uint64_t print_table(uint64_t print, const stk__images_table *t)
 {
@@ -352,9 +319,9 @@ static void fill_head(images *d)
 {
     uint64_t count = d->files.num_files - d->first, bytes = 0;
 
-    d->fields[0] = picture_field("image", 3, false);
+    d->fields[0] = stk__images_field("image", 3, false);
     d->fields[1] = d->form == FORM_PAIRS
-                       ? picture_field("mask", 1, true)
+                       ? stk__images_field("mask", 1, true)
                        : stk__field("label", STK_INT64, (const int64_t[]){-1}, false);
     stk__dataset_init(&d->base, &stk__dataset_images, d->base.context, count, d->fields, 2);
     uint64_t print = print_table(d->base.fingerprint, &d->files);
@@ -372,11 +339,25 @@ static void fill_head(images *d)
     d->base.cost_ns = COST_NS + COST_BYTE_NS * (double)bytes / (double)count;
 }
 
+static stk_status open_packed(stk_context *ctx, const char *url, const images_options *o,
+                              stk_dataset **out, stk_error *err)
+{
+    if (o->allow_empty || (o->masks && *o->masks) || (o->root && *o->root) ||
+        strcmp(o->index, "auto") != 0)
+        return stk__fail(
+            err, STK_EINVAL, STK_STAGE_DATASET,
+            "images: masks, root, index and allow_empty are for files of pictures, and "
+            "%.200s is a group of arrays; leave them out",
+            url);
+    return stk__packed_open(ctx, url, out, err);
+}
+
 static stk_status images_open(stk_context *ctx, const char *url, const void *options,
                               stk_dataset **out, stk_error *err)
 {
     const images_options *o = options;
     char key[STK_MAX_OBJECT_KEY] = "";
+    bool group = false;
 
     *out = NULL;
     images *d = stk__calloc(ctx, 1, sizeof *d);
@@ -384,6 +365,12 @@ static stk_status images_open(stk_context *ctx, const char *url, const void *opt
         return no_memory(err, url);
     d->base.context = d->files.context = d->masks.context = ctx;
     stk_status status = stk_store_open(ctx, url, &d->store, key, sizeof key, err);
+    if (status == STK_OK && !key[0])
+        status = stk__packed_is_group(d->store, &group, err);
+    if (group) {
+        images_close(&d->base);
+        return open_packed(ctx, url, o, out, err);
+    }
     if (status == STK_OK && !key[0])
         status = open_folder(d, url, o, err);
     else if (status == STK_OK && is_list(key))

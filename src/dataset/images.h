@@ -62,6 +62,8 @@ typedef struct stk__images_table {
 void stk__images_release(stk__images_table *table);
 /* The key of file `i` in its store: at most `size` bytes with the end; its full length. */
 size_t stk__images_key(const stk__images_table *table, uint64_t i, char *key, size_t size);
+/* The field of encoded pictures. */
+stk_field stk__images_field(const char *name, int64_t channels, bool mask);
 /* Whether the folder is a class: one level below the root. */
 bool stk__images_is_class(const stk__images_table *table, uint64_t folder);
 /* The order of folders: by their first part, then by path. */
@@ -146,6 +148,9 @@ typedef struct stk__images_labels {
     uint32_t num_classes; /* 0: the labels are numbers */
 } stk__images_labels;
 
+/* All of a list file, in new memory, also on failure. Blocks. */
+stk_status stk__images_read_list(stk_store *store, const char *name, char **data, uint64_t *length,
+                                 stk_error *err);
 /*
  * Read a list file of lines "path,label". `name` ends in .csv, .tsv or .txt and is what messages
  * call it. *absolute: its paths begin with a '/', which is taken off: they are relative to the

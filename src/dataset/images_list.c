@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#define SHOWN 60 /* bytes of a value in a message */
+#define SHOWN    60                  /* bytes of a value in a message */
+#define LIST_MAX (UINT64_C(4) << 30) /* bytes of a list file */
 
 /* Where the reading is. */
 typedef struct reader {
@@ -450,4 +451,25 @@ stk_status stk__images_parse_list(stk_context *ctx, const char *name, char *data
     *lines = f.lines;
     *absolute = f.absolute;
     return STK_OK;
+}
+
+stk_status stk__images_read_list(stk_store *store, const char *name, char **data, uint64_t *length,
+                                 stk_error *err)
+{
+    stk_context *ctx = store->context;
+    stk_object_info info = {.struct_size = sizeof info};
+
+    STK_TRY(stk_store_stat(store, name, NULL, &info, err));
+    uint64_t limit = STK_MIN(LIST_MAX, stk__memory_left(ctx) / 4);
+    if (info.size > limit)
+        return stk__fail_at(err, STK_ELIMIT, STK_STAGE_DATASET, name, STK_NO_OFFSET,
+                            "images: the list %.200s has %llu bytes and %llu are the most that "
+                            "are read, a quarter of what is left of memory_limit; split it",
+                            name, (unsigned long long)info.size, (unsigned long long)limit);
+    *length = info.size;
+    *data = stk__alloc_buffer(ctx, info.size);
+    if (!*data)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "images: no memory to open %.200s",
+                         name);
+    return stk_store_read(store, name, 0, info.size, *data, err);
 }

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "dataset/packed.h"
+
 #define LOOKED_AT   4u  /* folders */
 #define LOOKED_INTO 64u /* files of each */
 
@@ -54,7 +56,12 @@ int stk__images_recognise(stk_context *ctx, const char *url)
 
     if (stk_store_open(ctx, url, &store, key, sizeof key, NULL) != STK_OK)
         return 0;
-    int sure = key[0] ? 0 : recognise_tree(store);
+    bool group = false;
+    if (!key[0] && stk__packed_is_group(store, &group, NULL) != STK_OK)
+        group = false;
+    int sure = key[0] || group ? 0 : recognise_tree(store);
     stk_store_close(&store);
+    if (group && stk__packed_recognise(ctx, url))
+        sure = 2;
     return sure;
 }

@@ -157,3 +157,16 @@ void stk__images_remark_splits(stk_context *ctx, const char *url, const char *co
             "%.*s/%s?",
             count, (int)strcspn(url, "?"), url, train, (int)strcspn(url, "?"), url, train);
 }
+
+stk_field stk__images_field(const char *name, int64_t channels, bool mask)
+{
+    return (stk_field){.struct_size = sizeof(stk_field),
+                       .name = name,
+                       .dtype = STK_UINT8,
+                       .layout = STK_BYTES,
+                       .rank = 3,
+                       .shape = {-1, -1, channels},
+                       .codec = "image",
+                       .picture = true,
+                       .mask = mask};
+}

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "dataset/packed.h"
+
 /* Where a part of a window lies in its variable, and the chunks that it touches. */
 typedef struct cut {
     stk__box box;
@@ -401,13 +403,16 @@ static stk_status window_describe(stk_dataset *dataset,
     return STK_OK;
 }
 
-/* npy files are the kind npy's, where no other is given; what a raw file holds, an option says. */
+/* npy files are the kind npy's, where no other is given, and packed pictures that of pictures; what
+ * a raw file holds, an option says. */
 static int window_recognise(stk_context *ctx, const char *url)
 {
     const stk_array_format_ops *format;
     const int sure = stk_array_recognise(ctx, url, &format);
 
-    return format == &stk__array_npy || format == &stk__array_raw ? 0 : sure;
+    if (format == &stk__array_npy || format == &stk__array_raw)
+        return 0;
+    return sure && stk__packed_recognise(ctx, url) ? 1 : sure;
 }
 
 const stk_dataset_ops stk__dataset_array = {

@@ -47,6 +47,7 @@ stk_status stk__image_decoder_create(stk_context *ctx, const stk__image_limits *
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CODEC, "no memory for a picture decoder");
     decoder->context = ctx;
     decoder->pixel_bytes = pixel_bytes;
+    decoder->ppm = (stk__ppm){.context = ctx, .pixel_bytes = pixel_bytes};
     if (limits)
         decoder->limits = *limits;
     else
@@ -61,6 +62,8 @@ void stk__image_decoder_end(stk__image_decoder *decoder)
 
     if (d->state == STK__DECODER_ACTIVE && d->info.format == STK__IMAGE_JPEG)
         stk__jpeg_end(d->jpeg);
+    else if (d->state == STK__DECODER_ACTIVE && d->info.format == STK__IMAGE_PPM)
+        stk__ppm_end(&d->ppm);
     else if (d->state == STK__DECODER_ACTIVE)
         stk__png_end(d->png);
     d->state = STK__DECODER_IDLE;
@@ -75,6 +78,7 @@ void stk__image_decoder_destroy(stk__image_decoder **decoder)
     stk__image_decoder_end(d);
     stk__jpeg_destroy(&d->jpeg);
     stk__png_destroy(&d->png);
+    stk__image_buffer_release(d->context, &d->ppm.strip);
     stk__free(d->context, d);
     *decoder = NULL;
 }
@@ -168,6 +172,9 @@ stk_status stk__image_decoder_begin(stk__image_decoder *decoder, const void *dat
     if (jpeg)
         status = stk__jpeg_begin(decoder->jpeg, data, length, info, &header.jpeg, &decoder->region,
                                  reason);
+    else if (info->format == STK__IMAGE_PPM)
+        status = stk__ppm_begin(&decoder->ppm, data, length, info, &header.ppm, &decoder->region,
+                                reason);
     else
         status =
             stk__png_begin(decoder->png, data, length, info, &header.png, &decoder->region, reason);
@@ -182,7 +189,7 @@ stk_status stk__image_decoder_rows(stk__image_decoder *decoder, uint32_t most,
 {
     uint32_t left = decoder->region.height - decoder->next;
     uint32_t wanted = STK_MIN(most ? most : STK__IMAGE_STRIP_ROWS, left);
-    stk_status status;
+    stk_status status = STK_OK;
 
     *reason = "";
     if (decoder->state == STK__DECODER_DONE || (decoder->state == STK__DECODER_ACTIVE && !left)) {
@@ -195,6 +202,8 @@ stk_status stk__image_decoder_rows(stk__image_decoder *decoder, uint32_t most,
     wanted = STK_MIN(wanted, STK__IMAGE_STRIP_ROWS);
     if (decoder->info.format == STK__IMAGE_JPEG)
         status = stk__jpeg_rows(decoder->jpeg, wanted, rows, reason);
+    else if (decoder->info.format == STK__IMAGE_PPM)
+        stk__ppm_rows(&decoder->ppm, wanted, rows);
     else
         status = stk__png_rows(decoder->png, wanted, rows, reason);
     if (status != STK_OK) {

@@ -1,7 +1,8 @@
 /* encoded picture, box -> rows of RGB */
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JPEG [ITU-T T.81, JFIF 1.02, Adobe APP14] and PNG [W3C PNG, 2nd edition], recognised by content.
+ * JPEG [ITU-T T.81, JFIF 1.02, Adobe APP14], PNG [W3C PNG, 2nd edition], and the PPM that packed
+ * pictures are [netpbm ppm(5)], recognised by content.
  * The header is read first and held against limits before anything large is allocated; then the
  * rows and columns of one box come out as strips. What nearly all photographs are, 8-bit Huffman-
  * coded sequential JPEG of one scan at scale 1 (grey, 4:4:4, 4:2:2, 4:4:0 or 4:2:0), is decoded
@@ -61,7 +62,8 @@
 typedef enum stk__image_format {
     STK__IMAGE_UNKNOWN = 0,
     STK__IMAGE_JPEG,
-    STK__IMAGE_PNG
+    STK__IMAGE_PNG,
+    STK__IMAGE_PPM
 } stk__image_format;
 
 typedef struct stk__image_limits {
@@ -198,6 +200,10 @@ void stk__image_decoder_end(stk__image_decoder *decoder);
  */
 stk_status stk__image_entropy_time(stk__image_decoder *decoder, const void *data, uint64_t length,
                                    uint64_t *ns, const char **reason);
+
+#define STK__PPM_HEAD 32
+/* What begins a PPM of such sides, with an end; returns its length. */
+size_t stk__ppm_head(uint32_t width, uint32_t height, char out[STK__PPM_HEAD]);
 
 /* Fill an error from a status and a reason of this room: "KEY: REASON". */
 stk_status stk__image_fail(stk_error *err, stk_status status, const char *key, const char *reason);

@@ -5,6 +5,7 @@
 #define LIBJPEG_MAX_SIDE 65500 /* JPEG_MAX_DIMENSION of jmorecfg.h */
 
 static const uint8_t jpeg_mark[] = {0xff, 0xd8, 0xff};
+static const uint8_t ppm_mark[] = {'P', '6', '\n'};
 static const uint8_t png_mark[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 
 void stk__image_limits_init(stk__image_limits *limits)
@@ -21,6 +22,8 @@ stk__image_format stk__image_recognize(const void *data, uint64_t length)
         return STK__IMAGE_JPEG;
     if (length >= sizeof png_mark && !memcmp(data, png_mark, sizeof png_mark))
         return STK__IMAGE_PNG;
+    if (length >= sizeof ppm_mark && !memcmp(data, ppm_mark, sizeof ppm_mark))
+        return STK__IMAGE_PPM;
     return STK__IMAGE_UNKNOWN;
 }
 
@@ -82,6 +85,9 @@ static stk_status peek(const uint8_t *data, uint64_t length, const stk__image_li
         break;
     case STK__IMAGE_PNG:
         STK_TRY(stk__png_peek(data, length, info, &header->png, reason));
+        break;
+    case STK__IMAGE_PPM:
+        STK_TRY(stk__ppm_peek(data, length, info, &header->ppm, reason));
         break;
     default:
         return not_a_picture(data, length, reason);

@@ -47,9 +47,15 @@ typedef struct stk__png_header {
     uint32_t color_type;
 } stk__png_header;
 
+/* Of a PPM. */
+typedef struct stk__ppm_header {
+    uint64_t pixels; /* offset of the first */
+} stk__ppm_header;
+
 typedef union stk__image_header {
     stk__jpeg_header jpeg;
     stk__png_header png;
+    stk__ppm_header ppm;
 } stk__image_header;
 
 /* stk__image_peek() with what the decoders want to know. */
@@ -62,6 +68,8 @@ stk_status stk__jpeg_peek(const uint8_t *data, uint64_t length, stk__image_info 
                           stk__jpeg_header *header, const char **reason);
 stk_status stk__png_peek(const uint8_t *data, uint64_t length, stk__image_info *info,
                          stk__png_header *header, const char **reason);
+stk_status stk__ppm_peek(const uint8_t *data, uint64_t length, stk__image_info *info,
+                         stk__ppm_header *header, const char **reason);
 /* Whether there is an end marker anywhere from `scan` on. */
 bool stk__jpeg_has_end(const uint8_t *data, uint64_t length, uint64_t scan);
 
@@ -109,6 +117,16 @@ void stk__image_buffer_trim(stk_context *ctx, stk__image_buffer *buffer);
 typedef struct stk__jpeg stk__jpeg;
 typedef struct stk__png stk__png;
 
+/* A PPM whose rows are given. */
+typedef struct stk__ppm {
+    stk_context *context;
+    uint32_t pixel_bytes;
+    const uint8_t *next; /* of the region: its first pixel that was not given */
+    size_t stride;       /* of the picture */
+    uint32_t width, capacity;
+    stk__image_buffer strip;
+} stk__ppm;
+
 struct stk__image_decoder {
     stk_context *context;
     stk__image_limits limits;
@@ -116,6 +134,7 @@ struct stk__image_decoder {
     stk__jpeg_by by; /* from the next picture on; only tests say who */
     stk__jpeg *jpeg; /* made when the first picture of its kind comes */
     stk__png *png;
+    stk__ppm ppm;
     stk__image_info info;
     stk__image_region region;
     uint32_t next; /* row of the region that comes next */
@@ -148,5 +167,11 @@ stk_status stk__png_begin(stk__png *png, const uint8_t *data, uint64_t length,
 stk_status stk__png_rows(stk__png *png, uint32_t wanted, stk__image_rows *rows,
                          const char **reason);
 void stk__png_end(stk__png *png);
+
+stk_status stk__ppm_begin(stk__ppm *ppm, const uint8_t *data, uint64_t length,
+                          const stk__image_info *info, const stk__ppm_header *header,
+                          const stk__image_region *region, const char **reason);
+void stk__ppm_rows(stk__ppm *ppm, uint32_t wanted, stk__image_rows *rows);
+void stk__ppm_end(stk__ppm *ppm);
 
 #endif
