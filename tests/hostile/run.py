@@ -15,6 +15,7 @@ from pathlib import Path
 
 import cases
 import cases_again  # noqa: F401: adds to the cases
+import cases_zip  # noqa: F401: adds to the cases
 from sandbox import Sandbox
 
 
