@@ -91,6 +91,7 @@ def sound():
         "cp437": cp437(), "zip64": made(FILES, zip64=True), "stream": made(FILES, zipfile.ZIP_DEFLATED, stream=True),
         "stream_stored": made(FILES, stream=True), "comment": made(FILES, comment=b"a comment"),
         "prefix": made(FILES, prefix=b"#!/bin/sh\nexit 0\n" + noise(90)), "nothing": made({}),
+        "prefix_not_counted": b"#!/bin/sh\nexit 0\n" + noise(90) + made(FILES),
         "zip64_end": zip64_end(made(FILES)),
     }
 
@@ -138,7 +139,7 @@ def damaged():
         "encrypted": changed(one, central + 8, 1), "method": changed(one, central + 10, 12),
         "local_method": changed(one, 8, 0), "local_name": changed(one, 30, ord("b"), 1),
         "local_size": changed(one, 22, 49, 4), "local_signature": changed(one, 0, 0, 4),
-        "local_extra": changed(one, 28, 9), "crc": changed(raw, 40, 0, 1), "crc_deflated": changed(
+        "local_extra": changed(raw, 28, 9), "crc": changed(raw, 40, 0, 1), "crc_deflated": changed(
             changed(one, central + 16, 7, 4), 14, 7, 4),
         "bomb": changed(changed(one, central + 24, 1 << 31, 4), 22, 1 << 31, 4),
         "longer": changed(changed(one, central + 24, 60, 4), 22, 60, 4),

@@ -480,6 +480,7 @@ stk_status stk__container_submit(stk_store *base, stk_read *read)
     uint64_t length = 0;
 
     read->system_error = 0;
+    read->driver[0] = NULL;
     stk_status status = find_file(store, read, &file, &length);
     if (status == STK_EINVAL)
         return status;

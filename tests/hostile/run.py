@@ -17,6 +17,7 @@ import cases
 import cases_again  # noqa: F401: adds to the cases
 import cases_pickles  # noqa: F401
 import cases_squashfs  # noqa: F401
+import cases_zip  # noqa: F401: adds to the cases
 from sandbox import Sandbox
 
 

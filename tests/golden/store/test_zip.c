@@ -100,9 +100,10 @@ static void check_archive(stk_context *ctx, const char *name, const char *prefix
     stk_store_close(&l.store);
 }
 
-static const char *const sound[] = {"stored", "deflated", "mixed",     "names",
-                                    "cp437",  "zip64",    "stream",    "stream_stored",
-                                    "prefix", "comment",  "zip64_end", "nothing"};
+static const char *const sound[] = {
+    "stored",  "deflated",  "mixed",         "names",  "cp437",
+    "zip64",   "stream",    "stream_stored", "prefix", "prefix_not_counted",
+    "comment", "zip64_end", "nothing"};
 
 static void archives(void **state)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files in an object of another store: URLs, folders, reads of parts, and objects that change. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -475,6 +476,40 @@ static void reads_end_early(void **state)
     }
 }
 
+/* Who waits for what another brings ends at once when it is canceled, and the other goes on. */
+static void a_waiter_ends_at_once(void **state)
+{
+    const fixture *f = *state;
+    unsigned char found[2][100], whole[TWO];
+    stk_read read[2];
+    stk_store *store = NULL;
+    stk_error err;
+
+    assert_ok(
+        stk_store_open(f->ctx, "zip:slow+mem://z/d.zip!/b/c?latency=50ms", &store, NULL, 0, &err),
+        &err);
+    assert_ok(stk_store_read(store, "two.txt", 0, TWO, whole, &err), &err);
+    for (size_t i = 0; i < 2; i++) {
+        ended[i] = 0;
+        read[i] = (stk_read){.struct_size = sizeof read[i],
+                             .key = "two.txt",
+                             .offset = 10 * i,
+                             .length = 100,
+                             .data = found[i],
+                             .done = note_end,
+                             .user = (void *)i};
+        assert_int_equal(store->ops->submit(store, &read[i]), STK_OK);
+    }
+    canceled = 0;
+    store->ops->cancel(store, &read[1]);
+    assert_int_equal(ended[1], 1);
+    while (!ended[0])
+        sched_yield();
+    assert_true(canceled <= 1);
+    assert_memory_equal(found[0], f->two, 100);
+    stk_store_close(&store);
+}
+
 /* ---- Objects that change ---- */
 
 static void a_changed_archive_is_refused(void **state)
@@ -549,6 +584,7 @@ int main(void)
         TEST(packed_files_are_unpacked_once),
         TEST(threads_share_what_is_unpacked),
         TEST(reads_end_early),
+        TEST(a_waiter_ends_at_once),
         TEST(a_changed_archive_is_refused),
         TEST(stored_files_are_mapped),
     };
