@@ -63,7 +63,7 @@ const stk__container_format stk__squashfs_format = {.name = "squashfs",
                                                     .recognise = recognise};
 
 static const stk_option_table squashfs_options =
-    STK__CONTAINER_OPTIONS("squashfs", "A SquashFS image as a store.");
+    STK__CONTAINER_OPTIONS("squashfs", "The store of the files in a SquashFS image.");
 
 static stk_status squashfs_open(stk_context *ctx, const char *url, const void *options,
                                 stk_store **out, stk_error *err)
@@ -73,5 +73,6 @@ static stk_status squashfs_open(stk_context *ctx, const char *url, const void *o
 }
 
 const stk_store_ops stk__store_squashfs = {STK__CONTAINER_OPS, .name = "squashfs",
-                                           .doc = "files in a SquashFS image, without mounting it",
+                                           .doc =
+                                               "the files in a SquashFS image: squashfs:URL!/PATH",
                                            .options = &squashfs_options, .open = squashfs_open};

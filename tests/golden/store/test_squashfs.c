@@ -44,7 +44,7 @@ static void check_store(const opened *o, const char *over, const char *name)
 
     if (!o->image)
         return;
-    snprintf(url, sizeof url, "squashfs:%s" FOLDER "/%s.sqfs!/", over, name);
+    snprintf(url, sizeof url, "squashfs:%s/%s.sqfs!/", over, name);
     assert_ok(stk_store_open(o->room.ctx, url, &store, NULL, 0, &err), &err);
     assert_ok(stk_store_list(store, "", NULL, count, &listed, &err), &err);
     for (size_t i = 0; i < o->found.count; i++) {
@@ -76,6 +76,18 @@ static void check_store(const opened *o, const char *over, const char *name)
         free(wanted);
     }
     assert_int_equal(listed, o->found.count - inside - others);
+    stk_store_close(&store);
+}
+
+static void put_in_memory(const opened *o, const char *name)
+{
+    char key[420];
+    stk_store *store = NULL;
+    stk_error err;
+
+    snprintf(key, sizeof key, "%s.sqfs", name);
+    assert_ok(stk_store_open(o->room.ctx, "mem://golden", &store, NULL, 0, &err), &err);
+    test_put(store, key, o->bytes, o->size);
     stk_store_close(&store);
 }
 
@@ -128,8 +140,10 @@ static void test_images(void **state)
                 assert_int_equal(lines, o.found.count);
             close_image(&o);
             o = open_image(path);
-            check_store(&o, "", path);
-            check_store(&o, "slow+file:", path);
+            check_store(&o, FOLDER, path);
+            check_store(&o, "slow+file:" FOLDER, path);
+            put_in_memory(&o, path);
+            check_store(&o, "mem://golden", path);
             lines = 0;
             continue;
         }

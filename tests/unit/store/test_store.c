@@ -143,8 +143,8 @@ static void test_bad_urls(void **state)
         const char *url;
         stk_status status;
         const char *part;
-    } cases[] = {{"ftp://host/x", STK_ENOTSUP, "file, mem, slow"},
-                 {"tape+file:///x", STK_ENOTSUP, "file, mem, slow"},
+    } cases[] = {{"ftp://host/x", STK_ENOTSUP, "file, mem, slow, zip, squashfs"},
+                 {"tape+file:///x", STK_ENOTSUP, "file, mem, slow, zip, squashfs"},
                  {"", STK_EINVAL, "names no store"},
                  {"slow+", STK_EINVAL, "names no store"},
                  {"slow://x", STK_EINVAL, "slow+URL"},
