@@ -173,10 +173,13 @@ static stk_status check_image(stk__packed_set *d, stk_error *err)
     for (uint32_t i = 1; i < 4; i++)
         if (info->chunk_shape[i] != info->shape[i])
             return stk__packed_wrong(err, "image", "is in chunks that cut pictures");
+    if (!stk__shape_bytes(info->shape + 1, 3, 1, &d->picture_bytes) ||
+        d->picture_bytes > stk__memory_left(d->base.context) / 4)
+        return stk__packed_wrong(err, "image",
+                                 "has pictures that do not fit a quarter of what is "
+                                 "left of memory_limit");
     d->rows = (uint64_t)info->shape[0];
     d->chunk_rows = (uint64_t)info->chunk_shape[0];
-    d->picture_bytes =
-        (uint64_t)info->shape[1] * (uint64_t)info->shape[2] * (uint64_t)info->shape[3];
     return STK_OK;
 }
 
