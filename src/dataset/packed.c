@@ -217,8 +217,15 @@ static stk_status map_objects(stk__packed_set *d, stk_error *err)
     stk_store *store = stk__array_store(v->array);
     char key[STK_MAX_OBJECT_KEY];
 
-    if (!store->ops->map || !is_raw(d))
+    const void *first;
+    uint64_t size = 0;
+    stk__array_key(v->array, 0, key, sizeof key);
+    if (!store->ops->map || !is_raw(d) || store->ops->map(store, key, &first, &size) != STK_OK)
         return STK_OK;
+    if (!stk__mul_size(v->num_objects, sizeof *d->maps, &size) ||
+        size > stk__memory_left(d->base.context) / 4)
+        return stk__packed_wrong(err, "image",
+                                 "has more objects than memory_limit leaves room for");
     d->maps = stk__calloc(d->base.context, v->num_objects, sizeof *d->maps);
     if (!d->maps)
         return no_memory(err);

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import cases
 import cases_again  # noqa: F401: adds to the cases
+import cases_packed  # noqa: F401: likewise
 from sandbox import Sandbox
 
 
