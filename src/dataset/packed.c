@@ -17,7 +17,8 @@
 #define BLOCK_BYTES (UINT64_C(4) << 20) /* of neighbours that are read together */
 #define LOCATED     64u                 /* samples that are located at a time */
 #define CRC_BYTES   4
-#define COPY_NS     1000.0 /* of preparing a picture */
+#define COPY_NS     1000.0 /* of preparing a picture: to begin, and of each byte */
+#define BYTE_NS     0.15
 
 static const stk__window_variable *image_of(const stk__packed_set *d)
 {
@@ -344,11 +345,11 @@ static void fill_head(stk__packed_set *d, const stk_dataset_ops *ops)
     d->base.classes = head.classes;
     d->base.num_classes = head.num_classes;
     d->base.block_size =
-        STK_MIN(STK_MAX(BLOCK_BYTES / STK_MAX(d->picture_bytes, 1), d->chunk_rows), d->base.size);
+        STK_MIN(STK_MAX(BLOCK_BYTES / d->picture_bytes, STK_MAX(d->chunk_rows, 1)), d->base.size);
     d->base.worker_bytes = ops->decode ? d->windows->worker_bytes : 0;
     d->base.held_bytes = d->rows * (sizeof *d->labels + (d->kept ? sizeof *d->kept : 0) +
                                     (d->bytes ? 4 * sizeof *d->shapes : 0));
-    d->base.cost_ns = COPY_NS;
+    d->base.cost_ns = COPY_NS + BYTE_NS * (double)d->picture_bytes;
 }
 
 static stk_status open_all(stk__packed_set *d, const char *url, stk_error *err)
