@@ -34,11 +34,12 @@ def plain_mnist(build):
 
 
 def pack_photographs(build):
-    """The files of the workload `packed`, where they are not there."""
+    """The files of the workload `packed`, made anew."""
     (build / "bench/packed").mkdir(parents=True, exist_ok=True)
     for name, how in (("one_size", "--size=256"), ("short_side", "--short-side=256")):
         subprocess.run([str(build / "stoker"), "convert", f"images:{photographs()}?index=none",
-                        str(build / f"bench/packed/{name}.zarr"), how, "--quiet"], check=True)
+                        str(build / f"bench/packed/{name}.zarr"), how, "--quiet", "--overwrite"],
+                       check=True)
 
 
 def many_chunks():

@@ -17,7 +17,8 @@
 #define BLOCK_BYTES (UINT64_C(4) << 20) /* of neighbours that are read together */
 #define LOCATED     64u                 /* samples that are located at a time */
 #define CRC_BYTES   4
-#define COPY_NS     1000.0 /* of preparing a picture */
+#define COPY_NS     1000.0 /* of preparing a picture: to begin, and of each byte */
+#define BYTE_NS     0.15
 
 static const stk__window_variable *image_of(const stk__packed_set *d)
 {
@@ -173,10 +174,13 @@ static stk_status check_image(stk__packed_set *d, stk_error *err)
     for (uint32_t i = 1; i < 4; i++)
         if (info->chunk_shape[i] != info->shape[i])
             return stk__packed_wrong(err, "image", "is in chunks that cut pictures");
+    if (!stk__shape_bytes(info->shape + 1, 3, 1, &d->picture_bytes) ||
+        d->picture_bytes > stk__memory_left(d->base.context) / 4)
+        return stk__packed_wrong(err, "image",
+                                 "has pictures that do not fit a quarter of what is "
+                                 "left of memory_limit");
     d->rows = (uint64_t)info->shape[0];
     d->chunk_rows = (uint64_t)info->chunk_shape[0];
-    d->picture_bytes =
-        (uint64_t)info->shape[1] * (uint64_t)info->shape[2] * (uint64_t)info->shape[3];
     return STK_OK;
 }
 
@@ -214,8 +218,15 @@ static stk_status map_objects(stk__packed_set *d, stk_error *err)
     stk_store *store = stk__array_store(v->array);
     char key[STK_MAX_OBJECT_KEY];
 
-    if (!store->ops->map || !is_raw(d))
+    const void *first;
+    uint64_t size = 0;
+    stk__array_key(v->array, 0, key, sizeof key);
+    if (!store->ops->map || !is_raw(d) || store->ops->map(store, key, &first, &size) != STK_OK)
         return STK_OK;
+    if (!stk__mul_size(v->num_objects, sizeof *d->maps, &size) ||
+        size > stk__memory_left(d->base.context) / 4)
+        return stk__packed_wrong(err, "image",
+                                 "has more objects than memory_limit leaves room for");
     d->maps = stk__calloc(d->base.context, v->num_objects, sizeof *d->maps);
     if (!d->maps)
         return no_memory(err);
@@ -334,11 +345,11 @@ static void fill_head(stk__packed_set *d, const stk_dataset_ops *ops)
     d->base.classes = head.classes;
     d->base.num_classes = head.num_classes;
     d->base.block_size =
-        STK_MIN(STK_MAX(BLOCK_BYTES / STK_MAX(d->picture_bytes, 1), d->chunk_rows), d->base.size);
+        STK_MIN(STK_MAX(BLOCK_BYTES / d->picture_bytes, STK_MAX(d->chunk_rows, 1)), d->base.size);
     d->base.worker_bytes = ops->decode ? d->windows->worker_bytes : 0;
     d->base.held_bytes = d->rows * (sizeof *d->labels + (d->kept ? sizeof *d->kept : 0) +
                                     (d->bytes ? 4 * sizeof *d->shapes : 0));
-    d->base.cost_ns = COPY_NS;
+    d->base.cost_ns = COPY_NS + BYTE_NS * (double)d->picture_bytes;
 }
 
 static stk_status open_all(stk__packed_set *d, const char *url, stk_error *err)

@@ -24,10 +24,10 @@ typedef struct stk__packed_set {
     const char **classes;
 
     /* Of the fixed layout. */
-    stk_dataset *windows; /* of `image` */
-    uint64_t chunk_rows, picture_bytes;
-    bool plain;   /* what is read is the picture, of a chunk in part */
-    bool checked; /* a CRC-32C follows each chunk */
+    stk_dataset *windows;               /* of `image` */
+    uint64_t chunk_rows, picture_bytes; /* the second of the ragged layout too, in the mean */
+    bool plain;                         /* what is read is the picture, of a chunk in part */
+    bool checked;                       /* a CRC-32C follows each chunk */
     stk__codec_crc32c_fn *crc32c;
     uint8_t *fill;   /* a picture that is absent */
     stk_slice *maps; /* the objects, where the store has them in memory; else NULL */

@@ -74,6 +74,8 @@ stk_status stk__packed_ragged_open(stk__packed_set *d, stk_error *err)
 {
     STK_TRY(open_bytes(d, err));
     STK_TRY(count_rows(d, err));
+    const uint64_t all = (uint64_t)stk_array_get_info(d->bytes)->shape[0];
+    d->picture_bytes = STK_MAX(all / d->rows, 1); /* in the mean */
     STK_TRY(read_integers(d, "offset", 0, &d->offsets, err));
     return read_integers(d, "shape", CHANNELS, &d->shapes, err);
 }

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import cases
 import cases_again  # noqa: F401: adds to the cases
+import cases_packed  # noqa: F401: likewise
 import cases_pickles  # noqa: F401
 import cases_squashfs  # noqa: F401
-import cases_zip  # noqa: F401: adds to the cases
+import cases_zip  # noqa: F401
 from sandbox import Sandbox
 
 

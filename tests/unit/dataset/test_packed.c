@@ -333,6 +333,7 @@ static void test_ragged(void **state)
     assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
     assert_int_equal(stk_batch_find(batch, "image", &image), STK_OK);
     assert_memory_equal(image.data, "abcdef", 6);
+    assert_int_equal(d->block_size, 2);
     stk_batch_release(&batch);
     stk_loader_destroy(&loader);
     stk_dataset_close(&d);
