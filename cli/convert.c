@@ -5,6 +5,14 @@
 
 #include "cli.h"
 
+/* A flag of a name that several have is an option of the first: of an image of its own. */
+static const struct cli_options tables[] = {{.name = "convert"}, {.name = "images"},
+                                            {.name = "arrays"},  {.name = "pack"},
+                                            {.name = "weights"}, {0}},
+                                tables_of_images[] = {{.name = "convert"}, {.name = "pack"},
+                                                      {.name = "images"},  {.name = "arrays"},
+                                                      {.name = "weights"}, {0}};
+
 static const struct cli_usage usage = {
     .name = "convert",
     .synopsis = "SRC DST [options]",
@@ -31,6 +39,12 @@ static const struct cli_usage usage = {
         "  a file of NetCDF or HDF5   References of kerchunk to its chunks, which stay where they "
         "are.\n"
         "     -> NAME.json\n"
+        "  any folder -> NAME.sqfs    Its files as one SquashFS image, each a range of it where "
+        "its "
+        "content\n"
+        "                             does not shrink (JPEG, PNG). --codec, --level and --dry-run "
+        "are those of\n"
+        "                             pack then.\n"
         "  a checkpoint, .pth, .pt    The weights of a model alone, as PyTorch's load_state_dict() "
         "takes them.\n"
         "     -> NAME.safetensors\n"
@@ -51,12 +65,11 @@ static const struct cli_usage usage = {
                 "\n"
                 "With pictures of yours in DIR, and a training that has ended:\n"
                 "  stoker convert images:DIR small --max-side 512 --quality 90\n"
+                "  stoker convert DIR small.sqfs\n"
                 "  stoker convert last.safetensors weights.safetensors\n"
                 "  stoker convert last.safetensors model.onnx\n",
     .interrupted = "what is complete is kept; for the rest run the same command again",
-    .tables =
-        (const struct cli_options[]){
-            {.name = "convert"}, {.name = "images"}, {.name = "arrays"}, {.name = "weights"}, {0}},
+    .tables = tables,
     .min_args = 2,
     .max_args = 2,
 };
@@ -270,6 +283,27 @@ static void print_arrays(struct cli *cli, const stk_conversion_report *r)
         fprintf(out, "  Values that became infinite: %" PRIu64 "\n", r->overflowed);
 }
 
+static void print_image(struct cli *cli, const stk_conversion_report *r)
+{
+    FILE *out = cli->out;
+
+    fprintf(out, "%s: %" PRIu64 " file%s\n", cli->args[1], r->total, r->total == 1 ? "" : "s");
+    if (!r->planned) {
+        print_count(out, "stored as they are", r->copied);
+        print_count(out, "packed", r->encoded);
+        print_count(out, "of these, like another and stored with it", r->repeated);
+        print_count(out, "read back and compared", r->verified);
+    }
+    print_count(out, "links, left out", r->skipped);
+    fputs("  ", out);
+    print_bytes(out, r->bytes_before);
+    fputs(r->planned ? " would become about " : " became ", out);
+    print_bytes(out, r->bytes_after);
+    fputs(r->planned ? ", by a sample and without what is there twice; nothing was written\n"
+                     : "\n",
+          out);
+}
+
 static void print_statement(struct cli *cli, const char *converter, const stk_conversion_report *r)
 {
     if (r->arrays && cli->format != CLI_TABLE)
@@ -278,6 +312,8 @@ static void print_statement(struct cli *cli, const char *converter, const stk_co
         print_figures(cli, r);
     else if (strcmp(converter, "images") == 0)
         print_pictures(cli, r);
+    else if (strcmp(converter, "squashfs") == 0)
+        print_image(cli, r);
     else if (r->arrays)
         print_arrays(cli, r);
     else
@@ -317,6 +353,7 @@ static int run(struct cli *cli, stk_conversion *conversion)
     static stk_conversion_report report; /* too large for some stacks */
     stk_convert_images_options images;
     stk_convert_arrays_options arrays;
+    stk_convert_pack_options pack;
     stk_convert_options options;
     const void *own = NULL;
     stk_error err;
@@ -328,6 +365,8 @@ static int run(struct cli *cli, stk_conversion *conversion)
         code = cli_apply(cli, stk_option_table_find("images"), 0, &images);
     if (code == CLI_GO_ON)
         code = cli_apply(cli, stk_option_table_find("arrays"), 0, &arrays);
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, stk_option_table_find("pack"), 0, &pack);
     if (code != CLI_GO_ON)
         return code;
     report.struct_size = sizeof report;
@@ -335,6 +374,8 @@ static int run(struct cli *cli, stk_conversion *conversion)
         own = &images;
     else if (converter->options == stk_option_table_find("arrays"))
         own = &arrays;
+    else if (converter->options == stk_option_table_find("pack"))
+        own = &pack;
     cli_on_interrupt(cancel, conversion);
     stk_status status = stk_conversion_run(conversion, &options, own, &report, &err);
     cli_on_interrupt(NULL, NULL);
@@ -379,13 +420,34 @@ static int run_weights(struct cli *cli, stk_context *context)
     return CLI_GOOD;
 }
 
+/* Whether one of the arguments is, by its name, an image that is to be written; what is read of one
+ * has "!/" in its name. */
+static bool names_image(const struct cli *cli)
+{
+    static const char *const endings[] = {".sqfs", ".sqsh", ".squashfs"};
+
+    for (int i = 0; i < cli->argc; i++) {
+        const char *text = cli->argv[i];
+        if (strncmp(text, "squashfs:", strlen("squashfs:")) == 0 && !strstr(text, "!/"))
+            return true;
+        for (size_t k = 0; *text != '-' && k < sizeof endings / sizeof *endings; k++)
+            if (cli_ends_with(text, endings[k]))
+                return true;
+    }
+    return false;
+}
+
 int cli_convert(struct cli *cli)
 {
+    static struct cli_usage own;
     stk_conversion *conversion = NULL;
     stk_context *context = NULL;
     stk_error err;
 
-    int code = cli_parse(cli, &usage);
+    own = usage;
+    if (names_image(cli))
+        own.tables = tables_of_images;
+    int code = cli_parse(cli, &own);
     if (code == CLI_GO_ON)
         code = cli_context(cli, 0, &context);
     if (code != CLI_GO_ON)

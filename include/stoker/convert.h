@@ -72,6 +72,15 @@ typedef struct stk_convert_arrays_options {
                               that have no elements */
 } stk_convert_arrays_options;
 
+/** Of the converter "squashfs": a folder packed into one image. */
+typedef struct stk_convert_pack_options {
+    uint32_t struct_size;
+    uint64_t block; /**< bytes of a block, a power of two from 4 KiB to 1 MiB */
+    int32_t codec;  /**< 0 zstd, 1 gzip, 2 lz4, 3 xz, 4 none */
+    int64_t level;  /**< of the codec; STK_AUTO: its usual one */
+    bool dry_run;   /**< say what would be written, in the report, and write nothing */
+} stk_convert_pack_options;
+
 #define STK_CONVERT_TEXT 8192
 
 /** What a conversion did. Counts are of the whole target, earlier interrupted runs included. */
@@ -93,6 +102,8 @@ typedef struct stk_conversion_report {
     double mean_psnr, worst_psnr;    /**< dB against the resized original; equal ones count as 99 */
     char worst[STK_ERROR_KEY];       /**< the picture of worst_psnr */
     char errors_path[STK_ERROR_KEY]; /**< file that lists the skipped; empty: none */
+    /* Of an image `total` counts its files: `copied` are stored as they are, `encoded` packed,
+     * `repeated` of both are like another one and stored with it; `skipped` are links. */
     /* Of arrays; `total`, `resumed` and `verified` count objects of the target (chunks or shards),
      * bytes_before the elements as the source has them, bytes_after the objects. */
     uint64_t arrays;     /**< that were converted */

@@ -39,4 +39,42 @@ void stk__gzip_destroy(stk__gzip **gzip);
  */
 bool stk__gzip_whole(const void *data, uint64_t length, void *out, uint64_t size);
 
+/* ---- Blocks of SquashFS (block.c) ------------------------------------------------------------ */
+
+/* In the order of the option that names them. */
+typedef enum stk__block_codec {
+    STK__BLOCK_ZSTD,
+    STK__BLOCK_GZIP, /* streams of zlib */
+    STK__BLOCK_LZ4,  /* blocks without a header */
+    STK__BLOCK_XZ,   /* streams of .xz, with a dictionary no longer than a block */
+    STK__BLOCK_NONE
+} stk__block_codec;
+
+/* How blocks are encoded: each by itself, of any length up to `most`. */
+typedef struct stk__block_kind {
+    stk__block_codec codec; /* not STK__BLOCK_NONE */
+    int level;
+    uint32_t most;
+} stk__block_kind;
+
+/* Bytes of room that stk__block_encode() wants for a block of `length`. */
+uint64_t stk__block_bound(const stk__block_kind *kind, uint64_t length);
+/* Bytes that a thread takes to encode, nearly. */
+uint64_t stk__block_memory(const stk__block_kind *kind);
+/*
+ * Whether it is worth trying: not where a sample of the bytes is as even as random ones and a quick
+ * search finds no repeats, as of pictures and of what was compressed before. `out` has the room of
+ * stk__block_bound() for the search. STK_ENOMEM.
+ */
+stk_status stk__block_promises(const stk__block_kind *kind, stk__codec_state *state, const void *in,
+                               uint64_t length, void *out, bool *promises, const char **reason);
+/* Statuses and reasons are those of chains. */
+stk_status stk__block_encode(const stk__block_kind *kind, stk__codec_state *state, const void *in,
+                             uint64_t length, void *out, uint64_t capacity, uint64_t *got,
+                             const char **reason);
+/* Decode a block into at most `capacity` bytes. */
+stk_status stk__block_decode(const stk__block_kind *kind, stk__codec_state *state, const void *in,
+                             uint64_t length, void *out, uint64_t capacity, uint64_t *got,
+                             const char **reason);
+
 #endif
