@@ -13,6 +13,7 @@
 
 #define DEFAULT_BUDGET ((uint64_t)4 << 30)
 #define LEAST_BLOCK    4096
+#define NODE_BYTES     20
 #define MOST_BLOCK     (1 << 20)
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -91,15 +92,15 @@ stk_status stk__squashfs_stopped(const stk__squashfs *s, stk_error *err)
                      s->job->target);
 }
 
-/* The tables are estimated by what they are for images of many files: about 20 bytes a file and 4 a
- * block, names packed by half. */
+/* Tables are packed to half of their names, and NODE_BYTES of a file, in images of many files. */
 static stk_status tell(stk__squashfs *s, stk_error *err)
 {
     double share;
 
     STK_TRY(stk__squashfs_estimate(s, &share, err));
-    s->report->bytes_after = STK__SQUASHFS_SUPERBLOCK + (uint64_t)(share * (double)s->tree.bytes) +
-                             20 * s->tree.count + s->tree.paths.length / 2;
+    const uint64_t bytes = STK__SQUASHFS_SUPERBLOCK + (uint64_t)(share * (double)s->tree.bytes) +
+                           NODE_BYTES * s->tree.count + s->tree.paths.length / 2;
+    s->report->bytes_after = stk__round_up(bytes, STK__SQUASHFS_PADDING);
     s->report->planned = true;
     return STK_OK;
 }

@@ -14,6 +14,7 @@
 #define STK__SQUASHFS_SUPERBLOCK 96
 #define STK__SQUASHFS_TABLE      8192                /* bytes of a block of a table */
 #define STK__SQUASHFS_RAW        (UINT32_C(1) << 24) /* of the size of a block: as it is */
+#define STK__SQUASHFS_PADDING    4096                /* an image is a multiple of */
 #define STK__SQUASHFS_NAME       256                 /* bytes of a name at most */
 #define STK__SQUASHFS_NODES      (UINT32_MAX - 1)    /* of an image at most */
 #define STK__SQUASHFS_NONE       UINT32_MAX          /* no node */
@@ -82,7 +83,7 @@ stk_status stk__squashfs_stopped(const stk__squashfs *s, stk_error *err);
 stk_status stk__squashfs_list(const stk_conversion_job *job, stk__squashfs_tree *tree,
                               stk_error *err);
 void stk__squashfs_tree_release(stk__squashfs_tree *tree);
-/* Whether it is a folder. */
+/* Whether it is a folder; also where there is no memory to tell, which listing it will say. */
 bool stk__squashfs_is_folder(stk_context *ctx, const char *source);
 
 static inline const char *stk__squashfs_path(const stk__squashfs_tree *tree,

@@ -19,7 +19,7 @@ stk_status stk__squashfs_file_begin(stk__squashfs_file *f, const stk_conversion_
     f->buffer = stk__alloc(job->context, BUFFER);
     if (!f->buffer)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory to write an image");
-    STK_TRY(stk__one_file_begin(&f->file, job, "an image", err));
+    STK_TRY(stk__one_file_begin(&f->file, job, "SquashFS", err));
     return stk__one_file_open(&f->file, &f->back, err);
 }
 

@@ -11,7 +11,6 @@
 
 #define MAGIC       UINT32_C(0x73717368)
 #define ABSENT      UINT64_MAX
-#define ALIGNMENT   4096
 #define RAW_TABLE   0x8000 /* of the length of a block of a table */
 #define FOLDER_MODE 0755
 #define FILE_MODE   0644
@@ -473,7 +472,7 @@ static stk_status check(tables *t, const fields *head, stk_error *err)
 
 static stk_status append_all(tables *t, stk_error *err)
 {
-    static const uint8_t zeros[ALIGNMENT];
+    static const uint8_t zeros[STK__SQUASHFS_PADDING];
     stk__squashfs_file *file = &t->s->file;
     uint64_t starts[4];
     fields head = {0};
@@ -485,7 +484,7 @@ static stk_status append_all(tables *t, stk_error *err)
     STK_TRY(append_export(t, &starts[2], err));
     STK_TRY(append_owners(t, &starts[3], err));
     const uint64_t end = stk__squashfs_end(file);
-    STK_TRY(append(t, zeros, stk__round_up(end, ALIGNMENT) - end, err));
+    STK_TRY(append(t, zeros, stk__round_up(end, STK__SQUASHFS_PADDING) - end, err));
     fill_superblock(t->s, starts, end, &head);
     STK_TRY(stk__squashfs_head(file, head.at, head.length, err));
     return t->s->verify ? check(t, &head, err) : STK_OK;

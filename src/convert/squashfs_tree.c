@@ -204,7 +204,7 @@ bool stk__squashfs_is_folder(stk_context *ctx, const char *source)
 
     const stk_status status = open_folder(ctx, source, &store, prefix, NULL);
     stk_store_close(&store);
-    return status == STK_OK;
+    return status == STK_OK || status == STK_ENOMEM;
 }
 
 stk_status stk__squashfs_list(const stk_conversion_job *job, stk__squashfs_tree *tree,
