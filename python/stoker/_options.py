@@ -124,6 +124,7 @@ class ConvertOptions(ContextOptions, total=False):
     join: int | None
     dry_run: bool | None
     unlimited: str | None
+    block: int | str | None
     layers: str | None
     input_shape: str | None
 
