@@ -82,7 +82,7 @@ static inline size_t image_files_in(const char *path)
 
 /* ---- The folder ------------------------------------------------------------------------------ */
 
-enum { BYTES = 40000, FILES = 19, FOLDERS = 6 };
+enum { BYTES = 40000, LARGE = 300000, FILES = 23, FOLDERS = 7 };
 
 /* Text that shrinks; or bytes that do not. */
 static inline void image_fill(uint8_t *bytes, size_t size, bool random, uint64_t seed)
@@ -115,6 +115,15 @@ static inline void image_make_folder(const char *folder)
     test_write(folder, "holes/a", bytes, 4 * BLOCK + 7);
     memset(bytes, 0, BYTES);
     test_write(folder, "holes/b", bytes, BLOCK + 2);
+    /* Pieces enough for threads. */
+    uint8_t *large = malloc(LARGE);
+    for (int i = 0; i < 4; i++) {
+        image_fill(large, LARGE, i & 1, 90 + i);
+        image_fill(large, LARGE / 2, !(i & 1), 95 + i);
+        snprintf(name, sizeof name, "large/%d", i);
+        test_write(folder, name, large, LARGE);
+    }
+    free(large);
     memset(is, 'n', 255);
     is[255] = 0;
     snprintf(name, sizeof name, "odd/%s", is);
