@@ -50,7 +50,8 @@ stk_status stk__squashfs_append(stk__squashfs_file *f, const void *data, uint64_
         STK_TRY(flush(f, err));
     if (length > BUFFER)
         return write_out(f, data, length, err);
-    memcpy(f->buffer + f->buffered, data, length);
+    if (length)
+        memcpy(f->buffer + f->buffered, data, length);
     f->buffered += length;
     return STK_OK;
 }

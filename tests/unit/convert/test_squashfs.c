@@ -67,6 +67,37 @@ static void test_all_codecs(void **state)
     test_folder_remove(to);
 }
 
+/* A block is packed where that saves a sixteenth: of 200 values it would save 4 %, of 100 16 %. */
+static void test_little_saved(void **state)
+{
+    enum { SIZE = 1 << 17 };
+    static uint8_t bytes[SIZE];
+    char folder[256], to[256], path[300];
+    uint64_t seed = 3;
+    stk_error err;
+    image m;
+    image_run r;
+
+    (void)state;
+    test_folder(folder);
+    test_folder(to);
+    snprintf(path, sizeof path, "%s/a.sqfs", to);
+    for (unsigned values = 200; values >= 100; values -= 100) {
+        for (int i = 0; i < SIZE; i++)
+            bytes[i] = (uint8_t)((test_random(&seed) >> 20 & 0xffff) % values);
+        test_write(folder, "a", bytes, SIZE);
+        image_run_init(&r);
+        r.pack.block = SIZE;
+        r.pack.codec = STK__BLOCK_GZIP; /* zstd has such a bound itself */
+        r.options.overwrite = true;
+        assert_ok(image_pack(&r, folder, path, &err), &err);
+        assert_int_equal(r.report.encoded, values == 100);
+        check(path, folder, 1, &m);
+    }
+    test_folder_remove(folder);
+    test_folder_remove(to);
+}
+
 /* A copy is stored with the first, also where it was written before it was known to be one. */
 static void test_copies(void **state)
 {
@@ -88,6 +119,7 @@ static void test_copies(void **state)
         snprintf(name, sizeof name, "%d/small", i);
         test_write(folder, name, bytes, 100);
     }
+    test_write(folder, "9/large", bytes, SIZE); /* the last */
     bytes[SIZE - 1]++;
     test_write(folder, "4/other", bytes, SIZE);
     test_write(folder, "5/shorter", bytes, SIZE - 1);
@@ -96,11 +128,11 @@ static void test_copies(void **state)
     r.pack.block = 1 << 20;
     r.options.num_workers = 2;
     assert_ok(image_pack(&r, folder, path, &err), &err);
-    assert_int_equal(r.report.repeated, 6);
+    assert_int_equal(r.report.repeated, 7);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_size, r.report.bytes_after);
     assert_in_range(st.st_size, 3 * SIZE, 3 * SIZE + 16384);
-    check(path, folder, 10 + 6, &m);
+    check(path, folder, 11 + 7, &m);
     free(bytes);
     test_folder_remove(folder);
     test_folder_remove(to);
@@ -401,11 +433,17 @@ static void test_dry_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_codecs),    cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_large_folders), cmocka_unit_test(test_deep),
-        cmocka_unit_test(test_above_4_gib),   cmocka_unit_test(test_of_another_store),
-        cmocka_unit_test(test_links),         cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_names),         cmocka_unit_test(test_dry_run),
+        cmocka_unit_test(test_all_codecs),
+        cmocka_unit_test(test_little_saved),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_large_folders),
+        cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_above_4_gib),
+        cmocka_unit_test(test_of_another_store),
+        cmocka_unit_test(test_links),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_dry_run),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
