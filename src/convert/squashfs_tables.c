@@ -27,7 +27,7 @@ enum {
     RAW_DATA = 0x0002,
     RAW_FRAGMENTS = 0x0008,
     NO_FRAGMENTS = 0x0010,
-    NO_COPIES = 0x0040,
+    ONE_OF_COPIES = 0x0040,
     CAN_EXPORT = 0x0080,
     NO_XATTRS = 0x0200,
     HAS_OPTIONS = 0x0400,
@@ -412,7 +412,7 @@ static stk_status append_owners(tables *t, uint64_t *at, stk_error *err)
 
 static unsigned flags_of(const stk__squashfs *s)
 {
-    unsigned flags = NO_FRAGMENTS | CAN_EXPORT | NO_XATTRS | NO_COPIES;
+    unsigned flags = NO_FRAGMENTS | CAN_EXPORT | NO_XATTRS | ONE_OF_COPIES;
 
     if (!s->encodes)
         flags |= RAW_INODES | RAW_DATA | RAW_FRAGMENTS | RAW_IDS;
