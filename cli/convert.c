@@ -5,6 +5,22 @@
 
 #include "cli.h"
 
+/* A flag of a name that several have is an option of the first: of an image of its own. */
+static const struct cli_options tables[] = {{.name = "convert"},
+                                            {.name = "images"},
+                                            {.name = "arrays"},
+                                            {.name = "packed"},
+                                            {.name = "squashfs"},
+                                            {.name = "weights"},
+                                            {0}},
+                                tables_of_images[] = {{.name = "convert"},
+                                                      {.name = "squashfs"},
+                                                      {.name = "images"},
+                                                      {.name = "arrays"},
+                                                      {.name = "packed"},
+                                                      {.name = "weights"},
+                                                      {0}};
+
 static const struct cli_usage usage = {
     .name = "convert",
     .synopsis = "SRC DST [options]",
@@ -35,6 +51,12 @@ static const struct cli_usage usage = {
         "  a file of NetCDF or HDF5   References of kerchunk to its chunks, which stay where they "
         "are.\n"
         "     -> NAME.json\n"
+        "  any folder -> NAME.sqfs    Its files as one SquashFS image, each a range of it where "
+        "its "
+        "content\n"
+        "                             does not shrink (JPEG, PNG). --codec and --level are those "
+        "of "
+        "squashfs.\n"
         "  a checkpoint, .pth, .pt    The weights of a model alone, as PyTorch's load_state_dict() "
         "takes them.\n"
         "     -> NAME.safetensors\n"
@@ -56,15 +78,11 @@ static const struct cli_usage usage = {
                 "With pictures of yours in DIR, and a training that has ended:\n"
                 "  stoker convert images:DIR small --max-side 512 --quality 90\n"
                 "  stoker convert images:DIR packed.zarr --size 256x256\n"
+                "  stoker convert DIR small.sqfs\n"
                 "  stoker convert last.safetensors weights.safetensors\n"
                 "  stoker convert last.safetensors model.onnx\n",
     .interrupted = "what is complete is kept; for the rest run the same command again",
-    .tables = (const struct cli_options[]){{.name = "convert"},
-                                           {.name = "images"},
-                                           {.name = "arrays"},
-                                           {.name = "packed"},
-                                           {.name = "weights"},
-                                           {0}},
+    .tables = tables,
     .min_args = 2,
     .max_args = 2,
 };
@@ -296,6 +314,27 @@ static void print_packed(struct cli *cli, const stk_conversion_report *r)
     fputc('\n', out);
 }
 
+static void print_image(struct cli *cli, const stk_conversion_report *r)
+{
+    FILE *out = cli->out;
+
+    fprintf(out, "%s: %" PRIu64 " file%s\n", cli->args[1], r->total, r->total == 1 ? "" : "s");
+    if (!r->planned) {
+        print_count(out, "stored as they are", r->copied);
+        print_count(out, "packed", r->encoded);
+        print_count(out, "of these, like another and stored with it", r->repeated);
+        print_count(out, "read back and compared", r->verified);
+    }
+    print_count(out, "links, left out", r->skipped);
+    fputs("  ", out);
+    print_bytes(out, r->bytes_before);
+    fputs(r->planned ? " would become about " : " became ", out);
+    print_bytes(out, r->bytes_after);
+    fputs(r->planned ? ", by a sample and without what is there twice; nothing was written\n"
+                     : "\n",
+          out);
+}
+
 static void print_statement(struct cli *cli, const char *converter, const stk_conversion_report *r)
 {
     if (r->arrays && cli->format != CLI_TABLE)
@@ -306,6 +345,8 @@ static void print_statement(struct cli *cli, const char *converter, const stk_co
         print_pictures(cli, r);
     else if (strcmp(converter, "packed") == 0)
         print_packed(cli, r);
+    else if (strcmp(converter, "squashfs") == 0)
+        print_image(cli, r);
     else if (r->arrays)
         print_arrays(cli, r);
     else
@@ -331,9 +372,6 @@ static int refuse_options_of_others(struct cli *cli, const stk_option_table *own
             snprintf(key, sizeof key, "%s.%s", t->name, t->options[i].name);
             if (stk_config_count(cli->config, key) == 0 || strcmp(key, "convert.overwrite") == 0)
                 continue;
-            /* The plain flag is that of arrays; the same is meant. */
-            if (own == stk_option_table_find("packed") && strcmp(key, "arrays.dry_run") == 0)
-                continue;
             cli_error("the option %s does nothing where %s are written; leave it out",
                       t->options[i].name, what);
             return CLI_USAGE;
@@ -349,6 +387,7 @@ static int run(struct cli *cli, stk_conversion *conversion)
     stk_convert_images_options images;
     stk_convert_arrays_options arrays;
     stk_convert_packed_options packed;
+    stk_convert_squashfs_options squashfs;
     stk_convert_options options;
     const void *own = NULL;
     stk_error err;
@@ -362,6 +401,8 @@ static int run(struct cli *cli, stk_conversion *conversion)
         code = cli_apply(cli, stk_option_table_find("arrays"), 0, &arrays);
     if (code == CLI_GO_ON)
         code = cli_apply(cli, stk_option_table_find("packed"), 0, &packed);
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, stk_option_table_find("squashfs"), 0, &squashfs);
     if (code != CLI_GO_ON)
         return code;
     report.struct_size = sizeof report;
@@ -371,7 +412,8 @@ static int run(struct cli *cli, stk_conversion *conversion)
         own = &arrays;
     else if (converter->options == stk_option_table_find("packed"))
         own = &packed;
-    packed.dry_run |= arrays.dry_run;
+    else if (converter->options == stk_option_table_find("squashfs"))
+        own = &squashfs;
     cli_on_interrupt(cancel, conversion);
     stk_status status = stk_conversion_run(conversion, &options, own, &report, &err);
     cli_on_interrupt(NULL, NULL);
@@ -416,13 +458,34 @@ static int run_weights(struct cli *cli, stk_context *context)
     return CLI_GOOD;
 }
 
+/* Whether one of the arguments is, by its name, an image that is to be written; what is read of one
+ * has "!/" in its name. */
+static bool names_image(const struct cli *cli)
+{
+    static const char *const endings[] = {".sqfs", ".sqsh", ".squashfs"};
+
+    for (int i = 0; i < cli->argc; i++) {
+        const char *text = cli->argv[i];
+        if (strncmp(text, "squashfs:", strlen("squashfs:")) == 0 && !strstr(text, "!/"))
+            return true;
+        for (size_t k = 0; *text != '-' && k < sizeof endings / sizeof *endings; k++)
+            if (cli_ends_with(text, endings[k]))
+                return true;
+    }
+    return false;
+}
+
 int cli_convert(struct cli *cli)
 {
+    static struct cli_usage own;
     stk_conversion *conversion = NULL;
     stk_context *context = NULL;
     stk_error err;
 
-    int code = cli_parse(cli, &usage);
+    own = usage;
+    if (names_image(cli))
+        own.tables = tables_of_images;
+    int code = cli_parse(cli, &own);
     if (code == CLI_GO_ON)
         code = cli_context(cli, 0, &context);
     if (code != CLI_GO_ON)

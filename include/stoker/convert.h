@@ -27,6 +27,8 @@ typedef struct stk_convert_options {
     uint64_t checkpoint;    /**< files that are made safe on the disk together */
     uint64_t max_pixels;    /**< of a picture; larger ones are broken sources */
     uint64_t max_blocks;    /**< of 8 x 8, of all scans of a JPEG: the work of decoding it */
+    bool dry_run; /**< say what would be done, in the report, and write nothing; refused where the
+                     converter has no plans */
 } stk_convert_options;
 
 static inline void stk_convert_options_init(stk_convert_options *options)
@@ -53,7 +55,6 @@ typedef struct stk_convert_packed_options {
     uint64_t short_side; /**< pixels of the shorter side of each, whose shape stays; 0: no */
     uint64_t shard_size; /**< bytes of pictures in an object, roughly */
     bool checksum;       /**< a CRC-32C behind every chunk, where all are of one size */
-    bool dry_run;        /**< say what it would take, in the report, and write nothing */
 } stk_convert_packed_options;
 
 /** Of the converters of arrays: Zarr or NetCDF-4 of other chunks, codecs or types. Coordinates,
@@ -77,10 +78,17 @@ typedef struct stk_convert_arrays_options {
     const char *temp_dir;   /**< folder of a temporary file; NULL: the target's, or /var/tmp */
     const char *part;       /**< "K/N": the K-th of N parts of all objects; NULL: all */
     uint64_t join;          /**< write the metadata, once all of so many parts are there; 0: no */
-    bool dry_run;           /**< say what would be done, in the report, and write nothing */
     const char *unlimited; /**< of NetCDF-4: dimensions that can grow, parted by commas; NULL: those
                               that have no elements */
 } stk_convert_arrays_options;
+
+/** Of the converter "squashfs": a folder packed into one image. */
+typedef struct stk_convert_squashfs_options {
+    uint32_t struct_size;
+    uint64_t block; /**< bytes of a block, a power of two from 4 KiB to 1 MiB */
+    int32_t codec;  /**< 0 zstd, 1 gzip, 2 lz4, 3 xz, 4 none */
+    int64_t level;  /**< of the codec; STK_AUTO: its usual one */
+} stk_convert_squashfs_options;
 
 #define STK_CONVERT_TEXT 8192
 
@@ -103,6 +111,8 @@ typedef struct stk_conversion_report {
     double mean_psnr, worst_psnr;    /**< dB against the resized original; equal ones count as 99 */
     char worst[STK_ERROR_KEY];       /**< the picture of worst_psnr */
     char errors_path[STK_ERROR_KEY]; /**< file that lists the skipped; empty: none */
+    /* Of an image `total` counts its files: `copied` are stored as they are, `encoded` packed,
+     * `repeated` of both are like another one and stored with it; `skipped` are links. */
     /* Of arrays; `total`, `resumed` and `verified` count objects of the target (chunks or shards),
      * bytes_before the elements as the source has them, bytes_after the objects. */
     uint64_t arrays;     /**< that were converted */
@@ -159,6 +169,7 @@ typedef struct stk_converter_ops {
     /** (optional) Whether it reads what `source` names, which is not opened as a dataset; where
      * not, *why is as that of accepts(). Blocks. NULL: it converts datasets. */
     bool (*takes)(stk_context *context, const char *source, const char **why);
+    bool plans; /**< it heeds the option dry_run; false: that is refused */
 } stk_converter_ops;
 
 /**

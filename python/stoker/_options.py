@@ -99,6 +99,7 @@ class ConvertOptions(ContextOptions, total=False):
     checkpoint: int | None
     max_pixels: int | None
     max_blocks: int | None
+    dry_run: bool | None
     max_side: int | None
     quality: int | None
     subsampling: str | None
@@ -122,8 +123,11 @@ class ConvertOptions(ContextOptions, total=False):
     temp_dir: str | None
     part: str | None
     join: int | None
-    dry_run: bool | None
     unlimited: str | None
+    size: str | None
+    short_side: int | None
+    shard_size: int | str | None
+    block: int | str | None
     layers: str | None
     input_shape: str | None
 

@@ -41,12 +41,14 @@ bool stk__gzip_whole(const void *data, uint64_t length, void *out, uint64_t size
 
 /* ---- Blocks of SquashFS images (block.c) ---- */
 
+/* Those that are written in the order of the option that names them. */
 typedef enum stk__block_codec {
+    STK__BLOCK_ZSTD, /* zstd frames [RFC 8878] */
     STK__BLOCK_ZLIB, /* a zlib stream [RFC 1950] */
-    STK__BLOCK_LZMA, /* a .lzma file */
-    STK__BLOCK_XZ,   /* .xz streams */
     STK__BLOCK_LZ4,  /* one LZ4 block without its size */
-    STK__BLOCK_ZSTD  /* zstd frames [RFC 8878] */
+    STK__BLOCK_XZ,   /* .xz streams; written with a dictionary no longer than a block */
+    STK__BLOCK_NONE, /* neither encoded nor decoded */
+    STK__BLOCK_LZMA  /* a .lzma file; not written */
 } stk__block_codec;
 
 /* What decoding of lzma and xz may take: a dictionary of 4 MiB, where blocks have 1 MiB at most. */
@@ -60,6 +62,29 @@ stk_status stk__block_decode(stk__block_codec codec, stk__codec_state *state, co
                              uint64_t length, void *out, uint64_t capacity, uint64_t *got,
                              const char **reason);
 
+/* How blocks are encoded: each by itself, of any length up to `most`. */
+typedef struct stk__block_kind {
+    stk__block_codec codec; /* one that is written */
+    int level;
+    uint32_t most;
+} stk__block_kind;
+
+/* Bytes of room that stk__block_encode() wants for a block of `length`. */
+uint64_t stk__block_bound(const stk__block_kind *kind, uint64_t length);
+/* Bytes that a thread takes to encode, nearly. */
+uint64_t stk__block_memory(const stk__block_kind *kind);
+/*
+ * Whether it is worth trying: not where a sample of the bytes is as even as random ones and a quick
+ * search finds no repeats, as of pictures and of what was compressed before. `out` has the room of
+ * stk__block_bound() for the search. STK_ENOMEM.
+ */
+stk_status stk__block_promises(const stk__block_kind *kind, stk__codec_state *state, const void *in,
+                               uint64_t length, void *out, bool *promises, const char **reason);
+/* Statuses and reasons are those of chains. */
+stk_status stk__block_encode(const stk__block_kind *kind, stk__codec_state *state, const void *in,
+                             uint64_t length, void *out, uint64_t capacity, uint64_t *got,
+                             const char **reason);
+
 /* ---- Files in containers ---- */
 
 /* One raw deflate stream [RFC 1951] that is all of `in` -> exactly `size` bytes. `reason` as that
@@ -68,7 +93,9 @@ stk_status stk__deflate_decode(stk__codec_state *state, const void *in, uint64_t
                                uint64_t size, const char **reason);
 /* CRC-32 [RFC 1952]. (checksum.c) */
 uint32_t stk__crc32(const void *data, uint64_t length);
-/* ---- CRC-32C [RFC 3720] (kernels.c) ---------------------------------------------------------- */
+
+/* ---- CRC-32C [RFC 3720] (kernels.c) ---- */
+
 /* As stk__crc32c(), the fastest that the context's instruction sets allow. */
 typedef uint32_t stk__codec_crc32c_fn(uint32_t crc, const uint8_t *data, size_t length);
 stk__codec_crc32c_fn *stk__codec_crc32c_of(const stk_context *ctx);

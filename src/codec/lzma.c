@@ -135,6 +135,14 @@ uint64_t stk__lzma_memory(const struct stk__lzma_step *step, uint64_t size)
     return STK_MIN(bytes + SLACK, MEMORY_MAX);
 }
 
+void stk__lzma_block(struct stk__lzma_step *step, uint32_t preset, uint32_t dict_size)
+{
+    *step = (struct stk__lzma_step){
+        .format = STK__LZMA_XZ, .check = LZMA_CHECK_CRC32, .filters = 1, .preset = preset};
+    step->filter[0] = (struct stk__lzma_filter){
+        .id = LZMA_FILTER_LZMA2, .preset = preset, .dict_size = dict_size, .given = DICT_SIZE};
+}
+
 /* ---- Decoding ---- */
 
 static lzma_ret begin(const struct stk__lzma_step *step, lzma_stream *z, stk__codec_pass *pass)

@@ -215,6 +215,8 @@ void stk__optional_release(stk__codec_step *step);
 
 /* What liblzma takes to decode, by the configuration: no chunk may ask for more. */
 uint64_t stk__lzma_memory(const struct stk__lzma_step *step, uint64_t size);
+/* Streams of .xz that the kernel reads in any build: CRC32, and a dictionary of `dict_size`. */
+void stk__lzma_block(struct stk__lzma_step *step, uint32_t preset, uint32_t dict_size);
 
 /* Decoders that blosc uses as well. */
 /* The whole of a zstd stream (frames in a row) -> at most `capacity` bytes. */

@@ -128,7 +128,7 @@ static void mark(zarr_target *t, uint64_t node, uint64_t number)
 /* ---- Journal --------------------------------------------------------------------------------- */
 
 /* What decides nothing of what is written. */
-static const char *const no_matter[] = {"temp_dir", "part", "join", "dry_run", NULL};
+static const char *const no_matter[] = {"temp_dir", "part", "join", NULL};
 
 typedef struct hashing {
     stk_context *context;
@@ -461,7 +461,6 @@ static stk_status open_files(zarr_target *t, stk_error *err)
 static stk_status open_target(zarr_target *t, const stk__target_part *part, uint32_t members,
                               stk_error *err)
 {
-    const stk_convert_arrays_options *own = t->base.job->own;
 
     t->part = part->number;
     t->parts = part->count;
@@ -470,7 +469,7 @@ static stk_status open_target(zarr_target *t, const stk__target_part *part, uint
     pthread_mutex_init(&t->lock, NULL);
     STK_TRY(stk__encoders_create(t->base.job->context, members, &t->encoders, err));
     STK_TRY(make_arrays(t, err));
-    return own->dry_run ? STK_OK : open_files(t, err);
+    return t->base.job->options->dry_run ? STK_OK : open_files(t, err);
 }
 
 static stk_status open_version(const stk_conversion_job *job, const stk__target_node *nodes,

@@ -59,8 +59,6 @@ static const stk_option own_list[] = {
      "ends it."},
     {"join", STK_OPTION_UINT, AT(join), "0", 0, (double)MOST_PARTS, NULL, "N",
      "Write the metadata, once all of N parts are done; 0: no."},
-    {"dry_run", STK_OPTION_BOOL, AT(dry_run), "false", 0, 0, NULL, NULL,
-     "Say what would be done and what it would take, and write nothing."},
     {"unlimited", STK_OPTION_STRING, AT(unlimited), NULL, 0, 0, NULL, "DIM,...",
      "Of NetCDF-4: dimensions that can grow later, as time; without it those without elements."},
 };
@@ -145,7 +143,7 @@ static stk_status convert(stk__arrays *run, stk_error *err)
     STK_TRY(run->ops->open(run->job, run->nodes, run->num_nodes, &part, stk__crew_size(run->crew),
                            &run->target, err));
     STK_TRY(stk__arrays_plan(run, err));
-    if (run->own->dry_run)
+    if (run->job->options->dry_run)
         return stk__arrays_tell(run, err);
     return write_all(run, err);
 }
@@ -196,6 +194,7 @@ const stk_converter_ops stk__convert_zarr = {
     .ignores = ignores,
     .run = zarr_run,
     .takes = stk__convert_takes_arrays,
+    .plans = true,
 };
 
 const stk_converter_ops stk__convert_zarr2 = {
@@ -208,4 +207,5 @@ const stk_converter_ops stk__convert_zarr2 = {
     .ignores = ignores,
     .run = zarr2_run,
     .takes = stk__convert_takes_arrays,
+    .plans = true,
 };

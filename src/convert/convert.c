@@ -99,6 +99,9 @@ static const stk_option options_list[] = {
     {"checkpoint", STK_OPTION_UINT, AT(checkpoint), "256", 1, 65536, NULL, "N",
      "Files that are made safe on the disk together: so many are done again at most after a kill."},
     STK__IMAGE_LIMIT_OPTIONS(stk_convert_options),
+    {"dry_run", STK_OPTION_BOOL, AT(dry_run), "false", 0, 0, NULL, NULL,
+     "Say what would be done and what it would take, and write nothing: of arrays, packed pictures "
+     "and images of folders."},
 };
 
 const stk_option_table stk__convert_option_table = {
@@ -109,6 +112,20 @@ const stk_option_table stk__convert_option_table = {
     .count = STK_COUNT(options_list),
 };
 
+/* A table that was built before there was the option does not heed it. */
+static bool plans(const stk_converter_ops *converter)
+{
+    return converter->struct_size > offsetof(stk_converter_ops, plans) && converter->plans;
+}
+
+static stk_status does_nothing(const stk_converter_ops *converter, const char *option,
+                               stk_error *err)
+{
+    return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                     "the option %s does nothing where %s are written; leave it out", option,
+                     converter->doc);
+}
+
 /* An option that does nothing is refused where somebody has set it. */
 static stk_status check_ignored(const stk_converter_ops *converter,
                                 const stk_convert_options *options, stk_error *err)
@@ -117,14 +134,14 @@ static stk_status check_ignored(const stk_converter_ops *converter,
     char value[VALUE_SHOWN], initial[VALUE_SHOWN];
 
     stk_convert_options_init(&defaults);
+    if (options->dry_run && !plans(converter))
+        return does_nothing(converter, "dry_run", err);
     for (const char *const *name = converter->ignores; name && *name; name++) {
         const stk_option *option = stk_options_find(&stk__convert_option_table, *name);
         stk_options_format(option, options, value, sizeof value);
         stk_options_format(option, &defaults, initial, sizeof initial);
         if (strcmp(value, initial) != 0)
-            return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
-                             "the option %s does nothing where %s are written; leave it out", *name,
-                             converter->doc);
+            return does_nothing(converter, *name, err);
     }
     return STK_OK;
 }

@@ -6,14 +6,12 @@
  */
 #include "convert/netcdf4.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/durable.h"
 #include "base/url.h"
 #include "convert/encoders.h"
+#include "convert/one_file.h"
 #include "convert/target.h"
 #include "store/store.h"
 
@@ -30,9 +28,7 @@ typedef struct netcdf4_target {
     size_t *variables;          /* by node; NONE: a group */
     stk__libhdf5_variable *put; /* as they were put, by variable */
     stk__libhdf5 *child;
-    stk__put_place place;
-    stk__durable file;
-    bool begun;     /* `file` is */
+    stk__one_file file;
     uint32_t level; /* of deflate; 0: none */
     bool shuffle, fletcher32;
     bool verify;
@@ -57,44 +53,12 @@ static stk_status no_memory(stk_error *err)
 
 /* ---- The file ---- */
 
-static stk_status fail_file(const netcdf4_target *t, const char *step, int error, stk_error *err)
-{
-    const char *target = t->base.job->target;
-
-    if (error == EEXIST)
-        return stk__fail_at(err, STK_EEXIST, STK_STAGE_CONVERT, target, STK_NO_OFFSET,
-                            "'%.300s' is there already, or being written: --overwrite replaces it",
-                            target);
-    return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_CONVERT, target, STK_NO_OFFSET,
-                        "cannot %s '%.300s': %s%s", step, target, strerror(error),
-                        stk__remedy_of_errno(error));
-}
-
-static stk_status begin_file(netcdf4_target *t, stk_error *err)
-{
-    const stk_conversion_job *job = t->base.job;
-
-    STK_TRY(stk__put_place_open(&t->place, job->target, err));
-    const int folder = stk__file_root(t->place.store);
-    if (folder < 0)
-        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_CONVERT, job->target, STK_NO_OFFSET,
-                            "'%.300s': NetCDF-4 is written to local files: convert it to one, and "
-                            "copy that",
-                            job->target);
-    stk__durable_sweep(folder);
-    const int error =
-        stk__durable_begin(&t->file, NULL, folder, t->place.key, 0, !job->options->overwrite);
-    if (error)
-        return fail_file(t, t->file.step, error, err);
-    t->begun = true;
-    return STK_OK;
-}
-
 /* A descriptor by which the file is read, too: libhdf5 looks again at what it has written. */
 static stk_status start_child(netcdf4_target *t, stk_error *err)
 {
     stk__libhdf5_limits limits = {BASE_BYTES, SECONDS};
     uint64_t most = 0, bytes = 0;
+    int fd;
 
     for (size_t i = 0; i < t->plan.num_variables; i++) {
         const stk__netcdf4_variable *v = &t->plan.variables[i];
@@ -103,9 +67,7 @@ static stk_status start_child(netcdf4_target *t, stk_error *err)
     }
     if (!stk__mul_size(most, CHUNKS, &most) || !stk__add_size(limits.memory, most, &limits.memory))
         limits.memory = UINT64_MAX;
-    const int fd = openat(t->file.folder, t->file.temporary, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return fail_file(t, "write", errno, err);
+    STK_TRY(stk__one_file_open(&t->file, &fd, err));
     const stk_status status = stk__libhdf5_start(t->base.job->context, &limits, fd, &t->child, err);
     close(fd);
     return status;
@@ -221,9 +183,7 @@ static void netcdf4_close(stk__array_target *target)
     for (size_t i = 0; t->writers && i < t->plan.num_variables; i++)
         stk_array_writer_abandon(&t->writers[i]);
     pthread_mutex_destroy(&t->lock);
-    if (t->begun)
-        stk__durable_abandon(&t->file);
-    stk__put_place_close(&t->place);
+    stk__one_file_close(&t->file);
     stk__netcdf4_plan_release(&t->plan);
     stk__free(ctx, t->variables);
     stk__free(ctx, t->put);
@@ -297,7 +257,6 @@ static stk_status set_unlimited(netcdf4_target *t, stk_error *err)
 static stk_status open_target(netcdf4_target *t, const stk__target_node *nodes, size_t n,
                               uint32_t members, stk_error *err)
 {
-    const stk_convert_arrays_options *own = t->base.job->own;
     stk_context *ctx = t->base.job->context;
 
     STK_TRY(settle(t, err));
@@ -313,9 +272,9 @@ static stk_status open_target(netcdf4_target *t, const stk__target_node *nodes, 
         t->variables[i] = NONE;
     STK_TRY(stk__encoders_create(ctx, members, &t->encoders, err));
     STK_TRY(describe_all(t, err));
-    if (own->dry_run)
+    if (t->base.job->options->dry_run)
         return STK_OK;
-    STK_TRY(begin_file(t, err));
+    STK_TRY(stk__one_file_begin(&t->file, t->base.job, "NetCDF-4", err));
     STK_TRY(start_child(t, err));
     return define(t, err);
 }
@@ -333,7 +292,7 @@ static stk_status netcdf4_open(const stk_conversion_job *job, const stk__target_
     t->base = (stk__array_target){.ops = &stk__array_target_netcdf4, .job = job};
     t->call = (stk_store_call){
         .struct_size = sizeof t->call, .canceled = stk__convert_canceled, .user = (void *)job};
-    t->plan.ctx = t->place.context = job->context;
+    t->plan.ctx = job->context;
     pthread_mutex_init(&t->lock, NULL);
     const stk_status status = open_target(t, nodes, num_nodes, members, err);
     if (status == STK_OK)
@@ -431,11 +390,9 @@ static stk_status netcdf4_finish(stk__array_target *target, stk_error *err)
 
     STK_TRY(stk__libhdf5_finish(t->child, &t->call, err));
     stk__libhdf5_stop(&t->child);
-    if (fstat(t->file.fd, &st) == 0)
+    if (fstat(t->file.durable.fd, &st) == 0)
         t->bytes = (uint64_t)st.st_size;
-    t->begun = false;
-    const int error = stk__durable_commit(&t->file, t->place.key);
-    return error ? fail_file(t, t->file.step, error, err) : STK_OK;
+    return stk__one_file_commit(&t->file, err);
 }
 
 static uint64_t netcdf4_bytes(const stk__array_target *target)
@@ -475,4 +432,5 @@ const stk_converter_ops stk__convert_netcdf4 = {
     .ignores = ignores,
     .run = netcdf4_run,
     .takes = stk__convert_takes_arrays,
+    .plans = true,
 };

@@ -31,8 +31,6 @@ static const stk_option own_list[] = {
      "Bytes of pictures in one object, roughly."},
     {"checksum", STK_OPTION_BOOL, AT(checksum), "true", 0, 0, NULL, NULL,
      "A CRC-32C behind every chunk, of pictures of one size; compared when it is read."},
-    {"dry_run", STK_OPTION_BOOL, AT(dry_run), "false", 0, 0, NULL, NULL,
-     "Say what it would take, and what decoding costs now, and write nothing."},
 };
 
 const stk_option_table stk__convert_packed_option_table = {
@@ -328,7 +326,7 @@ static stk_status convert(stk__packed *p, stk_error *err)
     STK_TRY(settle(p, err));
     STK_TRY(stk__packed_choose(p, err));
     STK_TRY(stk__packed_members_open(p, err));
-    if (p->own->dry_run)
+    if (p->job->options->dry_run)
         return stk__packed_tell(p, err);
     if (p->ragged) {
         STK_TRY(stk__packed_measure(p, err));
@@ -402,4 +400,5 @@ const stk_converter_ops stk__convert_packed = {
     .ignores = ignores,
     .accepts = packed_accepts,
     .run = packed_run,
+    .plans = true,
 };

@@ -64,24 +64,31 @@ static bool lies_in(const char *folder, const struct stat *above)
     return found;
 }
 
+/* A local folder, or where it is not there yet, which *there tells, the nearest one above it. */
+static bool find_nearest(char *path, struct stat *st, bool *there)
+{
+    *there = true;
+    while (stat(path, st) != 0) {
+        char *slash = strrchr(path, '/');
+        if (strcmp(path, ".") == 0 || strcmp(path, "/") == 0)
+            return false;
+        if (slash)
+            slash[slash == path] = 0;
+        else
+            memcpy(path, ".", 2);
+        *there = false;
+    }
+    return true;
+}
+
 /* The same of a local folder that need not be there yet: then the nearest one above it counts. */
 static const char *meet_folders(const char *source, char *target)
 {
     struct stat from, to;
-    bool there = true;
+    bool there;
 
-    if (stat(source, &from) != 0)
+    if (stat(source, &from) != 0 || !find_nearest(target, &to, &there))
         return NULL;
-    while (stat(target, &to) != 0) {
-        char *slash = strrchr(target, '/');
-        if (strcmp(target, ".") == 0 || strcmp(target, "/") == 0)
-            return NULL;
-        if (slash)
-            slash[slash == target] = 0;
-        else
-            memcpy(target, ".", 2);
-        there = false;
-    }
     if (there && same_file(&from, &to))
         return "is the folder that is read";
     if (lies_in(target, &from))
@@ -134,6 +141,29 @@ static stk_status check_apart(const stk_conversion_job *job, stk_error *err)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "the target %.200s %s; choose a folder next to it", job->target, wrong);
     return STK_OK;
+}
+
+stk_status stk__convert_check_outside(const stk_conversion_job *job, stk_error *err)
+{
+    char source[PATH_MAX], target[STK_MAX_OBJECT_KEY];
+    struct stat from, to;
+    stk__url url;
+    bool there;
+
+    const char *text = stk__url_unwrap(job->context, job->target, &url);
+    if (!stk__convert_folder(job->context, stk__convert_source(job), source) || !url.local ||
+        stk__url_path(&url, text, target, sizeof target, NULL) != STK_OK)
+        return STK_OK;
+    char *slash = strrchr(target, '/');
+    if (slash)
+        slash[slash == target] = 0;
+    else
+        memcpy(target, ".", 2);
+    if (stat(source, &from) != 0 || !find_nearest(target, &to, &there) || !lies_in(target, &from))
+        return STK_OK;
+    return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                     "the target %.200s lies in the folder that is read; choose a place outside",
+                     job->target);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -246,10 +276,15 @@ stk_status stk__target_remove(stk__target *target, const char *name, uint64_t si
     return status;
 }
 
-stk_status stk__target_fail_check(const stk__target *target, stk_error *err)
+stk_status stk__convert_fail_check(const stk_conversion_job *job, stk_error *err)
 {
-    return stk__fail_at(err, STK_EIO, STK_STAGE_CONVERT, target->job->target, STK_NO_OFFSET,
+    return stk__fail_at(err, STK_EIO, STK_STAGE_CONVERT, job->target, STK_NO_OFFSET,
                         "what was read back from %.200s is not what was written; look at its disk "
                         "before you trust it",
-                        target->job->target);
+                        job->target);
+}
+
+stk_status stk__target_fail_check(const stk__target *target, stk_error *err)
+{
+    return stk__convert_fail_check(target->job, err);
 }

@@ -84,6 +84,9 @@ bool stk__target_has(stk__target *target, const char *name, uint64_t size);
 stk_status stk__target_remove(stk__target *target, const char *name, uint64_t size, stk_error *err);
 /* What was read back is not what was written. */
 stk_status stk__target_fail_check(const stk__target *target, stk_error *err);
+stk_status stk__convert_fail_check(const stk_conversion_job *job, stk_error *err);
+/* STK_EINVAL where the file that is the target of a job lies in the folder that is read. */
+stk_status stk__convert_check_outside(const stk_conversion_job *job, stk_error *err);
 
 /* The path or URL that the source of a job names, without the kind of dataset. */
 const char *stk__convert_source(const stk_conversion_job *job);

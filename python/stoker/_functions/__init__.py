@@ -181,6 +181,6 @@ def report(*logs: Path, **options: Unpack[ContextOptions]) -> Report:
 
 add_options(info, "survey", "context", own=INFO)
 add_options(chunks, "context", own=CHUNKS)
-add_options(convert, "convert", "images", "arrays", "weights", "context")
+add_options(convert, "convert", "images", "arrays", "packed", "squashfs", "weights", "context")
 add_options(bench, *_OF_BENCH, "context")
 add_options(report, "context")

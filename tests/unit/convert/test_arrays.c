@@ -464,10 +464,10 @@ static void test_parts(void **state)
     }
     assert_int_equal(objects, all);
     run.own.join = 3;
-    run.own.dry_run = true;
+    run.options.dry_run = true;
     assert_ok(arrays_convert(&run, ctx, p.from, p.to, &err), &err);
     assert_int_equal(run.report.total, all);
-    run.own.dry_run = false;
+    run.options.dry_run = false;
     assert_ok(arrays_convert(&run, ctx, p.from, p.to, &err), &err);
     assert_int_equal(run.report.total, all);
     arrays_equal(p.whole, p.to);
@@ -531,7 +531,7 @@ static void test_dry_run(void **state)
     stk_error err;
 
     make_places(&p, ctx, &run);
-    run.own.dry_run = true;
+    run.options.dry_run = true;
     run.own.chunks = NULL;
     run.own.for_window = "4x8";
     assert_ok(arrays_convert(&run, ctx, p.from, p.to, &err), &err);

@@ -397,7 +397,7 @@ static void test_dry_run(void **state)
     make_folders(&f);
     packed_run_init(&run);
     run.own.size = "24";
-    run.own.dry_run = true;
+    run.options.dry_run = true;
     assert_ok(packed_convert(ctx, &run, f.spec, f.target, &err), &err);
     assert_true(run.report.planned);
     assert_int_equal(run.report.total, TREE_FILES);

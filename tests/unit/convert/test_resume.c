@@ -2,9 +2,10 @@
 /* Conversions that are killed, stopped or refused: what is there then, and how they go on. */
 #include "tree.h"
 
+#include "support/mounts.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -384,33 +385,6 @@ static void test_budget(void **state)
     remove_folders(&f);
 }
 
-static bool tell(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY);
-    bool good = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-    if (fd >= 0)
-        close(fd);
-    return good;
-}
-
-/* Mounts of this process alone: as root, or as the root of a user namespace. */
-static bool own_mounts(void)
-{
-    char map[64];
-    unsigned uid = geteuid(), gid = getegid();
-
-    if (unshare(CLONE_NEWNS) == 0)
-        return true;
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 || !tell("/proc/self/setgroups", "deny"))
-        return false;
-    snprintf(map, sizeof map, "0 %u 1", uid);
-    if (!tell("/proc/self/uid_map", map))
-        return false;
-    snprintf(map, sizeof map, "0 %u 1", gid);
-    return tell("/proc/self/gid_map", map);
-}
-
 /* In a small file system of its own, where the machine allows one. */
 static void test_full_disk(void **state)
 {
@@ -429,10 +403,7 @@ static void test_full_disk(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        if (!own_mounts())
-            _exit(77);
-        if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-            mount("none", f.to, "tmpfs", 0, "size=256k") != 0)
+        if (!test_mount_small(f.to, "256k"))
             _exit(77);
         snprintf(small, sizeof small, "%s/out", f.to);
         run.options.checkpoint = 4;

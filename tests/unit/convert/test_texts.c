@@ -231,7 +231,7 @@ static void test_memory(void **state)
     fill_options(&o, "string", 3, &shape, &many);
     write_words(ctx, "mem://t/many/a", &o, words);
     assert_ok(stk_group_consolidate(ctx, "mem://t/many", NULL, &err), &err);
-    run.own.dry_run = true;
+    run.options.dry_run = true;
     assert_fails(arrays_convert(&run, ctx, "mem://t/many", "mem://t/many.zarr", &err), STK_EBUDGET,
                  &err, "a chunk of 'a'");
     stk_context_destroy(&ctx);
