@@ -19,7 +19,7 @@
 
 /* Bytes of a file that come of one run of bytes of the object. */
 typedef struct stk__container_run {
-    uint64_t at, stored;   /* where they lie, and how many; stored 0: zeros */
+    uint64_t at, stored;   /* where they lie, and how many; stored 0, and not raw: zeros */
     uint64_t decoded;      /* bytes that they become (raw: == stored) */
     uint64_t skip, length; /* which of these are the file's, from the offset asked for on; >= 1 */
     bool raw;              /* stored as they are: any range of them can be read alone */

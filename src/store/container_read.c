@@ -10,6 +10,8 @@
  */
 #include "store/container_store.h"
 
+#include <time.h>
+
 #include "store/url.h"
 
 #define SLACK       128                   /* bytes between a lead and its run, at a guess */
@@ -426,12 +428,22 @@ static stk_status submit_parts(stk__container_reading *r)
     return STK_OK;
 }
 
+/* The time of the last tick, some milliseconds ago at most: asked for by every read, it costs less
+ * than the time itself. */
+static uint64_t ticks_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 /* Whether the object is another one than was opened. It is looked at now and then where that is no
  * request to another machine, whose objects have their own way. */
 static bool has_changed(stk__container_store *store)
 {
     const stk__container *c = store->container;
-    const uint64_t now = stk__now_ns();
+    const uint64_t now = ticks_ns();
     const stk_store_call call = {.struct_size = sizeof call, .deadline_ns = now + PATIENCE_NS};
     uint64_t due = atomic_load_explicit(&store->due_ns, memory_order_relaxed);
     stk_object_info is = {.struct_size = sizeof is};
