@@ -48,7 +48,7 @@ static const struct {
     [STK__BLOCK_NONE] = {"none", 0, 0},
 };
 
-static stk_status settle(stk__squashfs *s, stk_error *err)
+static stk_status settle(stk__squashfs_run *s, stk_error *err)
 {
     const stk_convert_options *options = s->job->options;
     const uint64_t limit = stk__context_memory_limit(s->context);
@@ -84,7 +84,7 @@ static stk_status settle(stk__squashfs *s, stk_error *err)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-stk_status stk__squashfs_stopped(const stk__squashfs *s, stk_error *err)
+stk_status stk__squashfs_stopped(const stk__squashfs_run *s, stk_error *err)
 {
     return stk__fail(err, STK_ECANCELED, STK_STAGE_CONVERT,
                      "the conversion to %.200s was stopped, and nothing of it is kept",
@@ -92,7 +92,7 @@ stk_status stk__squashfs_stopped(const stk__squashfs *s, stk_error *err)
 }
 
 /* Tables are packed to half of their names, and NODE_BYTES of a file, in images of many files. */
-static stk_status tell(stk__squashfs *s, stk_error *err)
+static stk_status tell(stk__squashfs_run *s, stk_error *err)
 {
     double share;
 
@@ -104,7 +104,7 @@ static stk_status tell(stk__squashfs *s, stk_error *err)
     return STK_OK;
 }
 
-static stk_status write_all(stk__squashfs *s, stk_error *err)
+static stk_status write_all(stk__squashfs_run *s, stk_error *err)
 {
     STK_TRY(stk__squashfs_file_begin(&s->file, s->job, err));
     STK_TRY(stk__squashfs_front(s, err));
@@ -116,7 +116,7 @@ static stk_status write_all(stk__squashfs *s, stk_error *err)
     return stk__squashfs_file_commit(&s->file, err);
 }
 
-static stk_status convert(stk__squashfs *s, stk_error *err)
+static stk_status convert(stk__squashfs_run *s, stk_error *err)
 {
     stk_conversion_report *report = s->report;
 
@@ -140,7 +140,7 @@ static stk_status convert(stk__squashfs *s, stk_error *err)
 
 static stk_status run(const stk_conversion_job *job, stk_conversion_report *report, stk_error *err)
 {
-    stk__squashfs *s = stk__calloc(job->context, 1, sizeof *s); /* too large for some stacks */
+    stk__squashfs_run *s = stk__calloc(job->context, 1, sizeof *s); /* too large for some stacks */
 
     if (!s)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for a conversion");

@@ -60,7 +60,7 @@ typedef struct stk__squashfs_file {
     uint64_t most; /* bytes that it had at any time */
 } stk__squashfs_file;
 
-typedef struct stk__squashfs {
+typedef struct stk__squashfs_run {
     const stk_conversion_job *job;
     stk_context *context;
     const stk_convert_squashfs_options *own;
@@ -73,9 +73,9 @@ typedef struct stk__squashfs {
     stk__squashfs_tree tree;
     uint32_t *sizes; /* of all blocks, as inodes say them */
     stk__squashfs_file file;
-} stk__squashfs;
+} stk__squashfs_run;
 
-stk_status stk__squashfs_stopped(const stk__squashfs *s, stk_error *err);
+stk_status stk__squashfs_stopped(const stk__squashfs_run *s, stk_error *err);
 
 /* ---- The source (squashfs_tree.c) ---- */
 
@@ -119,13 +119,13 @@ void stk__squashfs_file_close(stk__squashfs_file *file);
 
 /* What hashes of files lead to. */
 typedef struct stk__squashfs_copies {
-    stk__squashfs *s;
+    stk__squashfs_run *s;
     uint32_t *nodes; /* STK__SQUASHFS_NONE: free */
     uint64_t mask;
     uint8_t *a, *b; /* to compare */
 } stk__squashfs_copies;
 
-stk_status stk__squashfs_copies_init(stk__squashfs_copies *copies, stk__squashfs *s,
+stk_status stk__squashfs_copies_init(stk__squashfs_copies *copies, stk__squashfs_run *s,
                                      stk_error *err);
 /* Accepts zeros. */
 void stk__squashfs_copies_release(stk__squashfs_copies *copies);
@@ -134,23 +134,24 @@ stk_status stk__squashfs_copies_take(stk__squashfs_copies *copies, uint32_t node
 
 /* ---- Blocks (squashfs_blocks.c) ---- */
 
-static inline uint64_t stk__squashfs_blocks(const stk__squashfs *s, const stk__squashfs_node *file)
+static inline uint64_t stk__squashfs_blocks(const stk__squashfs_run *s,
+                                            const stk__squashfs_node *file)
 {
     return stk__divide_up(file->size, s->block);
 }
 
 /* Pack the content of all files, by all threads. */
-stk_status stk__squashfs_pack(stk__squashfs *s, stk_error *err);
+stk_status stk__squashfs_pack(stk__squashfs_run *s, stk_error *err);
 /* What of the bytes of a sample of the files would be stored, as a share. */
-stk_status stk__squashfs_estimate(stk__squashfs *s, double *share, stk_error *err);
+stk_status stk__squashfs_estimate(stk__squashfs_run *s, double *share, stk_error *err);
 /* Compare what is stored with what was. */
-stk_status stk__squashfs_check_blocks(stk__squashfs *s, stk_error *err);
+stk_status stk__squashfs_check_blocks(stk__squashfs_run *s, stk_error *err);
 
 /* ---- Inodes, folders (squashfs_tables.c) ---- */
 
 /* Append what stands in front of the content: room for the superblock, options of the codec. */
-stk_status stk__squashfs_front(stk__squashfs *s, stk_error *err);
+stk_status stk__squashfs_front(stk__squashfs_run *s, stk_error *err);
 /* Append all tables, write the superblock in front, and compare both with what is there. */
-stk_status stk__squashfs_tables(stk__squashfs *s, stk_error *err);
+stk_status stk__squashfs_tables(stk__squashfs_run *s, stk_error *err);
 
 #endif

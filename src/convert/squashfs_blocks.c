@@ -35,7 +35,7 @@ typedef struct member {
 } member;
 
 typedef struct packing {
-    stk__squashfs *s;
+    stk__squashfs_run *s;
     piece *pieces;
     size_t num_pieces, room_pieces;
     uint64_t most, room; /* bytes of a piece, of a place */
@@ -60,7 +60,8 @@ static stk_status no_memory(stk_error *err)
                      "no memory to pack files; set a smaller block or fewer num_workers");
 }
 
-static uint64_t block_bytes(const stk__squashfs *s, const stk__squashfs_node *node, uint64_t block)
+static uint64_t block_bytes(const stk__squashfs_run *s, const stk__squashfs_node *node,
+                            uint64_t block)
 {
     return STK_MIN(s->block, node->size - block * s->block);
 }
@@ -111,7 +112,7 @@ static stk_status make_pieces(packing *p, stk_error *err)
     return bytes ? add_piece(p, (piece){from, (uint32_t)tree->count, 0, 0}, err) : STK_OK;
 }
 
-static stk_status make_sizes(stk__squashfs *s, stk_error *err)
+static stk_status make_sizes(stk__squashfs_run *s, stk_error *err)
 {
     uint64_t blocks = 0;
 
@@ -189,7 +190,7 @@ static stk_status fail_block(const packing *p, const stk__squashfs_node *node, s
 static stk_status encode(const packing *p, member *m, const uint8_t *in, uint64_t size,
                          uint8_t *out, uint32_t *length, const char **reason)
 {
-    const stk__squashfs *s = p->s;
+    const stk__squashfs_run *s = p->s;
     uint64_t got = size, back = 0;
     bool promises = false;
 
@@ -219,7 +220,7 @@ static stk_status encode(const packing *p, member *m, const uint8_t *in, uint64_
 static stk_status pack_blocks(packing *p, member *m, const stk__squashfs_node *node, uint64_t first,
                               uint64_t blocks, uint8_t *out, uint64_t *used, stk_error *err)
 {
-    stk__squashfs *s = p->s;
+    stk__squashfs_run *s = p->s;
     const uint64_t from = first * s->block, to = STK_MIN(from + blocks * s->block, node->size);
     const char *reason = "";
 
@@ -254,7 +255,7 @@ static stk_status pack_piece(packing *p, member *m, const piece *one, uint8_t *o
 
 static stk_status end_file(packing *p, uint32_t index, stk_error *err)
 {
-    stk__squashfs *s = p->s;
+    stk__squashfs_run *s = p->s;
     stk__squashfs_node *node = &s->tree.nodes[index];
 
     node->hash = XXH64_digest(&p->hash);
@@ -268,7 +269,7 @@ static stk_status end_file(packing *p, uint32_t index, stk_error *err)
 static stk_status write_blocks(packing *p, uint32_t index, uint64_t first, uint64_t blocks,
                                const uint8_t *bytes, uint64_t *used, stk_error *err)
 {
-    stk__squashfs *s = p->s;
+    stk__squashfs_run *s = p->s;
     stk__squashfs_node *node = &s->tree.nodes[index];
     uint64_t length = 0;
 
@@ -362,7 +363,7 @@ static stk_status pack_one(void *user, uint32_t number, uint64_t task, stk_error
 static stk_status watch(void *user, stk_error *err)
 {
     packing *p = user;
-    stk__squashfs *s = p->s;
+    stk__squashfs_run *s = p->s;
 
     stk__progress(s->context, s->job->target, atomic_load_explicit(&p->read, memory_order_relaxed),
                   s->tree.bytes);
@@ -376,7 +377,7 @@ static stk_status watch(void *user, stk_error *err)
 /* Threads and places that fit the memory. */
 static stk_status divide(packing *p, stk_error *err)
 {
-    stk__squashfs *s = p->s;
+    stk__squashfs_run *s = p->s;
 
     p->most = STK_MAX(PIECE, s->block);
     p->room = p->most + (s->encodes ? stk__block_bound(&s->kind, s->block) - s->block : 0);
@@ -417,7 +418,7 @@ static stk_status make_room(packing *p, stk_error *err)
     return STK_OK;
 }
 
-static stk_status begin(packing *p, stk__squashfs *s, stk_error *err)
+static stk_status begin(packing *p, stk__squashfs_run *s, stk_error *err)
 {
     *p = (packing){.s = s};
     stk_error_init(&p->failure);
@@ -461,7 +462,7 @@ static stk_status run(packing *p, stk_error *err)
     return status == STK_OK ? watch(p, err) : status;
 }
 
-stk_status stk__squashfs_pack(stk__squashfs *s, stk_error *err)
+stk_status stk__squashfs_pack(stk__squashfs_run *s, stk_error *err)
 {
     stk_error own;
     packing p;
@@ -478,7 +479,7 @@ stk_status stk__squashfs_pack(stk__squashfs *s, stk_error *err)
 
 /* ---- Estimates ------------------------------------------------------------------------------- */
 
-static uint64_t stored_of(const stk__squashfs *s, const piece *one, uint64_t *bytes)
+static uint64_t stored_of(const stk__squashfs_run *s, const piece *one, uint64_t *bytes)
 {
     uint64_t stored = 0;
 
@@ -493,7 +494,7 @@ static uint64_t stored_of(const stk__squashfs *s, const piece *one, uint64_t *by
     return stored;
 }
 
-stk_status stk__squashfs_estimate(stk__squashfs *s, double *share, stk_error *err)
+stk_status stk__squashfs_estimate(stk__squashfs_run *s, double *share, stk_error *err)
 {
     uint64_t stored = 0, bytes = 0;
     packing p;
@@ -513,7 +514,7 @@ stk_status stk__squashfs_estimate(stk__squashfs *s, double *share, stk_error *er
 
 /* ---- Reading back ---------------------------------------------------------------------------- */
 
-static stk_status check_file(stk__squashfs *s, const stk__squashfs_node *node, uint8_t *bytes,
+static stk_status check_file(stk__squashfs_run *s, const stk__squashfs_node *node, uint8_t *bytes,
                              stk_error *err)
 {
     XXH64_state_t hash;
@@ -529,7 +530,7 @@ static stk_status check_file(stk__squashfs *s, const stk__squashfs_node *node, u
     return stk__convert_fail_check(s->job, err);
 }
 
-stk_status stk__squashfs_check_blocks(stk__squashfs *s, stk_error *err)
+stk_status stk__squashfs_check_blocks(stk__squashfs_run *s, stk_error *err)
 {
     uint8_t *bytes = stk__alloc(s->context, PIECE);
     stk_status status = bytes ? STK_OK : no_memory(err);

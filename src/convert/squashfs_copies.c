@@ -4,7 +4,7 @@
 
 #define COMPARED (UINT64_C(64) << 10) /* bytes that are compared at a time */
 
-stk_status stk__squashfs_copies_init(stk__squashfs_copies *c, stk__squashfs *s, stk_error *err)
+stk_status stk__squashfs_copies_init(stk__squashfs_copies *c, stk__squashfs_run *s, stk_error *err)
 {
     uint64_t places = 16;
 
@@ -35,7 +35,7 @@ void stk__squashfs_copies_release(stk__squashfs_copies *c)
 static stk_status compare(stk__squashfs_copies *c, const stk__squashfs_node *one,
                           const stk__squashfs_node *other, bool *same, stk_error *err)
 {
-    stk__squashfs *s = c->s;
+    stk__squashfs_run *s = c->s;
 
     *same = one->hash == other->hash && one->size == other->size && one->stored == other->stored &&
             memcmp(s->sizes + one->first, s->sizes + other->first,
@@ -51,7 +51,7 @@ static stk_status compare(stk__squashfs_copies *c, const stk__squashfs_node *one
 
 stk_status stk__squashfs_copies_take(stk__squashfs_copies *c, uint32_t index, stk_error *err)
 {
-    stk__squashfs *s = c->s;
+    stk__squashfs_run *s = c->s;
     stk__squashfs_node *node = &s->tree.nodes[index];
     uint64_t at = node->hash & c->mask;
     bool same = false;

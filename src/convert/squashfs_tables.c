@@ -56,7 +56,7 @@ static void put(fields *b, uint64_t value, size_t size)
 
 /* Bytes in blocks of 8 KiB, each encoded where that makes it smaller. */
 typedef struct table {
-    stk__squashfs *s;
+    stk__squashfs_run *s;
     stk__codec_state *state;
     uint8_t *out; /* blocks that are complete */
     size_t length, room;
@@ -123,7 +123,7 @@ static stk_status add_fields(table *t, const fields *b, stk_error *err)
 
 /* What is written of all nodes. */
 typedef struct tables {
-    stk__squashfs *s;
+    stk__squashfs_run *s;
     stk__codec_state *state;
     table inodes, folders;
     struct index { /* of the folder in work */
@@ -160,7 +160,7 @@ static void begin_inode(tables *t, stk__squashfs_node *node, unsigned type, fiel
 
 static stk_status put_file(tables *t, stk__squashfs_node *node, stk_error *err)
 {
-    const stk__squashfs *s = t->s;
+    const stk__squashfs_run *s = t->s;
     const uint64_t blocks = stk__squashfs_blocks(s, node);
     const bool large = node->size > UINT32_MAX || node->at > UINT32_MAX || node->sparse;
     fields b;
@@ -410,7 +410,7 @@ static stk_status append_owners(tables *t, uint64_t *at, stk_error *err)
     return status;
 }
 
-static unsigned flags_of(const stk__squashfs *s)
+static unsigned flags_of(const stk__squashfs_run *s)
 {
     unsigned flags = NO_FRAGMENTS | CAN_EXPORT | NO_XATTRS | ONE_OF_COPIES;
 
@@ -424,7 +424,7 @@ static unsigned log_of(uint64_t block)
     return 63 - (unsigned)__builtin_clzll(block);
 }
 
-static void fill_superblock(const stk__squashfs *s, const uint64_t starts[4], uint64_t end,
+static void fill_superblock(const stk__squashfs_run *s, const uint64_t starts[4], uint64_t end,
                             fields *b)
 {
     const stk__squashfs_node *root = s->tree.nodes;
@@ -490,7 +490,7 @@ static stk_status append_all(tables *t, stk_error *err)
     return t->s->verify ? check(t, &head, err) : STK_OK;
 }
 
-stk_status stk__squashfs_tables(stk__squashfs *s, stk_error *err)
+stk_status stk__squashfs_tables(stk__squashfs_run *s, stk_error *err)
 {
     tables *t = stk__calloc(s->context, 1, sizeof *t); /* too large for some stacks */
 
@@ -512,7 +512,7 @@ stk_status stk__squashfs_tables(stk__squashfs *s, stk_error *err)
     return status;
 }
 
-stk_status stk__squashfs_front(stk__squashfs *s, stk_error *err)
+stk_status stk__squashfs_front(stk__squashfs_run *s, stk_error *err)
 {
     fields b = {0};
 

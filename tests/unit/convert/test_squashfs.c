@@ -235,16 +235,16 @@ static void test_above_4_gib(void **state)
                                     .next = STK__SQUASHFS_NONE};
     const stk_conversion_job job = {
         .context = ctx, .target = path, .options = &options, .canceled = goes_on};
-    stk__squashfs s = {.job = &job,
-                       .context = ctx,
-                       .report = &report,
-                       .encodes = true,
-                       .verify = true,
-                       .kind = {STK__BLOCK_ZSTD, 3, 1 << 20},
-                       .block = 1 << 20,
-                       .tree = {.paths.bytes = "\0large", .nodes = nodes, .count = 2},
-                       .sizes = sizes,
-                       .file.back = -1};
+    stk__squashfs_run s = {.job = &job,
+                           .context = ctx,
+                           .report = &report,
+                           .encodes = true,
+                           .verify = true,
+                           .kind = {STK__BLOCK_ZSTD, 3, 1 << 20},
+                           .block = 1 << 20,
+                           .tree = {.paths.bytes = "\0large", .nodes = nodes, .count = 2},
+                           .sizes = sizes,
+                           .file.back = -1};
     assert_ok(stk__squashfs_file_begin(&s.file, &job, &err), &err);
     assert_ok(stk__squashfs_front(&s, &err), &err);
     assert_ok(stk__squashfs_tables(&s, &err), &err);
