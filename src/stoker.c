@@ -75,7 +75,7 @@ static const void *const loggers[] = {&stk__logger_csv, &stk__logger_tensorboard
 /* Asked in this order. */
 static const void *const converters[] = {
     &stk__convert_images,   &stk__convert_idx,      &stk__convert_zarr,
-    &stk__convert_zarr2,    &stk__convert_packed,   &stk__convert_netcdf4,
+    &stk__convert_zarr2,    &stk__convert_netcdf4,  &stk__convert_packed,
     &stk__convert_kerchunk, &stk__convert_squashfs, NULL};
 
 /* Each table begins as stk_driver_head says. */

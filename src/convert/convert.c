@@ -14,7 +14,7 @@
 #include "dataset/dataset.h"
 
 #define VALUE_SHOWN 64
-#define LIST_SHOWN  400
+#define LIST_SHOWN  480
 
 /* A conversion that was begun. */
 struct stk_conversion {
@@ -308,7 +308,7 @@ static stk_status choose(stk_conversion *c, stk_error *err)
 {
     char ways[LIST_SHOWN] = "";
     const char *why = NULL, *first = NULL, *form = NULL;
-    const stk_converter_ops *converter;
+    const stk_converter_ops *converter, *before = NULL;
 
     if (c->converter) {
         if (accepts(c, c->converter, &why))
@@ -319,9 +319,14 @@ static stk_status choose(stk_conversion *c, stk_error *err)
     }
     /* Asked in the order of the registry. */
     for (size_t i = 0; (converter = converter_at(c, i)); i++) {
-        size_t used = strlen(ways);
-        snprintf(ways + used, sizeof ways - used, "%s%s -> %s", used ? "; " : "", converter->from,
-                 converter->doc);
+        const size_t used = strlen(ways);
+        const bool likewise = before && strcmp(before->from, converter->from) == 0;
+        snprintf(ways + used, sizeof ways - used, "%s%s%s%s",
+                 likewise ? ", "
+                 : used   ? "; "
+                          : "",
+                 likewise ? "" : converter->from, likewise ? "" : " -> ", converter->doc);
+        before = converter;
         if (!suits(c, converter))
             continue;
         if (accepts(c, converter, &why)) {

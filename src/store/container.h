@@ -90,10 +90,14 @@ struct stk__container_format {
                          const stk__container_run *e, const void *stored, void *out,
                          const char **reason);
     /* Whether an object of `size` bytes is one, by some of its bytes. */
-    bool (*recognise)(stk_store *store, const char *key, uint64_t size);
+    stk_status (*recognise)(stk_store *store, const char *key, uint64_t size, bool *is);
 };
 
 /* ---- For formats ---- */
+
+/* For recognise(): a range of an object; *got: it could be read. STK_ENOMEM. */
+stk_status stk__container_peek(stk_store *store, const char *key, uint64_t offset, uint64_t length,
+                               void *data, bool *got);
 
 /* Read a range of the object while it is opened; one that lies beyond its end is STK_ETRUNCATED. */
 stk_status stk__container_read(stk__container *c, uint64_t offset, uint64_t length, void *data,

@@ -6,16 +6,39 @@
 
 static const stk__container_format *const formats[] = {&stk__zip_format, &stk__squashfs_format};
 
-static const stk__container_format *recognise(stk_store *store, const char *key)
+stk_status stk__container_peek(stk_store *store, const char *key, uint64_t offset, uint64_t length,
+                               void *data, bool *got)
 {
-    stk_object_info is = {.struct_size = sizeof is};
+    stk_error ignored;
 
-    if (stk_store_stat(store, key, NULL, &is, NULL) != STK_OK || is.is_folder)
-        return NULL;
-    for (size_t i = 0; i < STK_COUNT(formats); i++)
-        if (formats[i]->recognise(store, key, is.size))
-            return formats[i];
-    return NULL;
+    stk_error_init(&ignored);
+    const stk_status status = stk_store_read(store, key, offset, length, data, &ignored);
+    *got = status == STK_OK;
+    return status == STK_ENOMEM ? status : STK_OK;
+}
+
+/* The format of the object that a URL names; NULL: it is none, or cannot be read. STK_ENOMEM. */
+static stk_status find_format(stk_context *ctx, const char *url, char rest[STK_MAX_OBJECT_KEY],
+                              const stk__container_format **out)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+    char key[STK_MAX_OBJECT_KEY];
+    stk_store *store = NULL;
+    stk_error ignored;
+    bool is = false;
+
+    stk_error_init(&ignored);
+    stk_status status =
+        stk__store_split(ctx, url, &store, key, sizeof key, rest, STK_MAX_OBJECT_KEY, &ignored);
+    if (status == STK_OK && *key)
+        status = stk_store_stat(store, key, NULL, &info, &ignored);
+    for (size_t i = 0; status == STK_OK && *key && !info.is_folder && !is && i < STK_COUNT(formats);
+         i++) {
+        status = formats[i]->recognise(store, key, info.size, &is);
+        *out = is ? formats[i] : NULL;
+    }
+    stk_store_close(&store);
+    return status == STK_ENOMEM ? status : STK_OK;
 }
 
 /* The end of an object in a path of `length` bytes that goes on with `rest` below it. */
@@ -48,9 +71,9 @@ static stk_status join(stk_context *ctx, const stk__container_format *format, co
 
 stk_status stk__container_enter(stk_context *ctx, const char *url, char **out, stk_error *err)
 {
-    char key[STK_MAX_OBJECT_KEY], rest[STK_MAX_OBJECT_KEY];
     const stk__container_format *format = NULL;
-    stk_store *store = NULL;
+    char rest[STK_MAX_OBJECT_KEY];
+    stk_status status = STK_OK;
     stk__url parsed;
 
     *out = NULL;
@@ -60,13 +83,12 @@ stk_status stk__container_enter(stk_context *ctx, const char *url, char **out, s
     char *bare = stk__format(ctx, "%.*s", (int)length, url);
     if (!bare)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.200s'", url);
-    if ((parsed.container || !strstr(bare, "!/")) &&
-        stk__store_split(ctx, bare, &store, key, sizeof key, rest, sizeof rest, NULL) == STK_OK &&
-        *key)
-        format = recognise(store, key);
-    stk_store_close(&store);
-    const stk_status status =
-        format ? join(ctx, format, bare, url + length, rest, out, err) : STK_OK;
+    if (parsed.container || !strstr(bare, "!/"))
+        status = find_format(ctx, bare, rest, &format);
+    if (status != STK_OK)
+        status = stk__fail(err, status, STK_STAGE_STORE, "no memory to open '%.200s'", url);
+    else if (format)
+        status = join(ctx, format, bare, url + length, rest, out, err);
     stk__free(ctx, bare);
     return status;
 }

@@ -365,16 +365,22 @@ static stk_status zip_decode(const stk__container *c, const void *tables, stk__c
 }
 
 /* One that begins with a file, or, behind other bytes, ends with a central directory. */
-static bool zip_recognise(stk_store *store, const char *key, uint64_t size)
+static stk_status zip_recognise(stk_store *store, const char *key, uint64_t size, bool *is)
 {
     uint8_t bytes[STK__ZIP_END];
+    bool got = false;
 
-    if (size < sizeof bytes || stk_store_read(store, key, 0, 4, bytes, NULL) != STK_OK)
-        return false;
-    if (number(bytes, 0, 4) == LOCAL_SIGNATURE || number(bytes, 0, 4) == STK__ZIP_END_SIGNATURE)
-        return true;
-    return stk_store_read(store, key, size - sizeof bytes, sizeof bytes, bytes, NULL) == STK_OK &&
-           number(bytes, 0, 4) == STK__ZIP_END_SIGNATURE && number(bytes, 20, 2) == 0;
+    *is = false;
+    if (size < sizeof bytes)
+        return STK_OK;
+    STK_TRY(stk__container_peek(store, key, 0, 4, bytes, &got));
+    *is = got &&
+          (number(bytes, 0, 4) == LOCAL_SIGNATURE || number(bytes, 0, 4) == STK__ZIP_END_SIGNATURE);
+    if (!got || *is)
+        return STK_OK;
+    STK_TRY(stk__container_peek(store, key, size - sizeof bytes, sizeof bytes, bytes, &got));
+    *is = got && number(bytes, 0, 4) == STK__ZIP_END_SIGNATURE && number(bytes, 20, 2) == 0;
+    return STK_OK;
 }
 
 const stk__container_format stk__zip_format = {.name = "zip",

@@ -45,13 +45,17 @@ static stk_status decode(const stk__container *c, const void *tables, stk__codec
     return stk__squashfs_decode(tables, state, e, stored, out, reason);
 }
 
-static bool recognise(stk_store *store, const char *key, uint64_t size)
+static stk_status recognise(stk_store *store, const char *key, uint64_t size, bool *is)
 {
     uint8_t magic[4];
+    bool got = false;
 
-    return size >= STK__SQUASHFS_SUPER &&
-           stk_store_read(store, key, 0, sizeof magic, magic, NULL) == STK_OK &&
-           stk__little_endian(magic, sizeof magic) == STK__SQUASHFS_MAGIC;
+    *is = false;
+    if (size < STK__SQUASHFS_SUPER)
+        return STK_OK;
+    STK_TRY(stk__container_peek(store, key, 0, sizeof magic, magic, &got));
+    *is = got && stk__little_endian(magic, sizeof magic) == STK__SQUASHFS_MAGIC;
+    return STK_OK;
 }
 
 const stk__container_format stk__squashfs_format = {.name = "squashfs",
