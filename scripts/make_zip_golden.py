@@ -144,6 +144,8 @@ def damaged():
         "bomb": changed(changed(one, central + 24, 1 << 31, 4), 22, 1 << 31, 4),
         "longer": changed(changed(one, central + 24, 60, 4), 22, 60, 4),
         "shorter": changed(changed(one, central + 24, 40, 4), 22, 40, 4),
+        "deflated_nothing": changed(changed(changed(raw, len(parts(raw)[0]) + 10, 8, 2), len(parts(raw)[0]) + 20, 0, 4),
+                                    len(parts(raw)[0]) + 24, 500, 4),
         "stored_sizes": changed(raw, len(parts(raw)[0]) + 24, 49, 4),
         "count_more": joined(members, directory, 2), "count_less": joined(*two[:2], 1),
         "overlap": joined(two[0], two[1][:42] + bytes(4) + two[1][46:47 + 42] + bytes(4) + two[1][47 + 46:], 2),

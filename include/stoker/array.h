@@ -269,10 +269,12 @@ typedef struct stk_array_writer_options {
     const void *fill_value;             /**< one element; NULL: zero */
     const char *const *dimension_names; /**< `rank` names, each may be NULL; NULL: none */
     const char *attributes;             /**< a JSON object; NULL: none */
-    int32_t zarr_format; /**< 2 or 3; 0: 3. Version 2 has no shards and no `checksum` */
-    const char *shuffle; /**< of bytes before the codec: "none", "byte", "bit" (of blosc alone);
-                            NULL: by blosc alone, of elements of more than a byte */
-    bool no_fill_value;  /**< of version 2: none is defined, and every chunk is written */
+    int32_t zarr_format;     /**< 2 or 3; 0: 3. Version 2 has no shards and no `checksum` */
+    const char *shuffle;     /**< of bytes before the codec: "none", "byte", "bit" (of blosc alone);
+                                NULL: by blosc alone, of elements of more than a byte */
+    bool no_fill_value;      /**< of version 2: none is defined, and every chunk is written */
+    bool write_empty_chunks; /**< chunks of fill value alone are written, too, so that one that is
+                                not there is known to be lost */
 } stk_array_writer_options;
 
 static inline void stk_array_writer_options_init(stk_array_writer_options *options)

@@ -65,7 +65,7 @@ static stk_status make_writer(stk_context *ctx, stk__shared_store *shared, const
     if (!w)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to write an array");
     w->context = stk__context_ref(ctx);
-    w->whole = options->no_fill_value;
+    w->whole = options->no_fill_value || options->write_empty_chunks;
     stk_status status = stk__writer_metadata(ctx, options, &w->metadata, &w->zattrs, err);
     if (status == STK_OK)
         status = make_array(w, shared, prefix, err);

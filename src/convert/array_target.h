@@ -22,6 +22,7 @@ typedef struct stk__target_node {
     const int64_t *object_shape;        /* of what is written at a time: a shard, else a chunk */
     const char *const *dimension_names; /* `rank`, each may be NULL; NULL: none has one */
     const void *fill_value;    /* of what is absent: one element, little endian; never NULL */
+    bool whole;                /* no object is left out, since all of it is the fill value */
     const void *missing_value; /* what `_FillValue` means, which is no attribute here; NULL: no
                                   value stands for a missing one */
 } stk__target_node;

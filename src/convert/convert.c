@@ -200,7 +200,10 @@ static bool ends_with(const stk_conversion *c, const char *endings)
     stk__url url;
 
     stk__url_scan(c->job.context, c->path, &url);
-    const char *end = url.path + url.path_length, *dot = end;
+    const char *end = url.path + url.path_length, *dot;
+    while (end > url.path && end[-1] == '/')
+        end--;
+    dot = end;
     while (dot > url.path && dot[-1] != '/' && *dot != '.')
         dot--;
     if (dot == end || *dot != '.' || (size_t)(end - dot) + 3 > sizeof ending)

@@ -271,6 +271,7 @@ static void add_pixels(stk__packed *p)
                                          (const int64_t[]){(int64_t)p->total_bytes}, &bytes, &bytes)
                              : add_array(p, "image", STK_UINT8, "uint8", &black, image_names, 4,
                                          shape, chunk, object);
+    p->nodes[p->at.pixels].whole = true; /* so that a shard that is not there was lost */
 }
 
 /* What the root says of the whole: classes, transforms, and of which data it is made. */

@@ -69,10 +69,16 @@ static stk_status fail_row(const stk__packed_member *m, uint64_t row, stk_status
     return status;
 }
 
+/* What does not fit the budget is sound: more memory would take it. */
+static bool may_skip(const stk__packed *p, stk_status status)
+{
+    return p->skips && status != STK_EBUDGET && stk_status_fault(status) == STK_FAULT_SAMPLE;
+}
+
 /* A row that failed with `err`: the end of the conversion, or one that is left out. */
 static stk_status leave_out(stk__packed *p, uint64_t row, stk_error *err)
 {
-    if (!p->skips || stk_status_fault(err->status) != STK_FAULT_SAMPLE)
+    if (!may_skip(p, err->status))
         return err->status;
     stk__message(p->context, STK_MESSAGE_WARNING, "left out: %s", err->text);
     p->kept[row - p->group_first] = 0;
@@ -233,13 +239,17 @@ stk_status stk__packed_fill(stk__packed *p, stk_error *err)
 /* ---- Sides ----------------------------------------------------------------------------------- */
 
 /* As the transform resize has it: the longer side is int(size * long / short). */
-static stk__packed_side side_of(const stk__packed *p, uint64_t height, uint64_t width)
+/* False: the sides are more than a reader takes. */
+static bool find_sides(const stk__packed *p, uint64_t height, uint64_t width, stk__packed_side *out)
 {
     const uint64_t small = STK_MIN(height, width), large = STK_MAX(height, width);
-    const uint32_t other = (uint32_t)(p->short_side * large / small);
+    const uint64_t other = p->short_side * large / small;
 
-    return height <= width ? (stk__packed_side){(uint32_t)p->short_side, other}
-                           : (stk__packed_side){other, (uint32_t)p->short_side};
+    if (other > UINT32_MAX || other * p->short_side > p->options->max_pixels)
+        return false;
+    *out = height <= width ? (stk__packed_side){(uint32_t)p->short_side, (uint32_t)other}
+                           : (stk__packed_side){(uint32_t)other, (uint32_t)p->short_side};
+    return true;
 }
 
 /* Read the head of a file, or all of it where that does not reach the pixels. */
@@ -274,14 +284,16 @@ static stk_status measure_row(stk__packed *p, stk__packed_member *m, uint64_t ro
     stk__image_info info = {.height = (uint32_t)field->shape[0],
                             .width = (uint32_t)field->shape[1]};
 
-    const stk_status status = p->encoded ? peek(p, m, row, &info, &reason, err) : STK_OK;
-    if (status == STK_OK) {
-        p->sides[row] = side_of(p, info.height, info.width);
+    stk_status status = p->encoded ? peek(p, m, row, &info, &reason, err) : STK_OK;
+    if (status == STK_OK && find_sides(p, info.height, info.width, &p->sides[row]))
         return STK_OK;
+    if (status == STK_OK) {
+        status = STK_ELIMIT;
+        reason = "with this shorter side it has more pixels than max_pixels allows";
     }
     fail_row(m, row, status, reason, err);
     /* It is told, and counted, when its turn comes. */
-    if (!p->skips || stk_status_fault(status) != STK_FAULT_SAMPLE)
+    if (!may_skip(p, status))
         return status;
     stk_error_init(err);
     return STK_OK;

@@ -17,6 +17,7 @@
 #define STK__SQUASHFS_PADDING    4096                /* an image is a multiple of */
 #define STK__SQUASHFS_NAME       256                 /* bytes of a name at most */
 #define STK__SQUASHFS_NODES      (UINT32_MAX - 1)    /* of an image at most */
+#define STK__SQUASHFS_FOLDERS    64                  /* in each other, that we read */
 #define STK__SQUASHFS_NONE       UINT32_MAX          /* no node */
 
 /* A file or a folder of the image. */

@@ -89,6 +89,23 @@ static stk_status add(stk__squashfs_tree *tree, const char *path, const stk_obje
     return STK_OK;
 }
 
+/* What Stoker keeps beside files, bound to them as they are in the source. */
+static bool is_index(const char *name)
+{
+    return strcmp(name, ".stoker-index") == 0 ||
+           (name[0] == '.' && stk__ends_with(name, strlen(name), ".stoker-index"));
+}
+
+/* Folders from the root to one, itself included. */
+static unsigned depth_of(const char *path)
+{
+    unsigned depth = 1;
+
+    for (; *path; path++)
+        depth += *path == '/';
+    return depth;
+}
+
 static stk_status take(void *user, const char *key, const stk_object_info *info)
 {
     listing *l = user;
@@ -96,12 +113,16 @@ static stk_status take(void *user, const char *key, const stk_object_info *info)
     const char *path = key + strlen(tree->prefix);
     struct stat st;
 
+    if (is_index(stk__convert_last_name(path)))
+        return STK_OK;
     if (l->root >= 0 && fstatat(l->root, key, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
         S_ISLNK(st.st_mode)) {
         tree->links++;
         return STK_OK;
     }
     STK_TRY(check_name(path, stk__convert_last_name(path), l->err));
+    if (info->is_folder && depth_of(path) >= STK__SQUASHFS_FOLDERS)
+        return refuse(path, "it lies more than 64 folders deep", l->err);
     if (!info->is_folder &&
         (info->size > INT64_MAX || !stk__add_size(tree->bytes, info->size, &tree->bytes)))
         return refuse(path, "its size is beyond what a file can have", l->err);

@@ -55,6 +55,7 @@ static stk_status make_writer(stk__zarr_documents *t, size_t i, stk_error *err)
     o.zarr_format = t->v2 ? 2 : 3;
     o.fill_value = t->v2 ? node->missing_value : node->fill_value;
     o.no_fill_value = t->v2 && !node->missing_value;
+    o.write_empty_chunks = node->whole;
     o.dimension_names = node->dimension_names;
     o.attributes = node->attributes;
     if (!t->v2 && node->missing_value && node->dtype != STK_DTYPE_NONE) {

@@ -378,6 +378,14 @@ static stk_status mnist_describe(stk_dataset *dataset,
     return STK_OK;
 }
 
+/* They are MNIST by their content: a name is to say which. */
+static int never(stk_context *ctx, const char *url)
+{
+    (void)ctx;
+    (void)url;
+    return 0;
+}
+
 const stk_dataset_ops stk__dataset_mnist = {
     .struct_size = sizeof(stk_dataset_ops),
     .name = "mnist",
@@ -398,6 +406,7 @@ const stk_dataset_ops stk__dataset_fashion_mnist = {
     .doc = "Fashion-MNIST: its IDX files, with the names of its classes.",
     .options = &fashion_mnist_table,
     .open = fashion_mnist_open,
+    .recognise = never,
     .close = mnist_close,
     .locate = mnist_locate,
     .object = mnist_object,
@@ -411,6 +420,7 @@ const stk_dataset_ops stk__dataset_kmnist = {
     .doc = "Kuzushiji-MNIST: its IDX files, with the names of its classes.",
     .options = &kmnist_table,
     .open = kmnist_open,
+    .recognise = never,
     .close = mnist_close,
     .locate = mnist_locate,
     .object = mnist_object,
@@ -424,6 +434,7 @@ const stk_dataset_ops stk__dataset_emnist = {
     .doc = "EMNIST: the IDX files of one of its sets, with the names of its classes.",
     .options = &emnist_table,
     .open = emnist_open,
+    .recognise = never,
     .close = mnist_close,
     .locate = mnist_locate,
     .object = mnist_object,

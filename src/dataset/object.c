@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#define MAP_END    (offsetof(stk_store_ops, map) + sizeof((stk_store_ops *)0)->map)
 #define LOAD_PIECE (UINT64_C(8) << 20) /* bytes of one read while an object is loaded */
 
 stk_status stk__object_find(stk_store *store, const char *key, stk__object *object, bool *found,
@@ -38,7 +37,7 @@ stk_status stk__object_map(stk_store *store, stk__object *object, stk_error *err
     uint64_t size = 0;
 
     /* A table of an older program may end before this function. */
-    if (object->data || store->ops->struct_size < MAP_END || !store->ops->map)
+    if (object->data || !STK__STORE_HAS(store->ops, map))
         return STK_OK;
     stk_status status = store->ops->map(store, object->key, &data, &size);
     if (status == STK_ENOTSUP)

@@ -99,13 +99,17 @@ static stk_status read_labels(stk__packed_set *d, stk_error *err)
 {
     stk_array *array = NULL;
     void *values = NULL;
+    uint64_t bytes = 0;
 
     if (!stk__packed_has(d, "label"))
         return stk__packed_wrong(err, "label", "is missing");
+    if (!stk__mul_size(d->rows, sizeof *d->labels, &bytes) ||
+        bytes > stk__memory_left(d->base.context) / 4)
+        return stk__packed_wrong(err, "label", "does not fit what is left of memory_limit");
     stk_status status = stk__packed_column(d, "label", 0, &array, &values, err);
     if (status == STK_OK) {
         stk__dataset_widen_fn *widen = stk__widen_c(stk_array_get_info(array)->dtype);
-        d->labels = stk__alloc(d->base.context, d->rows * sizeof *d->labels);
+        d->labels = stk__alloc(d->base.context, bytes);
         if (!widen)
             status = stk__packed_wrong(err, "label", "holds no integers");
         else if (!d->labels)
@@ -221,7 +225,8 @@ static stk_status map_objects(stk__packed_set *d, stk_error *err)
     const void *first;
     uint64_t size = 0;
     stk__array_key(v->array, 0, key, sizeof key);
-    if (!store->ops->map || !is_raw(d) || store->ops->map(store, key, &first, &size) != STK_OK)
+    if (!STK__STORE_HAS(store->ops, map) || !is_raw(d) ||
+        store->ops->map(store, key, &first, &size) != STK_OK)
         return STK_OK;
     if (!stk__mul_size(v->num_objects, sizeof *d->maps, &size) ||
         size > stk__memory_left(d->base.context) / 4)
@@ -243,9 +248,10 @@ static stk_status map_objects(stk__packed_set *d, stk_error *err)
     return STK_OK;
 }
 
-/* A shard of which nothing is there is one of fill value, or one that was lost. */
-static void warn_of_missing(const stk__packed_set *d)
+/* A shard of which nothing is there was lost, where stoker convert wrote them all. */
+static stk_status check_missing(const stk__packed_set *d, stk_error *err)
 {
+    const bool all = json_object_get(d->attributes.value, MARK) != NULL;
     const stk__window_variable *v = image_of(d);
     const uint64_t in = (uint64_t)v->info->shard_shape[0] / d->chunk_rows;
     char key[STK_MAX_OBJECT_KEY];
@@ -257,11 +263,17 @@ static void warn_of_missing(const stk__packed_set *d)
         if (i < STK_MIN(first + in, v->num_chunks))
             continue;
         stk__array_key(v->array, first / in, key, sizeof key);
+        if (all)
+            return stk__fail_at(err, STK_ENOENT, STK_STAGE_DATASET, key, STK_NO_OFFSET,
+                                "packed pictures: %.300s is missing, and the %llu pictures in it "
+                                "are lost; pack them again",
+                                key, (unsigned long long)((i - first) * d->chunk_rows));
         stk__message(d->base.context, STK_MESSAGE_WARNING,
                      "packed pictures: %.300s is missing: the %llu pictures in it read as the fill "
                      "value; pack them again if they are not all of one colour",
                      key, (unsigned long long)((i - first) * d->chunk_rows));
     }
+    return STK_OK;
 }
 
 static stk_status open_pictures(stk__packed_set *d, const char *url, stk_error *err)
@@ -278,8 +290,7 @@ static stk_status open_pictures(stk__packed_set *d, const char *url, stk_error *
     STK_TRY(check_image(d, err));
     STK_TRY(make_fill(d, err));
     STK_TRY(map_objects(d, err));
-    warn_of_missing(d);
-    return STK_OK;
+    return check_missing(d, err);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */

@@ -195,7 +195,8 @@ stk_status stk__container_read_now(stk_store *base, const char *key, uint64_t of
     stk__container_store *store = (stk__container_store *)base;
     const stk__container_entry *file = file_of(store, key);
 
-    if (!file || offset > file->length || length > file->length - offset)
+    if (!file || offset > file->length || length > file->length - offset ||
+        stk__container_changed(store))
         return STK_EAGAIN;
     return !length || stk__container_file_now(store, file, offset, length, data) ? STK_OK
                                                                                  : STK_EAGAIN;

@@ -104,7 +104,7 @@ stk_status stk__container_read(stk__container *c, uint64_t offset, uint64_t leng
                                stk_error *err);
 /*
  * Add a path of `length` bytes, without '/' at its end; the empty one is the root. Refused by name:
- * one that is empty between two '/', "." or "..", absolute, or that holds '\\' or a zero byte; one
+ * one that is empty between two '/', "." or "..", absolute, or that holds a zero byte; one
  * of more than STK_MAX_OBJECT_KEY - 1 bytes. Duplicates, and files that have paths below them, are
  * found when all are there.
  */

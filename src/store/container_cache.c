@@ -15,11 +15,12 @@ static stk__container_block **bucket_of(stk__container_store *store, uint64_t at
     return &store->buckets[XXH3_64bits(&at, sizeof at) % STK__CONTAINER_BUCKETS];
 }
 
-static stk__container_block *find_locked(stk__container_store *store, uint64_t at)
+/* Runs of hostile tables may begin at one place and be different ones. */
+static stk__container_block *find_locked(stk__container_store *store, const stk__container_run *run)
 {
-    stk__container_block *b = *bucket_of(store, at);
+    stk__container_block *b = *bucket_of(store, run->at);
 
-    while (b && b->at != at)
+    while (b && (b->at != run->at || b->stored != run->stored || b->size != run->decoded))
         b = b->next;
     return b;
 }
@@ -204,7 +205,7 @@ static bool copy_ready(stk__container_reading *r, uint64_t from, uint64_t length
     stk__container_store *store = r->store;
 
     pthread_mutex_lock(&store->mutex);
-    stk__container_block *b = find_locked(store, run->at);
+    stk__container_block *b = find_locked(store, run);
     const bool ready = b && b->ready;
     if (ready) {
         b->pins++;
@@ -247,9 +248,10 @@ stk_status stk__container_share(stk__container_reading *r, uint64_t from, uint64
     }
     part->kind = STK__PART_SHARED;
     made->at = run->at;
+    made->stored = run->stored;
     made->size = run->decoded;
     pthread_mutex_lock(&store->mutex);
-    stk__container_block *b = find_locked(store, run->at);
+    stk__container_block *b = find_locked(store, run);
     if (r->stop || (b && b->ready)) {
         /* Meanwhile: it is taken up once more below. */
         status = r->stop ? STK_ECANCELED : STK_EAGAIN;

@@ -44,8 +44,6 @@ static const char *wrong_path(const char *path, size_t length)
         return "is too long";
     if (memchr(path, 0, length))
         return "holds a zero byte";
-    if (memchr(path, '\\', length))
-        return "holds a backslash";
     if (length && path[0] == '/')
         return "is absolute";
     for (size_t at = 0, next; at < length; at = next + 1) {

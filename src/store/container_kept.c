@@ -96,6 +96,25 @@ static stk_status give(stk_context *ctx, stk__slot *slot, void *user)
     return STK_OK;
 }
 
+/* Take all that are idle out of the list. */
+static stk_status take_idle(stk_context *ctx, stk__slot *slot, void *user)
+{
+    stk__container **idle = user, **at = (stk__container **)&slot->data;
+
+    (void)ctx;
+    while (*at) {
+        stk__container *c = *at;
+        if (c->refs) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        c->next = *idle;
+        *idle = c;
+    }
+    return STK_OK;
+}
+
 void stk__container_give(stk__container *c)
 {
     if (!c)
@@ -164,6 +183,19 @@ stk_status stk__container_take(stk_context *ctx, const stk__container_format *fo
     *out = f.found;
     if (*out)
         return STK_OK;
-    STK_TRY(read_tables(ctx, format, url, store, key, &is, out, err));
+    stk_status status = read_tables(ctx, format, url, store, key, &is, out, err);
+    if (status == STK_ENOMEM || status == STK_ELIMIT) {
+        /* What nobody uses goes, and perhaps there is room then. */
+        stk__container *idle = NULL;
+        (void)stk__context_slot(ctx, STK__SLOT_CONTAINERS, take_idle, &idle);
+        for (stk__container *next; idle; idle = next) {
+            next = idle->next;
+            free_container(idle);
+            status = STK_OK;
+        }
+        if (status == STK_OK)
+            status = read_tables(ctx, format, url, store, key, &is, out, err);
+    }
+    STK_TRY(status);
     return stk__context_slot(ctx, STK__SLOT_CONTAINERS, adopt, *out);
 }

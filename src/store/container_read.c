@@ -440,7 +440,7 @@ static uint64_t ticks_ns(void)
 
 /* Whether the object is another one than was opened. It is looked at now and then where that is no
  * request to another machine, whose objects have their own way. */
-static bool has_changed(stk__container_store *store)
+bool stk__container_changed(stk__container_store *store)
 {
     const stk__container *c = store->container;
     const uint64_t now = ticks_ns();
@@ -496,7 +496,7 @@ stk_status stk__container_submit(stk_store *base, stk_read *read)
     stk_status status = find_file(store, read, &file, &length);
     if (status == STK_EINVAL)
         return status;
-    if (status == STK_OK && has_changed(store))
+    if (status == STK_OK && stk__container_changed(store))
         status = STK_ECHANGED;
     /* Most reads of what is in memory end here, without a part. */
     const bool now = status == STK_OK && length && (length <= NOW_MOST || read->needed_next) &&

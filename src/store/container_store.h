@@ -55,7 +55,7 @@ struct stk__container_reading {
 struct stk__container_block {
     stk__container_block *next;          /* in its bucket */
     stk__container_block *newer, *older; /* by last use, while ready; `newer` of those queued */
-    uint64_t at, size;                   /* where its run is stored; bytes of it unpacked */
+    uint64_t at, stored, size;           /* its run: place, bytes there; bytes of it unpacked */
     uint8_t *data;                       /* NULL: it waits for room */
     bool queued, ready;
     uint32_t pins;                /* threads that copy from it */
@@ -90,7 +90,7 @@ struct stk__container_store {
     pthread_cond_t work; /* there is a job, or the end */
     stk__container_part *first_job, *last_job;
     stk__thread unpackers[STK__CONTAINER_UNPACKERS];
-    uint32_t num_unpackers, idle_unpackers;
+    uint32_t num_unpackers, running_unpackers, idle_unpackers;
     bool stopping;
     size_t prefix_length; /* bytes of `prefix`, which ends with '/' unless it is empty */
     char prefix[];
@@ -103,6 +103,8 @@ stk_status stk__container_path_of(const stk__container_store *store, const char 
 /* The run at `offset` of a file, as the format says it, held against the object. */
 stk_status stk__container_find_run(const stk__container *c, const stk__container_entry *file,
                                    uint64_t offset, stk__container_run *out);
+/* Whether the object is another one than was opened, as far as is known. (container_read.c) */
+bool stk__container_changed(stk__container_store *store);
 /* Bytes of a file that can be had without waiting; false: they cannot. (container.c) */
 bool stk__container_file_now(stk__container_store *store, const stk__container_entry *file,
                              uint64_t offset, uint64_t length, void *data);

@@ -118,17 +118,15 @@ static bool find_thread_locked(stk__container_store *store)
         return true;
     stk_context_cores(store->base.context, &cores);
     if (store->num_unpackers >= STK_MIN(cores.usable, (uint32_t)STK__CONTAINER_UNPACKERS))
-        return true;
+        return store->running_unpackers > 0;
     stk__thread *thread = &store->unpackers[store->num_unpackers++];
     pthread_mutex_unlock(&store->mutex);
     const stk_status status =
         stk__thread_start(store->base.context, thread, "stk-unpack", work, store, NULL);
     pthread_mutex_lock(&store->mutex);
-    /* The place stays taken: it is not tried again and again. */
-    for (uint32_t i = 0; i < store->num_unpackers && status != STK_OK; i++)
-        if (store->unpackers[i].started)
-            return true;
-    return status == STK_OK;
+    /* The place of one that failed stays taken: it is not tried again and again. */
+    store->running_unpackers += status == STK_OK;
+    return store->running_unpackers > 0;
 }
 
 void stk__container_unpack(stk__container_part *part)

@@ -14,6 +14,10 @@ extern const stk_store_ops stk__store_file, stk__store_mem, stk__store_slow, stk
 /* Whether an outsider's table of a store is whole. */
 stk_status stk__store_kind_check(const void *table, stk_error *err);
 
+/* Whether a driver's table reaches as far as `member`, and has it. */
+#define STK__STORE_HAS(ops, member)                                                                \
+    ((ops)->struct_size >= offsetof(stk_store_ops, member) + sizeof((ops)->member) && (ops)->member)
+
 /* Limits of a store, filled also where its driver says nothing. */
 void stk__store_limits(stk_store *store, stk_store_limits *out);
 

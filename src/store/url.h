@@ -27,8 +27,4 @@ void stk__store_given_release(stk_context *ctx, stk__store_given *given);
 /* Open by URL alone, as a wrapper opens what it wraps. */
 stk_status stk__store_open_url(stk_context *ctx, const char *url, stk_store **out, stk_error *err);
 
-/* Whether a driver's table reaches as far as `member`, and has it. */
-#define STK__STORE_HAS(ops, member)                                                                \
-    ((ops)->struct_size >= offsetof(stk_store_ops, member) + sizeof((ops)->member) && (ops)->member)
-
 #endif

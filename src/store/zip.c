@@ -174,8 +174,9 @@ static stk_status check(const stk__container *c, const entry *e, stk_error *err)
         return stk__container_fail(c, err, STK_EKIND, e->at,
                                    "is one of several parts of an archive, which is not read; "
                                    "join them, as by zip -s 0");
-    if (e->method == STK__ZIP_STORED ? e->size != e->stored
-                                     : e->size / STK_DEFLATE_RATIO > e->stored)
+    if (e->method == STK__ZIP_STORED
+            ? e->size != e->stored
+            : (e->size && !e->stored) || e->size / STK_DEFLATE_RATIO > e->stored)
         return stk__container_fail(c, err, STK_EFORMAT, e->at,
                                    "says of '%.200s' that %llu bytes become %llu, which cannot "
                                    "be; copy or download it again",
@@ -223,6 +224,11 @@ static stk_status add(stk__container *c, stk__zip_tables *zip, entry *e, uint64_
                                        .is = kind_of(e, folder)};
     if (!e->length || (folder && e->length == 1))
         return damaged(c, e, "a name is empty", err);
+    if (memchr(e->name, '\\', e->length))
+        return stk__container_fail(c, err, STK_EFORMAT, STK_NO_OFFSET,
+                                   "names '%.200s', which holds a backslash: it may part folders "
+                                   "or belong to a name; write the archive anew with '/' alone",
+                                   e->name);
     return stk__container_add(c, e->name, e->length - folder, &made, err);
 }
 

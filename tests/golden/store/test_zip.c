@@ -146,6 +146,7 @@ static const struct {
     {"longer", STK_ETRUNCATED, NULL},
     {"masked", STK_EKIND, "is encrypted"},
     {"method", STK_EKIND, "packed by method 12 (bzip2)"},
+    {"deflated_nothing", STK_EFORMAT, "0 bytes become 500"},
     {"no_directory", STK_EFORMAT, "two things"},
     {"overlap", STK_EFORMAT, "over what follows it"},
     {"shorter", STK_EFORMAT, NULL},

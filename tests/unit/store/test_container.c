@@ -536,6 +536,7 @@ static void a_changed_archive_is_refused(void **state)
         ;
     assert_int_equal(err.status, STK_ECHANGED);
     assert_int_equal(stk_store_read(store, "c/two.txt", 1, 2, found, &err), STK_ECHANGED);
+    assert_int_equal(store->ops->read_now(store, "c/two.txt", 0, TWO, found), STK_EAGAIN);
     stk_store_close(&store);
     assert_ok(stk_store_open(f->ctx, url, &store, NULL, 0, &err), &err);
     assert_ok(stk_store_read(store, "c/two.txt", 0, TWO, found, &err), &err);
