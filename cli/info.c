@@ -165,8 +165,12 @@ static int describe(struct cli *cli, stk_context *context, const char *spec)
 
     const bool contained = info_contained(context, spec, &lines);
     stk_status status = stk_dataset_open(context, spec, &dataset, &err);
-    if (status == STK_EFORMAT && contained && !dataset)
+    if (contained && status < 0 && stk_status_fault(status) != STK_FAULT_MACHINE) {
+        /* What nobody recognises needs no word. */
+        if (status != STK_EFORMAT)
+            lines_add(&lines, "dataset", err.text);
         return print_lines(cli, &lines);
+    }
     if (status == STK_OK)
         status = stk_dataset_describe(dataset, lines_add, &lines, &err);
     if (status == STK_OK) {
