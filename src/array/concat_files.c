@@ -101,7 +101,7 @@ static stk_status take_part(const stk__url *url, const char *from, size_t length
 stk_status stk__concat_files_find(stk_context *ctx, const char *text, stk__concat_files *f,
                                   stk_error *err)
 {
-    char none[STK_MAX_OBJECT_KEY], *entered = NULL;
+    char none[STK_MAX_OBJECT_KEY];
     size_t length = 0;
     stk__url url;
 
@@ -125,10 +125,9 @@ stk_status stk__concat_files_find(stk_context *ctx, const char *text, stk__conca
                     url.query ? "?" : "", url.query ? url.query : "");
     if (!folder)
         return no_memory(err);
-    stk_status status = stk__container_enter(ctx, folder, &entered, err);
+    stk_status status = stk__container_enter(ctx, &folder, err);
     if (status == STK_OK)
-        status = stk_store_open(ctx, entered ? entered : folder, &f->store, none, sizeof none, err);
-    stk__free(ctx, entered);
+        status = stk_store_open(ctx, folder, &f->store, none, sizeof none, err);
     stk__free(ctx, folder);
     return status == STK_OK ? add_patterns(f, err) : status;
 }

@@ -311,19 +311,6 @@ static stk_status find_place(stk_context *ctx, const char *url, const char *alon
                             sizeof p->own_rest, err);
 }
 
-/* Go on in a container that the URL names, if it names one. */
-static stk_status enter(stk_context *ctx, char **url, stk_error *err)
-{
-    char *entered;
-
-    STK_TRY(stk__container_enter(ctx, *url, &entered, err));
-    if (entered) {
-        stk__free(ctx, *url);
-        *url = entered;
-    }
-    return STK_OK;
-}
-
 /* `along` of the URL counts, or else that which is given. */
 static stk_status open_group(stk_context *ctx, const char *url, const char *along,
                              bool consolidated, stk_group **out, stk_error *err)
@@ -339,7 +326,7 @@ static stk_status open_group(stk_context *ctx, const char *url, const char *alon
     if (status == STK_OK)
         status = take_options(ctx, rest, &named, &dimension, err);
     if (status == STK_OK && !named)
-        status = enter(ctx, &rest, err);
+        status = stk__container_enter(ctx, &rest, err);
     if (status == STK_OK)
         status = stk__own_options_take(ctx, rest, named, &own, err);
     if (status == STK_OK)

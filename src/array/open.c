@@ -199,17 +199,15 @@ static bool joins(const source *s)
 /* Find what a URL without options names. */
 static stk_status source_find(stk_context *ctx, source *s, stk_error *err)
 {
-    char *entered = NULL;
+    const char *const before = s->url;
 
     STK_TRY(stk__store_split(ctx, s->url, &s->store, s->key, sizeof s->key, s->rest, sizeof s->rest,
                              err));
     s->sure = s->format ? 2 : stk__array_best_format(s->store, s->key, &s->format);
     if (!s->format && *s->key)
-        STK_TRY(stk__container_enter(ctx, s->url, &entered, err));
-    if (entered) {
+        STK_TRY(stk__container_enter(ctx, &s->url, err));
+    if (s->url != before) {
         stk_store_close(&s->store);
-        stk__free(ctx, s->url);
-        s->url = entered;
         return source_find(ctx, s, err);
     }
     if (!s->format && !*s->rest)

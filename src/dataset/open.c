@@ -207,19 +207,6 @@ static stk_status recognise(stk_context *ctx, const char *url, const stk_dataset
     return STK_OK;
 }
 
-/* Go on in a container that the URL names without saying so, if it names one. */
-static stk_status enter(stk_context *ctx, taken *t, stk_error *err)
-{
-    char *entered;
-
-    STK_TRY(stk__container_enter(ctx, t->url, &entered, err));
-    if (entered) {
-        stk__free(ctx, t->url);
-        t->url = entered;
-    }
-    return STK_OK;
-}
-
 /* ---- Opening ------------------------------------------------------------------------------- */
 
 static stk_status open_kind(stk_context *ctx, const stk_dataset_ops *kind, const char *url,
@@ -267,7 +254,7 @@ stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset 
                          "the spec of the dataset is empty; give one, as digits: or mnist:DIR");
     stk_status status = take(context, rest, &stk__dataset_option_table, &general, err);
     if (status == STK_OK && (!kind || kind->recognise))
-        status = enter(context, &general, err);
+        status = stk__container_enter(context, &general.url, err);
     if (status == STK_OK && !kind)
         status = recognise(context, general.url, &kind, err);
     if (status == STK_OK)

@@ -69,26 +69,29 @@ static stk_status join(stk_context *ctx, const stk__container_format *format, co
                 : stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.200s'", bare);
 }
 
-stk_status stk__container_enter(stk_context *ctx, const char *url, char **out, stk_error *err)
+stk_status stk__container_enter(stk_context *ctx, char **url, stk_error *err)
 {
     const stk__container_format *format = NULL;
-    char rest[STK_MAX_OBJECT_KEY];
+    char rest[STK_MAX_OBJECT_KEY], *entered = NULL;
     stk_status status = STK_OK;
     stk__url parsed;
 
-    *out = NULL;
-    stk__url_scan(ctx, url, &parsed);
+    stk__url_scan(ctx, *url, &parsed);
     /* Options may be those of readers above, which no store knows. */
-    const size_t length = (size_t)(parsed.path - url) + parsed.path_length;
-    char *bare = stk__format(ctx, "%.*s", (int)length, url);
+    const size_t length = (size_t)(parsed.path - *url) + parsed.path_length;
+    char *bare = stk__format(ctx, "%.*s", (int)length, *url);
     if (!bare)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.200s'", url);
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.200s'", *url);
     if (parsed.container || !strstr(bare, "!/"))
         status = find_format(ctx, bare, rest, &format);
     if (status != STK_OK)
-        status = stk__fail(err, status, STK_STAGE_STORE, "no memory to open '%.200s'", url);
+        status = stk__fail(err, status, STK_STAGE_STORE, "no memory to open '%.200s'", *url);
     else if (format)
-        status = join(ctx, format, bare, url + length, rest, out, err);
+        status = join(ctx, format, bare, *url + length, rest, &entered, err);
     stk__free(ctx, bare);
+    if (entered) {
+        stk__free(ctx, *url);
+        *url = entered;
+    }
     return status;
 }

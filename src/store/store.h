@@ -50,10 +50,11 @@ stk_status stk__store_look(stk_store *store, const char *key, stk__presence *out
 stk_status stk__store_split(stk_context *ctx, const char *url, stk_store **out, char *key,
                             size_t key_size, char *rest, size_t rest_size, stk_error *err);
 /*
- * The URL of what lies in a container that a URL names without saying so: "zip:x.zip!/a?q" of
- * "x.zip/a?q". *out is the caller's; NULL: it names something else, or nothing. (container_enter.c)
+ * Where a URL names what lies in a container without saying so, "x.zip/a?q", *url becomes the one
+ * that says so, "zip:x.zip!/a?q", and the old one is freed; one that names something else, or
+ * nothing, stays. (container_enter.c)
  */
-stk_status stk__container_enter(stk_context *ctx, const char *url, char **out, stk_error *err);
+stk_status stk__container_enter(stk_context *ctx, char **url, stk_error *err);
 /* STK_ENOENT for a rest that its reader does not take. */
 stk_status stk__store_no_rest(const char *url, const char *key, const char *rest, stk_error *err);
 
