@@ -17,6 +17,8 @@ class Case:
     seconds: bool = True             # whether ours takes --seconds
     bars: tuple = ()                 # (text, function of figures -> (value, whether it holds))
     script: str = ""                 # of the rivals, where it is not the workload's; with a folder, of this tree
+    server: str = ""                 # options of the web server that runs meanwhile: {server} is its address, rivals get --server
+    other: str = ""                  # of a second one: {other}
 
 
 @dataclass

@@ -40,11 +40,12 @@ int main(int argc, char **argv)
     /* None is decoded of packed pictures of one size. */
     const uint64_t decoded = after.pictures - before.pictures;
     double pictures = decoded ? (double)decoded : 1;
-    printf(", \"decode_us\": %.1f, \"rest_us\": %.1f, \"pixels\": %.0f, \"allocations\": %llu}\n",
+    printf(", \"decode_us\": %.1f, \"rest_us\": %.1f, \"pixels\": %.0f, \"allocations\": %llu, "
+           "\"gap_p99_ms\": %.2f}\n",
            (double)(after.decode_ns - before.decode_ns) / pictures / 1e3,
            (double)(after.resize_ns - before.resize_ns) / pictures / 1e3,
            (double)(after.picture_pixels - before.picture_pixels) / pictures,
-           (unsigned long long)window.allocations);
+           (unsigned long long)window.allocations, window.gap_p99_ms);
     bench_stream_close(&stream);
     return 0;
 }

@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import clouds
+import shards
 from cases import Case, Workload
 from files import CACHE, DATA, PEERS, ROOT, VENV, WORK, many_chunks, pack_photographs, photographs, plain_mnist
 
@@ -138,6 +140,8 @@ def over_bare(least):
 FIRST_BATCH = ("s to the first batch / torch's <= 0.7", lambda f: f.ratio("torch", "first_batch_s"), lambda x: x <= 0.7)
 
 WORKLOADS = {
+    "cloud": clouds.CLOUD,
+    "records": shards.RECORDS,
     "arrays": Workload("a float32 array of 268 MB, Zarr v3, zstd, chunks 16x64x64 -> memory; MB/s", [
         array("plain", ""), array("sharded", "--per_shard 64"),
         Case("300 arrays opened", "arrays --mode open", figure="open_ms", lower=True, bars=(
@@ -167,7 +171,7 @@ WORKLOADS = {
             ("ms <= 100", lambda f: f.ours("index_ms"), lambda x: x <= 100),)),
     ], "bench/rivals/hdf5.py"),
     "netcdf": Workload("float32 (1024, 256, 256) of NetCDF-4, chunks of 16x64x64, deflate and shuffle: windows, and all of it", [
-        netcdf_windows("random windows, no cache", f"--shuffle true {FIELD_WINDOWS}&stride=1x1x1", 3),
+        netcdf_windows("random windows, no cache", f"--shuffle true --cache none {FIELD_WINDOWS}&stride=1x1x1", 3),
         netcdf_windows("an epoch of all windows, block shuffle", f"--shuffle block --warm 4096 {FIELD_WINDOWS}", 10),
         netcdf_windows("random windows, decoded cache of all",
                        f"--shuffle true --cache decoded --memory_budget 600MiB --warm 8000 {FIELD_WINDOWS}&stride=1x1x1", 50),
@@ -295,8 +299,8 @@ WORKLOADS = {
              bound="tokens_bound --workers 2 --file {tokens}"),
     ], "bench_tokens.py"),
     "windows": Workload("windows of 4x64x64 from float32 (1024, 256, 256) in zstd chunks of 16x64x64; batches of 32", [
-        windows("random, no cache", SOMEWHERE, 1.2),
-        windows("random, no cache, 64 MiB", SOMEWHERE + " --memory_budget 64MiB", 1.2),
+        windows("random, no cache", SOMEWHERE + " --cache none", 1.2),
+        windows("random, no cache, 64 MiB", SOMEWHERE + " --cache none --memory_budget 64MiB", 1.2),
         windows("random, decoded cache of all", SOMEWHERE + " --cache decoded --memory_budget 600MiB --warm 8000", 20),
         windows("an epoch of all windows, block shuffle",
                 "windows --shuffle block --num_workers 2 --warm 4096 --dataset array:{arrays}/plain.zarr?window=4x64x64", 10,
@@ -393,20 +397,23 @@ def rivals_script(name):
     return ROOT / name if "/" in name else PEERS / name
 
 
-def run_peer(script, peer, options, seconds):
+def run_peer(build, script, peer, options, seconds, server):
     peer = peer.split()[0]  # what follows tells two settings of one rival apart
-    venv = VENVS.get(peer, VENV)
-    command = [str(venv / "bin/python"), str(rivals_script(script)), "--peer", peer, *options.split(),
-               "--seconds", str(seconds)]
+    python = clouds.python() if server else VENVS.get(peer, VENV) / "bin/python"
+    words = [w.format(records=build / "bench/records") for w in options.split()]
+    command = [str(python), str(rivals_script(script)), "--peer", peer, *words, "--seconds", str(seconds)]
+    if server:
+        command += ["--server", server]
     env = {**os.environ, "PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3", "GLOG_minloglevel": "3",
            "STOKER_TEST_DATA": str(DATA), "PYTHONPATH": str(PEERS)}
     return run(command, env, PEERS)
 
 
-def run_ours(build, folder, text, seconds):
+def run_ours(build, folder, text, seconds, server, other):
     places = {"mnist": build / "bench/mnist", "images": photographs(), "arrays": WORK / "arrays",
               "netcdf": WORK / "netcdf", "tokens": WORK / "tokens/tokens.bin", "stoker": build / "stoker", "data": DATA,
-              "packed": build / "bench/packed"}
+              "packed": build / "bench/packed", "cloud": build / "bench/cloud", "server": server, "other": other,
+              "shards": WORK / "shards", "records": build / "bench/records"}
     words = [w.format(**places) for w in text.split()]
     if seconds:
         words += ["--seconds", str(seconds)]
@@ -421,32 +428,34 @@ def run_ours(build, folder, text, seconds):
     return run([*program, *words[1:]], env)
 
 
-def runs_of(workload, case, chosen, build, seconds):
+def runs_of(workload, case, chosen, build, seconds, servers):
     """(name, function) of everything that one round of a case runs, ours first."""
     ours_seconds = seconds if case.seconds else None
-    runs = [("stoker", lambda: run_ours(build, "bench", case.ours, ours_seconds))]
+    runs = [("stoker", lambda: run_ours(build, "bench", case.ours, ours_seconds, *servers))]
     if case.bound and not case.bound[0].isdigit():
         folder, text = ("bench", case.bound[6:]) if case.bound.startswith("bench:") else ("bench/bounds", case.bound)
-        runs.append(("bound", lambda: run_ours(build, folder, text, seconds)))
+        runs.append(("bound", lambda: run_ours(build, folder, text, seconds, *servers)))
     for peer, options in case.peers.items():
         if chosen is None or peer in chosen:
-            runs.append((peer, lambda peer=peer, options=options: run_peer(case.script or workload.script, peer, options, seconds)))
+            runs.append((peer, lambda peer=peer, options=options: run_peer(build, case.script or workload.script, peer, options,
+                                                                           seconds, servers[0])))
     return runs
 
 
 def measure(workload, case, args, chosen):
     figures, failed = Figures(case), set()
-    for _ in range(args.repeat):
-        for who, go in runs_of(workload, case, chosen, args.build, args.seconds):
-            if who in failed:
-                continue
-            row, error = go()
-            if row is None:
-                failed.add(who)
-                print(f"bench: {who} ({case.name}) failed and is left out: {error}", file=sys.stderr, flush=True)
-                continue
-            figures.add(who, row)
-            print(json.dumps(row), flush=True)
+    with clouds.serve(args.build, case.server) as server, clouds.serve(args.build, case.other) as other:
+        for _ in range(args.repeat):
+            for who, go in runs_of(workload, case, chosen, args.build, args.seconds, (server, other)):
+                if who in failed:
+                    continue
+                row, error = go()
+                if row is None:
+                    failed.add(who)
+                    print(f"bench: {who} ({case.name}) failed and is left out: {error}", file=sys.stderr, flush=True)
+                    continue
+                figures.add(who, row)
+                print(json.dumps(row), flush=True)
     return figures
 
 
@@ -488,17 +497,16 @@ def setup(extra):
     if not script.exists():
         sys.exit(f"bench: no {script}; set STOKER_PEERS to the folder of the rivals' scripts")
     status = subprocess.run([str(script), *extra], cwd=PEERS, check=False).returncode
-    sys.exit(status or make_rechunker())
+    # rechunker wants a zarr older than the others have; the clients of stores are many.
+    sys.exit(status or make_venv(VENVS["rechunker"], RECHUNKER) or make_venv(clouds.python().parent.parent, clouds.PACKAGES))
 
 
-def make_rechunker():
-    """rechunker wants a zarr older than the others have."""
-    venv = VENVS["rechunker"]
+def make_venv(venv, packages):
     if venv.exists():
         return 0
     python = os.environ.get("PYTHON", "/usr/bin/python3")
     made = subprocess.run([python, "-m", "venv", str(venv)], check=False)
-    return made.returncode or subprocess.run([str(venv / "bin/pip"), "install", "-q", *RECHUNKER], check=False).returncode
+    return made.returncode or subprocess.run([str(venv / "bin/pip"), "install", "-q", *packages], check=False).returncode
 
 
 def main():
@@ -542,10 +550,14 @@ def main():
         sys.exit(f"bench: no {DATA / 'mnist'}; set STOKER_TEST_DATA to the folder that holds mnist/")
     if args.name in ("images", "packed") and not photographs().is_dir():
         sys.exit(f"bench: no {photographs()}; set STOKER_TEST_DATA to the folder that holds imagenet-sample/")
-    if args.name in ("arrays", "tokens", "windows") and not (WORK / "arrays").is_dir():
+    if args.name in ("arrays", "records", "tokens", "windows") and not (WORK / "arrays").is_dir():
         sys.exit(f"bench: no {WORK / 'arrays'}; ./dev bench --setup makes it")
     if args.name in ("index", "netcdf", "rechunk") and not (WORK / "netcdf").is_dir():
         sys.exit(f"bench: no {WORK / 'netcdf'}; ./dev bench --setup makes it")
+    if args.name == "cloud":
+        clouds.prepare(args.build)
+    if args.name == "records":
+        shards.prepare(args.build)
     if args.name == "index":
         many_chunks()
     if args.name == "packed":

@@ -74,9 +74,12 @@ static inline uint64_t bench_stream_skip(struct bench_stream *s)
     return count;
 }
 
+#define MOST_GAPS 65536
+
 /* What the peers' common.py measures. */
 struct bench_window {
     double samples_per_s, cpu_s_per_1000, first_batch_s, cpu_s, wall;
+    double gap_p99_ms; /* between two batches, of the last MOST_GAPS */
     uint64_t samples, batches, allocations;
 };
 
@@ -84,6 +87,7 @@ struct bench_window {
 static inline void bench_measure(struct bench_stream *s, double seconds, uint64_t warm,
                                  struct bench_window *w)
 {
+    static double gaps[MOST_GAPS];
     stk_memory_stats before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
 
     memset(w, 0, sizeof *w);
@@ -95,9 +99,11 @@ static inline void bench_measure(struct bench_stream *s, double seconds, uint64_
     before.struct_size = after.struct_size = sizeof before;
     stk_context_memory(s->context, &before);
     double cpu = bench_cpu(), opened = bench_now(), now = opened;
-    for (; now - opened < seconds; now = bench_now()) {
+    while (now - opened < seconds) {
+        const double last = now;
         w->samples += bench_stream_skip(s);
-        w->batches++;
+        now = bench_now();
+        gaps[w->batches++ % MOST_GAPS] = (now - last) * 1e3;
     }
     w->cpu_s = bench_cpu() - cpu;
     w->wall = now - opened;
@@ -105,6 +111,8 @@ static inline void bench_measure(struct bench_stream *s, double seconds, uint64_
     w->allocations = after.allocations - before.allocations;
     w->samples_per_s = (double)w->samples / w->wall;
     w->cpu_s_per_1000 = w->cpu_s / (double)w->samples * 1000;
+    const size_t known = w->batches < MOST_GAPS ? (size_t)w->batches : MOST_GAPS;
+    w->gap_p99_ms = bench_percentile(gaps, known, 99);
 }
 
 /* The peers' line without its closing brace. */

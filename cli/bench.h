@@ -135,6 +135,8 @@ void bench_trainings_print(FILE *out, size_t width, const struct bench_rows *row
 void bench_trainings_json(FILE *out, const struct bench_row *row);
 /* What each rung of a ladder gave (bench_ladder.c); nothing where it is none. */
 void bench_ladder_print(FILE *out, size_t width, const struct bench_rows *rows);
+/* What settings that read over the network give next to those of local data (bench_network.c). */
+void bench_network_print(FILE *out, size_t width, const struct bench_rows *rows);
 /* The table of what one picture costs (bench_cost.c); nothing where none was decoded. */
 void bench_cost_print(FILE *out, const struct bench_row *row);
 

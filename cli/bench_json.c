@@ -15,7 +15,7 @@ struct figure {
 };
 
 /* Of a run of any kind; of a training as many more. */
-#define FIGURES 64
+#define FIGURES 96
 
 /* Of a whole training, behind the others. */
 static size_t list_training(const struct bench_row *row, struct figure *list)
@@ -44,6 +44,7 @@ static size_t list_figures(const struct bench_row *row, bool trainings, struct f
 {
     const stk_bench_result *r = row->row.result;
     const stk_figures *f = row->row.figures;
+    const stk_network *n = &row->row.judged->network;
     const struct figure all[] = {
         {"samples_per_s", f->samples_per_s},
         {"samples_per_s_least", row->row.least},
@@ -84,15 +85,29 @@ static size_t list_figures(const struct bench_row *row, bool trainings, struct f
         {"entropy_share", f->entropy_share},
         {"read_transfer_share", f->read_transfer_share},
         {"bytes_needed", (double)f->bytes_needed},
+        {"net_reads", (double)n->reads},
+        {"net_bytes", (double)n->bytes},
+        {"net_requests", (double)n->requests},
+        {"net_retries", (double)n->retries},
+        {"net_twice", (double)n->twice},
+        {"net_throttled", (double)n->throttled},
+        {"net_late", (double)n->late},
+        {"net_connects", (double)n->connects},
+        {"net_turn", (double)n->turn_ns * 1e-9},
+        {"net_vain", (double)(n->throttled_ns + n->again_ns) * 1e-9},
+        {"net_connect", (double)n->connect_ns * 1e-9},
+        {"net_first_byte", (double)n->first_ns * 1e-9},
+        {"net_body", (double)n->body_ns * 1e-9},
+        {"net_transfer_share", n->transfer_share},
 #define WAIT(NAME, name, text) {"wait_" #name, row->row.judged->waits[STK_WAIT_##NAME]},
         STK_WAIT_LIST(WAIT)
 #undef WAIT
     };
-    size_t n = sizeof all / sizeof *all;
+    const size_t count = sizeof all / sizeof *all;
 
     _Static_assert(sizeof all / sizeof *all <= FIGURES, "room for all figures");
     memcpy(list, all, sizeof all);
-    return trainings ? n + list_training(row, list + n) : n;
+    return trainings ? count + list_training(row, list + count) : count;
 }
 
 /* NULL where it is empty, which is null in JSON. */

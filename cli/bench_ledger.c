@@ -7,6 +7,15 @@
 /* Parts of less than this share are left out. */
 #define LEAST 0.005
 
+/* What a cache gave and saved. */
+static void print_tiers(FILE *out, size_t width, const stk_figures *f)
+{
+    char text[512];
+
+    if (stk_tiers_format(&f->tiers, text, sizeof text) > 0)
+        cli_paragraph(out, width, 0, text);
+}
+
 void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row)
 {
     const stk_figures *f = row->row.judged;
@@ -15,6 +24,7 @@ void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row)
     stk_verdict verdict = {.struct_size = sizeof verdict};
     double all = 0;
 
+    print_tiers(out, width, f);
     for (int i = 0; i < STK_WAIT_PARTS; i++)
         all += f->waits[i];
     /* The verdict's figure: what of it the loader does not know was waited for outside it. */

@@ -387,6 +387,7 @@ static void print_words(struct cli *cli, FILE *out, const struct bench_rows *row
             print_verdict(out, width, "Worst", worst);
             bench_ledger_print(out, width, worst);
         }
+        bench_network_print(out, width, rows);
         bench_sweep_print(out, width, rows);
         print_ceiling(out, width, best);
         bench_ladder_print(out, width, rows);

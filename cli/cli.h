@@ -101,6 +101,7 @@ struct cli {
     stk_context *config_context;                        /* the configuration's own */
     stk_context *context;                               /* made by cli_context() */
     stk_context_options context_options;                /* of `context` */
+    char *stores;                                       /* of these: from cli_object_stores() */
     uint64_t which;                                     /* combination that cli_apply() took last */
     const char *out_path;                               /* of -o; NULL: standard output */
     FILE *out_below;                                    /* where cli->out writes */
@@ -171,6 +172,16 @@ void cli_man_all(FILE *out);
 const char *cli_home(const char *text);
 /* The home folder; NULL: none is known. */
 const char *cli_home_folder(void);
+
+/* ---- MLflow (tracking.c) -------------------------------------------------------------------- */
+
+/* Option `i` of the logger mlflow that the environment may say: its value, which stays; "": it does
+ * not. NULL past the last. */
+const char *cli_tracking(size_t i, const char **option);
+/* Give a logger mlflow of the configuration what the environment says. CLI_GO_ON, or the exit code.
+ */
+int cli_tracking_environment(struct cli *cli);
+
 /* Whether a path is a file of weights or a model by its ending: no dataset has such a one. */
 bool cli_is_weights(const char *path);
 /* The URL of an array, or of a dataset of an array ("array:URL"). (info_array.c) */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "object_stores.h"
 
 static bool same_text(const char *a, const char *b)
 {
@@ -40,9 +41,19 @@ int cli_context(struct cli *cli, uint64_t which, stk_context **out)
     int code = cli_apply(cli, stk_option_table_find("context"), which, &options);
     if (code != CLI_GO_ON)
         return code;
+    char *stores = cli_object_stores(cli_home_folder(), options.stores);
+    if (!stores) {
+        cli_error("no memory for the options of stores");
+        return CLI_FAILED;
+    }
+    options.stores = stores;
     if (cli->context && !same_options(&options, &cli->context_options))
         stk_context_destroy(&cli->context);
-    if (!cli->context) {
+    if (cli->context) {
+        free(stores);
+    } else {
+        free(cli->stores);
+        cli->stores = stores;
         cli_memory_warn();
         options.on_message = cli_console_log;
         options.on_message_user = cli;
@@ -89,6 +100,7 @@ void cli_release(struct cli *cli)
     stk_config_destroy(&cli->config);
     stk_context_destroy(&cli->config_context);
     free(cli->plugins);
+    free(cli->stores);
 }
 
 int cli_array_fail(struct cli *cli, const stk_context *context, const char *spec, stk_status status,

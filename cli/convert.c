@@ -81,7 +81,7 @@ static const struct cli_usage usage = {
                 "  stoker convert DIR small.sqfs\n"
                 "  stoker convert last.safetensors weights.safetensors\n"
                 "  stoker convert last.safetensors model.onnx\n",
-    .interrupted = "what is complete is kept; for the rest run the same command again",
+    .interrupted = "nothing of it is kept; run the same command again",
     .tables = tables,
     .min_args = 2,
     .max_args = 2,
@@ -380,42 +380,52 @@ static int refuse_options_of_others(struct cli *cli, const stk_option_table *own
     return CLI_GO_ON;
 }
 
-static int run(struct cli *cli, stk_conversion *conversion)
-{
-    const stk_converter_ops *converter = stk_conversion_converter(conversion);
-    static stk_conversion_report report; /* too large for some stacks */
+/* Options of a converter, of one of `tables`. */
+union own {
     stk_convert_images_options images;
     stk_convert_arrays_options arrays;
     stk_convert_packed_options packed;
     stk_convert_squashfs_options squashfs;
+};
+
+/* Whether a converter's table is one of the command's; those of others are behind their names. */
+static bool has_flags(const stk_option_table *table)
+{
+    for (const struct cli_options *of = tables; table && of->name; of++)
+        if (cli_options_find(of) == table)
+            return true;
+    return false;
+}
+
+/* Whether a conversion that was stopped goes on, or begins again: then it makes no checkpoints. */
+static bool goes_on(const stk_converter_ops *converter)
+{
+    for (const char *const *name = converter->ignores; name && *name; name++)
+        if (strcmp(*name, "checkpoint") == 0)
+            return false;
+    return true;
+}
+
+static int run(struct cli *cli, stk_conversion *conversion)
+{
+    const stk_converter_ops *converter = stk_conversion_converter(conversion);
+    static stk_conversion_report report; /* too large for some stacks */
+    const stk_option_table *table = converter->options;
     stk_convert_options options;
-    const void *own = NULL;
+    union own own;
     stk_error err;
 
-    int code = refuse_options_of_others(cli, converter->options, false, converter->doc);
+    int code = refuse_options_of_others(cli, table, false, converter->doc);
     if (code == CLI_GO_ON)
         code = cli_apply(cli, stk_option_table_find("convert"), 0, &options);
-    if (code == CLI_GO_ON)
-        code = cli_apply(cli, stk_option_table_find("images"), 0, &images);
-    if (code == CLI_GO_ON)
-        code = cli_apply(cli, stk_option_table_find("arrays"), 0, &arrays);
-    if (code == CLI_GO_ON)
-        code = cli_apply(cli, stk_option_table_find("packed"), 0, &packed);
-    if (code == CLI_GO_ON)
-        code = cli_apply(cli, stk_option_table_find("squashfs"), 0, &squashfs);
+    if (code == CLI_GO_ON && has_flags(table))
+        code = cli_apply(cli, table, 0, &own);
     if (code != CLI_GO_ON)
         return code;
     report.struct_size = sizeof report;
-    if (converter->options == stk_option_table_find("images"))
-        own = &images;
-    else if (converter->options == stk_option_table_find("arrays"))
-        own = &arrays;
-    else if (converter->options == stk_option_table_find("packed"))
-        own = &packed;
-    else if (converter->options == stk_option_table_find("squashfs"))
-        own = &squashfs;
     cli_on_interrupt(cancel, conversion);
-    stk_status status = stk_conversion_run(conversion, &options, own, &report, &err);
+    stk_status status =
+        stk_conversion_run(conversion, &options, has_flags(table) ? &own : NULL, &report, &err);
     cli_on_interrupt(NULL, NULL);
     cli_console_clear();
     if (status != STK_OK)
@@ -495,6 +505,8 @@ int cli_convert(struct cli *cli)
         return run_weights(cli, context);
     stk_status status = stk_conversion_create(context, cli_home(cli->args[0]),
                                               cli_home(cli->args[1]), &conversion, &err);
+    if (status == STK_OK && goes_on(stk_conversion_converter(conversion)))
+        own.interrupted = "what is complete is kept; for the rest run the same command again";
     code = status == STK_OK ? run(cli, conversion) : cli_fail(cli, status, &err);
     stk_conversion_destroy(&conversion);
     return code;

@@ -154,6 +154,14 @@ static int print_lines(struct cli *cli, struct lines *lines)
     return CLI_GOOD;
 }
 
+static int look_for_array(struct cli *cli, stk_context *context, const char *spec, bool *is)
+{
+    stk_error err;
+    const stk_status status = spec ? info_is_array(context, spec, is, &err) : STK_OK;
+
+    return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
+}
+
 static int describe(struct cli *cli, stk_context *context, const char *spec)
 {
     struct lines lines = {0};
@@ -233,8 +241,10 @@ static const struct group {
 } groups[] = {
     {STK_DRIVER_DATASET, "dataset", "datasets",
      "Datasets, as 'NAME:PATH?option=value&option=value':\n",
-     "  any dataset  also takes indices=FILE, subset=A:B, random_split=0.8,0.2, part=N and "
-     "split_seed=N.\n"
+     "  any dataset  also takes indices=FILE, subset=A:B, random_split=0.8,0.2 or kfold=K with\n"
+     "               fold=I, part=N and split_seed=N, repeat=X, balance=label, weights=FILE, "
+     "stages=E:X,\n"
+     "               keep=FIELDS, drop=FIELDS, rename=OLD:NEW, cast=FIELD:TYPE, class_names=FILE.\n"
      "\nA PATH may be a URL: file:///DIR, mem://NAME, or slow+file:///DIR?latency=5ms for "
      "trials.\n"},
     {STK_DRIVER_TRANSFORM, "transform", "transforms",
@@ -435,7 +445,11 @@ int cli_info(struct cli *cli)
     }
     const char *spec = cli->num_args ? cli_home(cli->args[0]) : NULL;
     const bool checkpoint = spec && cli_is_weights(spec);
-    const bool array = spec && !store.store && !checkpoint && info_is_array(context, spec);
+    bool array = false;
+    if (!store.store && !checkpoint)
+        code = look_for_array(cli, context, spec, &array);
+    if (code != CLI_GO_ON)
+        return code;
     if (!spec || store.store || checkpoint || array)
         code = info_refuse_limits(cli, !spec         ? "a list of what there is"
                                        : store.store ? "a store"

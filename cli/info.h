@@ -18,14 +18,12 @@ void lines_add(void *lines, const char *name, const char *value);
 void lines_print(const struct lines *lines, enum cli_format format, FILE *out);
 void lines_free(struct lines *lines);
 
-/* The folder of the user's cache; false: there is none. */
-bool info_cache_folder(char *folder, size_t size);
-
 /* ---- Arrays and groups (info_array.c) ---- */
 
 /* Whether a spec is an array or a group: "array:URL", or a folder that holds Zarr's metadata; with
- * options of windows it is a dataset. */
-bool info_is_array(stk_context *context, const char *spec);
+ * options of windows it is a dataset. A store that does not answer is a failure: STK_EIO,
+ * STK_ETIMEDOUT. */
+stk_status info_is_array(stk_context *context, const char *spec, bool *is, stk_error *err);
 /* Describe it. Exit code. */
 int info_array(struct cli *cli, stk_context *context, const char *spec);
 /* What --stats asks of arrays: to compute statistics, to show kept ones. CLI_GO_ON, or the exit

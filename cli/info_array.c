@@ -13,6 +13,7 @@
 #include <stoker/chunks.h>
 
 #include "info.h"
+#include "object_stores.h"
 #include "table.h"
 
 #define MOST_LISTED STK_CHUNKS_LISTED /* objects */
@@ -56,7 +57,7 @@ bool cli_array_stored(stk_array *array, bool all, stk_array_stored *out)
 static stk_status find_stats(const struct survey *survey, struct found *f, stk_error *err)
 {
     char folder[PATH_MAX];
-    bool has_folder = info_cache_folder(folder, sizeof folder);
+    bool has_folder = cli_cache_folder(cli_home_folder(), folder, sizeof folder);
 
     f->stats.struct_size = sizeof f->stats;
     if (!survey->make_stats) {

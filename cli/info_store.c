@@ -23,6 +23,46 @@ const stk_option_table *info_store_table(void)
     return &table;
 }
 
+/* How many reads at once, why, and what the store has to be told for it. */
+static void say_depth(const stk_storage_figures *f, const stk_storage_answer *answer,
+                      struct lines *lines)
+{
+    char text[300];
+
+    if (f->num_steps) {
+        const stk_storage_step *last = &f->steps[f->num_steps - 1];
+        double best = 0;
+        for (uint32_t i = 0; i < f->num_steps; i++)
+            best = f->steps[i].bytes_per_s > best ? f->steps[i].bytes_per_s : best;
+        snprintf(text, sizeof text, "%.3g ms (p95 %.3g ms) of a read alone", 1e3 * f->latency,
+                 1e3 * f->latency_p95);
+        lines_add(lines, "first byte", text);
+        snprintf(text, sizeof text, "%.1f MB/s, from %" PRIu32 " reads at once on%s", best / 1e6,
+                 answer->filled, answer->grows ? ", and growing" : "");
+        lines_add(lines, "bandwidth", text);
+        snprintf(text, sizeof text,
+                 "%" PRIu32 ": %" PRIu32 " at once fill the bandwidth, small reads gain up to "
+                 "%.1f times%s",
+                 answer->io_depth, answer->filled,
+                 f->one_per_s > 0 ? f->many_per_s / f->one_per_s : 0,
+                 answer->grows && answer->io_depth > last->depth ? "; more may give more"
+                                                                 : "; more only wait");
+    } else {
+        snprintf(text, sizeof text, "%" PRIu32 "%s", answer->io_depth,
+                 answer->io_depth > f->many ? " or more: the rate still grew with the reads at once"
+                                            : ": more reads at once give no more");
+    }
+    lines_add(lines, "io_depth", text);
+    if (!answer->connections)
+        return;
+    snprintf(text, sizeof text, "%" PRIu32 ": %s (?connections=%" PRIu32 " in the URL)",
+             answer->connections,
+             f->network.throttled ? "the server throttles (429, 503) what is more"
+                                  : "those there are would be too few for io_depth",
+             answer->connections);
+    lines_add(lines, "connections", text);
+}
+
 /* What kind of store gives that, and what to do about it. */
 static void conclude(const stk_storage_figures *f, struct lines *lines)
 {
@@ -35,10 +75,7 @@ static void conclude(const stk_storage_figures *f, struct lines *lines)
              stk_storage_name(answer.storage), 1e3 * f->latency,
              f->one_per_s > 0 ? f->many_per_s / f->one_per_s : 0, f->many);
     lines_add(lines, "answers", text);
-    snprintf(text, sizeof text, "%" PRIu32 "%s", answer.io_depth,
-             answer.io_depth > f->many ? " or more: the rate still grew with the reads at once"
-                                       : ": more reads at once give no more");
-    lines_add(lines, "io_depth", text);
+    say_depth(f, &answer, lines);
     snprintf(text, sizeof text, "%.1f times as fast as at random%s",
              f->random_bytes > 0 ? f->in_order_bytes / f->random_bytes : 0,
              answer.in_order ? ": shuffle: block, chunks and shards read whole"
@@ -71,7 +108,10 @@ bool info_contained(stk_context *context, const char *url, struct lines *lines)
 {
     const stk_store_ops *store;
     char within[4096];
+    int length = (int)strlen(url);
 
+    while (length > 1 && url[length - 1] == '/')
+        length--;
     if (add_said(context, url, lines))
         return true;
     /* The URL of an object that holds files, by a store that reads it. */
@@ -79,7 +119,8 @@ bool info_contained(stk_context *context, const char *url, struct lines *lines)
          i++) {
         if (store->struct_size < sizeof *store || !store->describe || strchr(url, '?'))
             continue;
-        if (snprintf(within, sizeof within, "%s:%s!/", store->name, url) < (int)sizeof within &&
+        if (snprintf(within, sizeof within, "%s:%.*s!/", store->name, length, url) <
+                (int)sizeof within &&
             add_said(context, within, lines))
             return true;
     }
@@ -123,8 +164,10 @@ int info_store(struct cli *cli, stk_context *context, const char *url, struct li
     lines_free(&tests);
     if (status == STK_OK)
         conclude(&figures, lines);
-    lines_add(lines, "note",
-              "files in the page cache cost no disk: drop it first, or take files that were not "
-              "read yet");
+    if (!figures.num_steps)
+        lines_add(
+            lines, "note",
+            "files in the page cache cost no disk: drop it first, or take files that were not "
+            "read yet");
     return cli_interrupted() ? cli_interrupted() : CLI_GOOD;
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "info.h"
+#include "object_stores.h"
 
 #define AUTO_PICTURES 20000 /* a larger dataset is sampled, unless all is asked for */
 #define SHOWN_BROKEN  20
@@ -58,27 +59,13 @@ const stk_option_table *info_survey_table(void)
 
 /* ---- Keeping --------------------------------------------------------------------------------- */
 
-bool info_cache_folder(char *folder, size_t size)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int length;
-
-    if (cache && *cache == '/')
-        length = snprintf(folder, size, "%s/stoker", cache);
-    else if (home && *home == '/')
-        length = snprintf(folder, size, "%s/.cache/stoker", home);
-    else
-        return false;
-    return length > 0 && (size_t)length < size;
-}
-
 /* Where a survey of this dataset is kept, by its size and its limits; false: nowhere. */
 static bool kept_path(const stk_dataset_info *about, const stk_survey_options *options,
                       char path[PATH_MAX])
 {
     char folder[PATH_MAX - 120];
 
-    if (!info_cache_folder(folder, sizeof folder))
+    if (!cli_cache_folder(cli_home_folder(), folder, sizeof folder))
         return false;
     snprintf(path, PATH_MAX, "%s/survey-%016" PRIx64 "-%" PRIu64 "-%" PRIu64 "-%" PRIu64, folder,
              about->fingerprint, options->limit ? options->limit : about->size, options->max_pixels,

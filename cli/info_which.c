@@ -48,36 +48,92 @@ static bool asks_for_dataset(const stk_context *context, const char *spec)
     return false;
 }
 
-bool info_is_array(stk_context *context, const char *spec)
+/* Whether it begins with the name of a dataset. */
+static bool names_dataset(const stk_context *context, const char *spec)
+{
+    const stk_driver_head *kind;
+
+    for (size_t i = 0; (kind = stk_driver_at(context, STK_DRIVER_DATASET, i)); i++)
+        if (strncmp(spec, kind->name, strlen(kind->name)) == 0 && spec[strlen(kind->name)] == ':')
+            return true;
+    return false;
+}
+
+/* Whether an option is one of a store. */
+static bool is_of_store(const stk_context *context, const char *name)
+{
+    const stk_driver_head *kind;
+
+    for (size_t i = 0; (kind = stk_driver_at(context, STK_DRIVER_STORE, i)); i++) {
+        const stk_option_table *own = ((const stk_store_ops *)kind)->options;
+        if (own && stk_options_find(own, name))
+            return true;
+    }
+    return false;
+}
+
+/* The URL with the options of stores alone: those of arrays no store knows. NULL: no memory. */
+static char *url_of_store(const stk_context *context, const char *spec)
+{
+    char *url = malloc(strlen(spec) + 1), name[64], *to = url;
+
+    if (!url)
+        return NULL;
+    size_t length = strcspn(spec, "?");
+    memcpy(to, spec, length);
+    to += length;
+    for (const char *at = spec + length, *join = "?"; *at && *++at; at += length) {
+        length = strcspn(at, "&");
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "=&"), at);
+        if (!is_of_store(context, name))
+            continue;
+        *to++ = *join;
+        memcpy(to, at, length);
+        to += length;
+        join = "&";
+    }
+    *to = 0;
+    return url;
+}
+
+/* Whether a folder is a group of arrays. */
+static bool is_group(stk_store *store)
 {
     static const char *const groups[] = {".zgroup", ".zmetadata"};
-    const stk_array_format_ops *format = NULL;
     stk_object_info info = {.struct_size = sizeof info};
-    const char *query = strchr(spec, '?');
-    stk_store *store = NULL;
     bool is = false;
+
+    for (size_t i = 0; i < sizeof groups / sizeof *groups && !is; i++)
+        is = stk_store_stat(store, groups[i], NULL, &info, NULL) == STK_OK && !info.is_folder;
+    return is;
+}
+
+stk_status info_is_array(stk_context *context, const char *spec, bool *is, stk_error *err)
+{
+    const stk_array_format_ops *format = NULL;
+    stk_status status = STK_OK;
+    stk_store *store = NULL;
     char key[4096];
 
-    if (asks_for_dataset(context, spec))
-        return false;
-    if (strncmp(spec, "array:", 6) == 0)
-        return true;
-    for (size_t i = 0; stk_driver_at(context, STK_DRIVER_DATASET, i); i++) {
-        const char *name = stk_driver_at(context, STK_DRIVER_DATASET, i)->name;
-        if (strncmp(spec, name, strlen(name)) == 0 && spec[strlen(name)] == ':')
-            return false;
-    }
+    const bool dataset = asks_for_dataset(context, spec);
+    *is = !dataset && strncmp(spec, "array:", 6) == 0;
+    if (*is || dataset || names_dataset(context, spec))
+        return STK_OK;
+    const int sure = stk_array_recognise(context, spec, &format);
     /* A format that is named holds several arrays, and is none of a dataset. */
-    if (query && stk_array_recognise(context, spec, &format) == 2 && format->takes_rest)
-        return true;
-    /* Options in the query may be the array's, and the store knows none of them. */
-    char *url = query ? strndup(spec, (size_t)(query - spec)) : strdup(spec);
-    if (url && stk_array_recognise(context, url, &format) == 2)
-        is = strcmp(format->name, "npy") != 0; /* one file is the dataset's of the same name */
-    else if (url && stk_store_open(context, url, &store, key, sizeof key, NULL) == STK_OK && !*key)
-        for (size_t i = 0; i < sizeof groups / sizeof *groups && !is; i++)
-            is = stk_store_stat(store, groups[i], NULL, &info, NULL) == STK_OK && !info.is_folder;
+    *is = strchr(spec, '?') && sure == 2 && format->takes_rest;
+    char *url = *is ? NULL : url_of_store(context, spec);
+    if (!url)
+        return STK_OK;
+    const bool same = strcmp(url, spec) == 0;
+    if ((same ? sure : stk_array_recognise(context, url, &format)) == 2)
+        *is = strcmp(format->name, "npy") != 0; /* one file is the dataset's of the same name */
+    else
+        status = stk_store_open(context, url, &store, key, sizeof key, err);
+    if (store && !*key)
+        *is = is_group(store);
     stk_store_close(&store);
     free(url);
-    return is;
+    /* A store that does not answer is asked no more. */
+    return status == STK_EIO || status == STK_ETIMEDOUT ? status : STK_OK;
 }

@@ -70,6 +70,11 @@ static void print_version(FILE *out)
 #else
     fputs("libhdf5: not built in; NetCDF-4 is not written\n", out);
 #endif
+#ifdef STK_WITH_HTTP
+    fputs("libcurl: built in\n", out);
+#else
+    fputs("libcurl: not built in; nothing is read or written over HTTP\n", out);
+#endif
 #ifdef STK_WITH_SZIP
     fputs("szip: built in\n", out);
 #else

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "info.h"
+#include "object_stores.h"
 #include "train.h"
 
 #define PROFILE_PATH 4096
@@ -128,7 +129,8 @@ static void set_profilers(struct run *run)
 {
     if (!run->profiler.machine_dir)
         run->profiler.machine_dir =
-            info_cache_folder(run->cache, sizeof run->cache) ? run->cache : run->folder;
+            cli_cache_folder(cli_home_folder(), run->cache, sizeof run->cache) ? run->cache
+                                                                               : run->folder;
     if (!run->profiler.profiler)
         run->profiler.profiler = "simple,advanced,trace";
     if (!run->profiler.dirpath)

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define AT(member) offsetof(struct report_options, member)
 
@@ -11,13 +12,34 @@ static const stk_option rows[] = {
     {"html", STK_OPTION_STRING, AT(html), NULL, 0, 0, NULL, "FILE",
      "Where the page goes; none: no page. Default: next to the first log, with the ending .html; "
      "none with format json or csv."},
+    {"sync", STK_OPTION_STRING, AT(sync), NULL, 0, 0, NULL, "LOGGER",
+     "mlflow or wandb: LOG is the folder of a run, and what its journal has and is not sent yet is "
+     "sent."},
+    {"tracking_uri", STK_OPTION_STRING, AT(tracking_uri), NULL, 0, 0, NULL, "URL",
+     "MLflow's server; the default is $MLFLOW_TRACKING_URI, then that of the run."},
+    {"token", STK_OPTION_SECRET, AT(token), NULL, 0, 0, NULL, "env:NAME",
+     "Token that it asks for; the default is env:MLFLOW_TRACKING_TOKEN where that is set."},
+    {"allow_http", STK_OPTION_BOOL, AT(allow_http), "false", 0, 0, NULL, NULL,
+     "The token may go over plain http to another machine."},
+    {"ca_file", STK_OPTION_STRING, AT(ca_file), NULL, 0, 0, NULL, "FILE",
+     "Certificates (PEM) that it is verified by, instead of the system's."},
+    {"experiment_name", STK_OPTION_STRING, AT(experiment_name), NULL, 0, 0, NULL, "NAME",
+     "MLflow's experiment; the default is $MLFLOW_EXPERIMENT_NAME, then that of the run."},
+    {"run_name", STK_OPTION_STRING, AT(run_name), NULL, 0, 0, NULL, "NAME",
+     "Name of the run there; the default is the run's own."},
+    {"project", STK_OPTION_STRING, AT(project), NULL, 0, 0, NULL, "NAME",
+     "Project of Weights & Biases; the default is that of the run."},
+    {"entity", STK_OPTION_STRING, AT(entity), NULL, 0, 0, NULL, "NAME",
+     "User or team that the project belongs to; likewise."},
+    {"python", STK_OPTION_STRING, AT(python), NULL, 0, 0, NULL, "PATH",
+     "Interpreter that has the packages stoker and wandb; the default is python3."},
 };
 
 static const stk_option_table *report_option_table(void)
 {
     static const stk_option_table table = {
         .name = "report",
-        .doc = "The page",
+        .doc = "The page, and what is sent",
         .struct_size = sizeof(struct report_options),
         .options = rows,
         .count = sizeof rows / sizeof *rows,
@@ -41,7 +63,10 @@ static const struct cli_usage usage = {
         "bench --repeat 5'):\n"
         "Welch's test on the logarithms. With one run each the interval comes from within the runs "
         "and says nothing\n"
-        "of how runs differ.\n",
+        "of how runs differ.\n\n"
+        "With --sync, LOG is the folder of a run that was logged with --logger mlflow or wandb: "
+        "what its journal\n"
+        "has and is not sent yet goes to the server, with its checkpoints and pages.\n",
     .examples = "  stoker report benchmark_logs/mnist.jsonl\n"
                 "  stoker report before.jsonl after.jsonl -o comparison.html\n"
                 "  stoker report run.log --format csv -o figures.csv\n",
@@ -57,12 +82,21 @@ static void cancel(void *report)
 
 /* ---- The page -------------------------------------------------------------------------------- */
 
-/* "benchmark_logs/run.jsonl" -> "benchmark_logs/run.html"; to be freed. */
+/* "benchmark_logs/run.jsonl" -> "benchmark_logs/run.html"; "s3://b/run.jsonl?q" -> "run.html" in
+ * the folder one is in; to be freed. */
 static char *page_beside(const char *log)
 {
-    const char *path = strcmp(log, "-") == 0 ? "report" : log;
-    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-    size_t stem = dot && dot > (slash ? slash + 1 : path) ? (size_t)(dot - path) : strlen(path);
+    const bool url = strstr(log, "://") && access(log, F_OK) != 0;
+    const char *path = strcmp(log, "-") == 0 ? "report" : log, *end = path + strlen(path);
+
+    if (url) {
+        end = path + strcspn(path, "?");
+        const char *slash = memrchr(path, '/', (size_t)(end - path));
+        path = slash + 1;
+    }
+    const char *slash = memrchr(path, '/', (size_t)(end - path)),
+               *dot = memrchr(path, '.', (size_t)(end - path));
+    size_t stem = (size_t)((dot && dot > (slash ? slash + 1 : path) ? dot : end) - path);
     size_t size = stem + sizeof ".report.html";
     char *name = malloc(size);
 
@@ -149,6 +183,8 @@ int cli_report(struct cli *cli)
     if (code != CLI_GO_ON)
         return code;
     code = cli_apply(cli, report_option_table(), 0, &options);
+    if (code == CLI_GO_ON && options.sync)
+        return report_sync(cli, &options);
     if (code == CLI_GO_ON)
         code = cli_context(cli, 0, &context);
     if (code != CLI_GO_ON)

@@ -11,6 +11,10 @@
 struct report_options {
     uint32_t struct_size;
     const char *html; /* where the page goes; NULL: not said; "none" */
+    const char *sync; /* logger whose journals are sent; NULL: logs are read */
+    const char *tracking_uri, *token, *experiment_name, *run_name, *ca_file;
+    const char *project, *entity, *python;
+    bool allow_http;
 };
 
 struct report_view {
@@ -28,6 +32,10 @@ struct report_figure {
 };
 
 #define REPORT_FIGURES 48
+
+/* ---- report_sync.c ---- */
+/* Send the journals of the runs that are named. The exit code. */
+int report_sync(struct cli *cli, const struct report_options *options);
 
 /* ---- report_figures.c ---- */
 size_t report_figures(const struct report_view *view, const stk_report_run *run,

@@ -162,6 +162,8 @@ static void json_run(const struct report_view *view, FILE *out, uint64_t i)
     cli_json_member_text(out, "value", run->verdict->value);
     cli_json_member_number(out, "gain", run->verdict->gain);
     cli_json_member_text(out, "verdict", run->verdict->text);
+    if (*run->tiers)
+        cli_json_member_text(out, "tiers", run->tiers);
     fputc('}', out);
 }
 
@@ -315,7 +317,7 @@ static void print_note(void *user, const char *line)
 static void print_table(const struct report_view *view, FILE *out)
 {
     size_t width = cli_terminal_width(out);
-    char text[1400];
+    char text[1900];
 
     if (view->all->trainings)
         report_trainings_print(view, out, width);
@@ -326,9 +328,10 @@ static void print_table(const struct report_view *view, FILE *out)
         return;
     for (uint64_t i = 0; i < view->all->num_groups && i < VERDICTS_SHOWN; i++) {
         const stk_report_group *g = view->all->groups[i];
-        const char *verdict = stk_report_run_at(view->report, g->shown)->verdict->text;
-        snprintf(text, sizeof text, "%s%s%s", view->all->num_groups > 1 ? g->name : "",
-                 view->all->num_groups > 1 ? ": " : "", verdict);
+        const stk_report_run *run = stk_report_run_at(view->report, g->shown);
+        snprintf(text, sizeof text, "%s%s%s%s%s", view->all->num_groups > 1 ? g->name : "",
+                 view->all->num_groups > 1 ? ": " : "", run->verdict->text, *run->tiers ? " " : "",
+                 run->tiers);
         fputc('\n', out);
         cli_paragraph(out, width, 0, text);
     }

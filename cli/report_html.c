@@ -310,6 +310,8 @@ static void put_run(const struct report_view *view, FILE *out, uint64_t i)
     if (run->rank >= 0 && run->world_size > 1)
         fprintf(out, ", rank %" PRId64 " of %" PRId64, run->rank, run->world_size);
     report_put_text(out, "</p>\n<p class=\"verdict\">", run->verdict->text, "</p>\n");
+    if (*run->tiers)
+        report_put_text(out, "<p class=\"tiers\">", run->tiers, "</p>\n");
     put_cards(out, run);
     fputs("<noscript><p>The charts need JavaScript; every figure is below.</p></noscript>\n"
           "<div class=\"charts\"></div>\n",

@@ -52,6 +52,7 @@ const words = {
     "ordering": "later batches were finished, and one before them was not", "startup": "nothing was ahead yet at the start",
     "epoch turn": "nothing was ahead at the turn of the epoch", "transfer": "a batch was copied to the device",
     "validation": "validation ran", "callbacks": "callbacks ran", "logging": "loggers wrote", "checkpoint": "a checkpoint was saved",
+    "memory": "it was kept by the option cache of the loader", "disk": "it was kept in the folder of cache+URL", "remote": "it came from the store below",
     "other": "none of the above: what the program did between, or a thread that had no core"
 };
 
@@ -254,18 +255,19 @@ function over(title, note, series, unit, end) {
 const sum = list => list.reduce((a, b) => a + b, 0);
 
 // Parts of the wall time or of the waits, a bar for each epoch; the greatest part lies at the bottom.
-function stacked(title, list, perEpoch) {
+function stacked(title, list, perEpoch, unit = "s") {
+    const say = (v, digits) => unit === "s" ? seconds(v, digits) : amount(v, unit);
     const parts = list.map(p => ({ name: p.name.replace(/_/g, " "), values: p.sum.map(v => Math.max(0, v)), width: p.width, n: p.n }))
         .filter(p => sum(p.values) > 0).sort((a, b) => sum(b.values) - sum(a.values));
     const all = sum(parts.map(p => sum(p.values)));
     const share = p => `${(100 * sum(p.values) / all).toFixed(1)} %`;
-    const f = figure(title, parts.length ? `${seconds(all)} in all: ` + parts.slice(0, 3).map(p => `${p.name} ${share(p)}`).join(", ") : "no time was measured");
+    const f = figure(title, parts.length ? `${say(all)} in all: ` + parts.slice(0, 3).map(p => `${p.name} ${share(p)}`).join(", ") : "nothing was measured");
     if (!parts.length) {
         return f;
     }
     const n = Math.max(...parts.map(p => p.n)), width = parts[0].width;
     const labels = Array.from({ length: n }, (_, i) => !perEpoch ? "whole run" : width > 1 ? `${i * width} to ${(i + 1) * width - 1}` : String(i));
-    plot(f, `${title}: ${parts.map(p => `${p.name} ${seconds(sum(p.values))}`).join(", ")}.`, {
+    plot(f, `${title}: ${parts.map(p => `${p.name} ${say(sum(p.values))}`).join(", ")}.`, {
         type: "bar",
         data: {
             labels, datasets: parts.map(p => ({
@@ -275,16 +277,16 @@ function stacked(title, list, perEpoch) {
         options: {
             scales: {
                 x: axis({ type: "category", stacked: true, title: perEpoch ? "epoch" : "", bare: true, offset: true }),
-                y: axis({ stacked: true, text: v => seconds(v, 2), most: 6 })
+                y: axis({ stacked: true, text: v => say(v, 2), most: 6, step: unit === "s" ? undefined : roundStep(Math.max(...labels.map((_, k) => sum(parts.map(p => p.values[k] || 0)))), unit) })
             },
             plugins: {
-                ...key, ...tips(items => (perEpoch ? "epoch " : "") + items[0].label, item => `${item.dataset.label}: ${seconds(item.parsed.y)}`)
+                ...key, ...tips(items => (perEpoch ? "epoch " : "") + items[0].label, item => `${item.dataset.label}: ${say(item.parsed.y)}`)
             }
         }
     }, 18);
     f.append(element("p", { class: "soft words" }, parts.filter(p => words[p.name]).map(p => `${p.name}: ${words[p.name]}`).join("; ") + "."));
     delete charts[charts.length - 1].config.options.scales.x.ticks.callback;
-    f.append(table(["part", "time", "share"], parts.map(p => [p.name, seconds(sum(p.values), 4), share(p)])));
+    f.append(table(["part", unit === "s" ? "time" : "bytes", "share"], parts.map(p => [p.name, say(sum(p.values), 4), share(p)])));
     return f;
 }
 
@@ -312,9 +314,9 @@ function seriesCharts(run) {
     for (const [id, list] of groups) {
         const [group, unit] = JSON.parse(id), last = group.split(".").pop();
         if (list[0].ledger) {
-            const total = group.startsWith("ledger total"), name = last === "wait" ? "What the waits were for" : last === "parts" ? "Where the time went" : last;
+            const total = group.startsWith("ledger total"), name = last === "wait" ? "What the waits were for" : last === "parts" ? "Where the time went" : last === "tiers" ? "Where the bytes were found" : last;
             if (group.includes(".") && !(total && spent(`ledger.${last}`) > 0 && !(more && last === "parts"))) {
-                ledgers.push(stacked(total && more ? `${name}, setup and all` : name, list, !total));
+                ledgers.push(stacked(total && more ? `${name}, setup and all` : name, list, !total, last === "tiers" ? "bytes" : "s"));
             }
             continue;
         }

@@ -182,6 +182,8 @@ static int run_make(struct run *run, struct cli *cli, const struct cli_usage *us
     if (tasks & STK_RECIPE_PREDICT)
         code = leave_out_loggers(cli);
     if (code == CLI_GO_ON)
+        code = cli_tracking_environment(cli);
+    if (code == CLI_GO_ON)
         code = find_checkpoint(run);
     if (code == CLI_GO_ON)
         code = prepare_threads(run);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "info.h"
+#include "object_stores.h"
 
 /* ---- Console --------------------------------------------------------------------------------- */
 
@@ -42,7 +42,8 @@ int train_recipe(struct cli *cli, stk_context *context, stk_recipe_options *opti
     char machine[4096];
     stk_error err;
 
-    options->machine_dir = info_cache_folder(machine, sizeof machine) ? machine : NULL;
+    options->machine_dir =
+        cli_cache_folder(cli_home_folder(), machine, sizeof machine) ? machine : NULL;
     options->console = &console;
     options->home = cli_home_folder();
     stk_status status = stk_recipe_create(context, cli->config, options, out, &err);

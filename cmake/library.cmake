@@ -10,6 +10,16 @@ endif()
 if(NOT ZFP_FOUND)
     list(FILTER STOKER_SOURCES EXCLUDE REGEX "/codec/(codecs_)?zfp\\.c$")
 endif()
+# The stores on HTTP are there in any case; without libcurl their opening says so.
+if(CURL_FOUND)
+    list(FILTER STOKER_SOURCES EXCLUDE REGEX "/store/http/without\\.c$")
+else()
+    list(FILTER STOKER_SOURCES EXCLUDE REGEX "/store/http/(answer|client|counts|holds|job|late|look|loop|names|pins|reads|redirect|service|staged|store|try)\\.c$")
+    list(FILTER STOKER_SOURCES EXCLUDE REGEX "/store/s3/(calls|listing|options|provider|put|sign|store)\\.c$")
+endif()
+if(NOT CRYPTO_FOUND)
+    list(FILTER STOKER_SOURCES EXCLUDE REGEX "/credentials/rs256\\.c$")
+endif()
 
 add_library(stoker_objects OBJECT ${STOKER_SOURCES})
 target_include_directories(stoker_objects
@@ -39,6 +49,14 @@ if(ZFP_FOUND)
     list(APPEND STOKER_DEFINITIONS STK_WITH_ZFP=1)
     list(APPEND STOKER_LIBS zfp)
     target_include_directories(stoker_objects PRIVATE ${ZFP_INCLUDE})
+endif()
+if(CURL_FOUND)
+    list(APPEND STOKER_DEFINITIONS STK_WITH_HTTP=1)
+    list(APPEND STOKER_LIBS PkgConfig::CURL)
+endif()
+if(CRYPTO_FOUND)
+    list(APPEND STOKER_DEFINITIONS STK_WITH_OPENSSL=1)
+    list(APPEND STOKER_LIBS PkgConfig::CRYPTO)
 endif()
 if(HDF5_FOUND) # not linked: the program stoker-hdf5 is
     list(APPEND STOKER_DEFINITIONS STK_WITH_HDF5=1)
@@ -95,11 +113,25 @@ target_link_libraries(stoker_static PUBLIC ${STOKER_LIBS})
 target_include_directories(stoker_static PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
 
+# What tests are linked with. Four hundred programs that each hold all of the library and a sanitizer are gigabytes, and linking them
+# takes as long as their objects: under sanitizers they share one library, of which they see the internals, too.
+if(STOKER_SANITIZE AND NOT STOKER_BUILD_FUZZ)
+    set_target_properties(stoker_objects PROPERTIES C_VISIBILITY_PRESET default)
+    add_library(stoker_tested SHARED $<TARGET_OBJECTS:stoker_objects>)
+    target_link_libraries(stoker_tested PUBLIC ${STOKER_LIBS})
+    target_include_directories(stoker_tested PUBLIC ${PROJECT_SOURCE_DIR}/include)
+    target_compile_options(stoker_tested PUBLIC -fsanitize=${STOKER_SANITIZE})
+    target_link_options(stoker_tested PUBLIC -fsanitize=${STOKER_SANITIZE})
+else()
+    add_library(stoker_tested ALIAS stoker_static)
+endif()
+
 add_library(stoker_shared SHARED $<TARGET_OBJECTS:stoker_objects>)
 set_target_properties(stoker_shared PROPERTIES OUTPUT_NAME stoker
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/stoker.map)
-target_link_options(stoker_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/stoker.map)
+# libcurl keeps pointers to functions of ours: it is not unloaded.
+target_link_options(stoker_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/stoker.map -Wl,-z,nodelete)
 if(NOT STOKER_SANITIZE) # clang leaves the symbols of its runtime to the program
     target_link_options(stoker_shared PRIVATE -Wl,--no-undefined)
 endif()

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images of SquashFS: superblock, inodes, directories, fragments, and where files lie. Input: an
- * image. What must hold whatever the bytes: a failure has a text, every extent lies in the image,
- * and nothing is left behind.
+ * Images of SquashFS: superblock, inodes, directories, fragments, and where files lie; and as
+ * stores, whose files are read as a whole, in part and without waiting, with room for a few blocks.
+ * Input: an image. What must hold whatever the bytes: a failure has a text, every extent lies in
+ * the image, what comes is the same each way, and nothing is left behind.
  */
-#include "fuzz_support.h"
+#include "fuzz_contained.h"
 
 #include "store/squashfs/squashfs.h"
 
@@ -67,10 +68,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     fuzz_room room = fuzz_open("mem://f");
     fuzz_put(room.store, "x.sqfs", data, size);
+    fuzz_container(room.ctx, "squashfs:mem://f/x.sqfs!/?unpacked_cache=2MiB");
+    /* The tables stay for who opens the image next. */
     fuzz_ready(&room);
     stk_error_init(&err);
     const stk_status status =
-        stk__squashfs_open(room.store, "x.sqfs", size, note, &found, &image, &err);
+        stk__squashfs_open(room.store, "x.sqfs", size, &(uint64_t){0}, note, &found, &image, &err);
     if (status != STK_OK)
         FUZZ_CHECK(err.status == status && err.text[0] && status != STK_EINTERNAL && !image);
     if (image && stk__codec_state_create(room.ctx, &state, &err) == STK_OK)

@@ -21,7 +21,10 @@
 #define FUZZ_SAMPLES 64                   /* of one call */
 #define FUZZ_CALLS   64                   /* at most, so that small inputs stay fast */
 #define FUZZ_TAIL    64                   /* readable bytes behind a need */
-#define FUZZ_FIELDS  2
+#define FUZZ_FIELDS  5
+#ifndef FUZZ_NEEDS
+#define FUZZ_NEEDS 1 /* of a sample, at most */
+#endif
 
 static inline stk_context *fuzz_context(void)
 {
@@ -104,8 +107,8 @@ static inline const uint8_t *fuzz_take(const uint8_t **data, size_t *size, size_
 typedef struct fuzz_batch {
     stk_locator base;
     stk_dataset *dataset;
-    stk_slice needs[FUZZ_SAMPLES];
-    void *memory[FUZZ_SAMPLES];
+    stk_slice needs[FUZZ_SAMPLES][FUZZ_NEEDS];
+    uint32_t num_needs[FUZZ_SAMPLES];
     stk_status status[FUZZ_SAMPLES];
 } fuzz_batch;
 
@@ -116,15 +119,17 @@ static inline stk_status fuzz_add(stk_locator *self, size_t i, const stk_need *n
     stk_store *store = NULL;
     stk_error err;
 
-    FUZZ_CHECK(i < FUZZ_SAMPLES && !b->memory[i]);
+    FUZZ_CHECK(i < FUZZ_SAMPLES && b->num_needs[i] < FUZZ_NEEDS);
     FUZZ_CHECK(need->length <= FUZZ_MEMORY);
     size_t length = b->dataset->ops->object(b->dataset, need->object, &store, key, sizeof key);
     FUZZ_CHECK(length == strlen(key));
     /* Of just this size, so that a sanitizer sees what is read beyond. */
-    b->memory[i] = calloc(1, need->length + FUZZ_TAIL);
-    FUZZ_CHECK(b->memory[i] != NULL);
-    b->needs[i] = (stk_slice){b->memory[i], need->length};
-    b->status[i] = stk_store_read(store, key, need->offset, need->length, b->memory[i], &err);
+    void *memory = calloc(1, need->length + FUZZ_TAIL);
+    FUZZ_CHECK(memory != NULL);
+    b->needs[i][b->num_needs[i]++] = (stk_slice){memory, need->length};
+    stk_status status = stk_store_read(store, key, need->offset, need->length, memory, &err);
+    if (status != STK_OK)
+        b->status[i] = status;
     return STK_OK;
 }
 
@@ -164,7 +169,7 @@ static inline unsigned fuzz_prepare(fuzz_batch *b, uint64_t first, size_t n)
             continue;
         stk_sample *s = &samples[good];
         s->index = first + i;
-        s->needs = &b->needs[i];
+        s->needs = b->needs[i];
         s->values = values[good++];
         for (uint32_t f = 0; f < d->num_fields; f++) {
             uint64_t bytes = stk_field_bytes(&d->fields[f]);
@@ -222,7 +227,8 @@ static inline void fuzz_dataset(stk_context *ctx, const char *spec)
             FUZZ_CHECK(d->ops->locate(d, indices, n, &batch.base, &err) == STK_OK);
         (void)fuzz_prepare(&batch, first, n);
         for (uint64_t i = 0; i < n; i++)
-            free(batch.memory[i]);
+            for (uint32_t k = 0; k < batch.num_needs[i]; k++)
+                free((void *)batch.needs[i][k].data);
     }
     FUZZ_CHECK(stk_dataset_describe(d, fuzz_line, &err, &err) == STK_OK);
     stk_dataset_close(&d);

@@ -4,8 +4,8 @@
 
     python3 scripts/check_torchvision.py FOLDER
 
-Writes the archives to FOLDER and what torchvision finds in them to FOLDER/expected.txt, which tests/parity/dataset/test_torchvision.c
-holds against ours. Exit code 77 where a package is missing.
+Writes the archives to FOLDER and what torchvision finds in them to FOLDER/expected.txt, and the addresses and checksums of what it
+downloads to FOLDER/published.txt; tests/parity/dataset/test_torchvision.c holds both against ours. Exit code 77 where a package is missing.
 """
 import random
 import struct
@@ -56,6 +56,17 @@ IDX = {"fashion_mnist": datasets.FashionMNIST, "kmnist": datasets.KMNIST}
 SPLITS = {"train": "train", "test": "t10k"}
 
 
+def published():
+    """Kind, URL and MD5 of each file, one a line."""
+    for kind, of in {"mnist": datasets.MNIST, **IDX}.items():
+        for place, mirror in enumerate(of.mirrors):
+            for name, md5 in of.resources:
+                yield f"{kind} {place} {mirror}{name} {md5}\n"
+    yield f"emnist 0 {datasets.EMNIST.url} {datasets.EMNIST.md5}\n"
+    for kind, of in {"cifar10": datasets.CIFAR10, "cifar100": datasets.CIFAR100}.items():
+        yield f"{kind} 0 {of.url} {of.tgz_md5}\n"
+
+
 def main():
     folder = Path(sys.argv[1])
     write_10(folder)
@@ -75,6 +86,7 @@ def main():
         for option in EMNIST:
             found += lines(datasets.EMNIST(folder, option, train=train), "emnist", split, f"set={option}")
     (folder / "expected.txt").write_text("".join(found))
+    (folder / "published.txt").write_text("".join(published()))
 
 
 if __name__ == "__main__":

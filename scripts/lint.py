@@ -59,7 +59,7 @@ PUBLIC_ONLY = ("cli", "examples", "python")
 # Of the command, those that may name the terminal: they print what is no foreign text, or clean it.
 PRINTERS = {"cli/args.c", "cli/bench.c", "cli/console.c", "cli/main.c", "cli/output.c"}
 # Those that call a store's submit() and cancel(): the fetcher, and a store around another. The engines below have their own.
-SUBMITS = {"src/store/fetch_run.c", "src/store/slow.c", "src/store/container_read.c", "src/base/aio.c", "src/array/kerchunk/inline_store.c"}
+SUBMITS = {"src/store/fetch_run.c", "src/store/slow.c", "src/store/container_read.c", "src/store/cache/read.c", "src/store/cache/below.c", "src/base/aio.c", "src/array/kerchunk/inline_store.c"}
 # In the library. fprintf() is for a FILE that the caller gave, as in stk_options_help().
 BANNED = {
     "strcpy": "snprintf() or stk__copy_tail()", "strcat": "snprintf()", "sprintf": "snprintf()",

@@ -44,6 +44,8 @@ def main():
     for name, data in [*files("hdf5"), *files("hdf5_chunks")]:
         if len(data) <= SMALL:
             (out / name).write_bytes(data)
+    for name in ("table", "tie"):
+        (out / name).write_bytes((ROOT / f"tests/golden/rows/{name}.h5").read_bytes())
     out = ROOT / "fuzz/corpus/hdf5_index"
     dense = [(i, 500 + 10 * i, 10, 0) for i in range(40)]
     sparse = [(3 * i, 9000 - 10 * i, 7, i % 3) for i in range(30)]

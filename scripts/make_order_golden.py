@@ -3,10 +3,14 @@
 """Write tests/golden/loader/order.txt: orders of epochs as docs/order.md defines them, computed by lists.
 
 usage: make_order_golden.py > tests/golden/loader/order.txt
+       make_order_golden.py --mix > tests/golden/loader/order_mix.txt
 
 A line for each: shuffle size seed epoch block_size streams shuffle_buffer, the sum of (position + 1) * index modulo 2^64,
-and the first indices.
+and the first indices. With --mix, of several sources: shuffle length seed epoch block_size streams shuffle_buffer, the
+number of sources, slots and samples of each, and the same.
 """
+
+import sys
 
 SHOWN = 12
 M32 = 2**32 - 1
@@ -117,7 +121,68 @@ def order(shuffle, size, seed, epoch, block_size, streams, buffer_blocks):
     return block_order(size, seed, epoch, block_size, streams, buffer_blocks)
 
 
+def pattern(counts):
+    """Each slot goes to the source that is owed the most, the first of several."""
+    owed, slots = [0] * len(counts), []
+    for _ in range(sum(counts)):
+        owed = [o + c for o, c in zip(owed, counts)]
+        best = owed.index(max(owed))
+        owed[best] -= sum(counts)
+        slots.append(best)
+    return slots
+
+
+def derived(seed, number):
+    w = philox((number & M32, number >> 32 & 0xFFFF | 5 << 16, 0, 0), (seed & M32, seed >> 32))
+    return w[0] | w[1] << 32
+
+
+def mix_order(shuffle, length, seed, epoch, block_size, streams, buffer_blocks, sources):
+    """The sources' samples, each with the index of its first draw."""
+    counts, sizes = [c for c, _ in sources], [n for _, n in sources]
+    slots = pattern(counts)
+    if shuffle == "false":
+        return list(range(length))
+    places = [[i for i, s in enumerate(slots) if s == source] for source in range(len(sources))]
+    key, draw, taken, orders = derived(seed, 0), [0] * len(sources), [], {}
+    for p in range(length):
+        rounds, within = divmod(p, len(slots))
+        word = philox((rounds & M32, rounds >> 32 | 5 << 16, epoch & M32, 0), (key & M32, key >> 32))[0]
+        turn = word * len(slots) >> 32 if (rounds + 1) * len(slots) <= length else 0
+        s = slots[(within + turn) % len(slots)]
+        taken.append((s, draw[s]))
+        draw[s] += 1
+    indices = []
+    for s, k in taken:
+        n, d = sizes[s], draw[s]
+        number, place = (epoch * -(-d // n) + k // n, k % n) if d >= n else (epoch // (n // d), k + epoch % (n // d) * d)
+        if (s, number) not in orders:
+            orders[s, number] = order(shuffle, n, derived(seed, 1 + s), number, block_size, streams, buffer_blocks)
+        sample = orders[s, number][place]
+        indices.append(sample // counts[s] * len(slots) + places[s][sample % counts[s]])
+    return indices
+
+
+def print_mixes():
+    for sources, lengths in (
+        (((1, 30), (1, 40)), (60, 80, 33)), (((7, 140), (3, 20)), (60, 200, 777)),
+        (((5, 100), (3, 33), (2, 1000)), (110, 5000, 321)), (((1, 1), (12, 7)), (13, 26, 5)), (((4, 64),), (64, 200)),
+    ):
+        for length in lengths:
+            for shuffle, block_size, streams, buffer_blocks in (
+                ("false", 0, 0, 0), ("true", 0, 0, 0), ("block", 8, 4, 2), ("block", 5, 3, 1)):
+                for seed, epoch in ((0, 0), (2**63 + 5, 7)):
+                    case = (shuffle, length, seed, epoch, block_size, streams, buffer_blocks)
+                    indices = mix_order(*case, sources)
+                    total = sum((p + 1) * index for p, index in enumerate(indices)) % 2**64
+                    flat = [number for source in sources for number in source]
+                    print(*case, len(sources), *flat, total, *indices[:SHOWN])
+
+
 def main():
+    if sys.argv[1:] == ["--mix"]:
+        print_mixes()
+        return
     cases = [("false", 20, 0, 0, 0, 0, 0)]
     for size in (1, 2, 3, 6, 64, 100, 256, 1000, 4096, 60000):
         for seed, epoch in ((0, 0), (0, 1), (1, 0), (2**63 + 12345, 7)):

@@ -28,6 +28,7 @@ FOR_TESTS = {
     "stk__report_end": "likewise",
     "stk__report_feed": "likewise",
     "stk__safetensors_dtype_name": "the table is read backwards",
+    "stk__sigv4_presign": "held against the published example",
     "stk__storage_of": "the table of kinds, at its bounds",
     "stk__student_quantile": "held against a published table",
     "stk__warp_rotation": "what a kernel is run with in parity",

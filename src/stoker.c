@@ -17,22 +17,23 @@
 #include "train/train.h"
 #include "transform/transform.h"
 
-static const void *const stores[] = {&stk__store_file, &stk__store_mem,      &stk__store_slow,
-                                     &stk__store_zip,  &stk__store_squashfs, NULL};
+#define CONTAINER(name) &stk__store_##name,
+static const void *const stores[] = {
+    &stk__store_file,  &stk__store_mem,  &stk__store_slow,
+    &stk__store_cache, &stk__store_http, &stk__store_https,
+    &stk__store_s3,    &stk__store_gs,   STK__CONTAINERS(CONTAINER) NULL};
 
-static const void *const datasets[] = {&stk__dataset_digits,
-                                       &stk__dataset_mnist,
-                                       &stk__dataset_fashion_mnist,
-                                       &stk__dataset_kmnist,
-                                       &stk__dataset_emnist,
-                                       &stk__dataset_cifar10,
-                                       &stk__dataset_cifar100,
-                                       &stk__dataset_npy,
-                                       &stk__dataset_array,
-                                       &stk__dataset_tokens,
-                                       &stk__dataset_images,
-                                       &stk__dataset_synthetic,
-                                       NULL};
+static const void *const datasets[] = {&stk__dataset_digits,        &stk__dataset_mnist,
+                                       &stk__dataset_fashion_mnist, &stk__dataset_kmnist,
+                                       &stk__dataset_emnist,        &stk__dataset_cifar10,
+                                       &stk__dataset_cifar100,      &stk__dataset_npy,
+                                       &stk__dataset_array,         &stk__dataset_hdf5,
+                                       &stk__dataset_npz,           &stk__dataset_tokens,
+                                       &stk__dataset_images,        &stk__dataset_webdataset,
+                                       &stk__dataset_tfrecord,      &stk__dataset_mds,
+                                       &stk__dataset_litdata,       &stk__dataset_synthetic,
+                                       &stk__dataset_mix,           &stk__dataset_concat,
+                                       &stk__dataset_pair,          NULL};
 
 /* Asked in this order. */
 static const void *const arrays[] = {
@@ -70,13 +71,21 @@ static const void *const callbacks[] = {&stk__callback_model_checkpoint,
                                         &stk__callback_lr_find,
                                         NULL};
 
-static const void *const loggers[] = {&stk__logger_csv, &stk__logger_tensorboard, NULL};
+static const void *const loggers[] = {&stk__logger_csv, &stk__logger_tensorboard,
+                                      &stk__logger_mlflow, &stk__logger_wandb, NULL};
 
 /* Asked in this order. */
-static const void *const converters[] = {
-    &stk__convert_images,   &stk__convert_idx,      &stk__convert_zarr,
-    &stk__convert_zarr2,    &stk__convert_netcdf4,  &stk__convert_packed,
-    &stk__convert_kerchunk, &stk__convert_squashfs, NULL};
+static const void *const converters[] = {&stk__convert_images,
+                                         &stk__convert_idx,
+                                         &stk__convert_zarr,
+                                         &stk__convert_zarr2,
+                                         &stk__convert_netcdf4,
+                                         &stk__convert_packed,
+                                         &stk__convert_kerchunk,
+                                         &stk__convert_squashfs,
+                                         &stk__convert_webdataset,
+                                         &stk__convert_tfrecord,
+                                         NULL};
 
 /* Each table begins as stk_driver_head says. */
 #define BEGINS(type, member)                                                                       \

@@ -63,7 +63,7 @@ def main() -> None:
     p.add_argument("--data", required=True, help="a group with the array v of three dimensions")
     p.add_argument("--loader", choices=("stoker", "block", "torch", "xbatcher"), default="stoker")
     p.add_argument("--dask", default="single-threaded", help="scheduler of xbatcher's workers")
-    p.add_argument("--cache", default="none", choices=("none", "decoded"))
+    p.add_argument("--cache", default="auto", choices=("none", "decoded", "auto"))
     p.add_argument("--prefetch_factor", type=int, default=2, help="batches ahead of each worker: chunks that are read once for them")
     p.add_argument("--num_workers", type=int, default=2)
     p.add_argument("--seconds", type=float, default=5)

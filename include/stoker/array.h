@@ -438,7 +438,8 @@ STK_API STK_NODISCARD stk_status stk_array_lay_out(stk_array *array, const stk_a
 
 /**
  * Which format recognises what is at a URL, as stk_array_open() would find it: 0 none, 1 perhaps,
- * 2 surely one of its arrays. *format (may be NULL) is its table; NULL: none. Blocks. Any thread.
+ * 2 surely one of its arrays; STK_ENOMEM: there was no memory to tell. *format (may be NULL) is its
+ * table; NULL: none. Blocks. Any thread.
  */
 STK_API int stk_array_recognise(stk_context *context, const char *url,
                                 const stk_array_format_ops **format);

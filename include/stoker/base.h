@@ -143,6 +143,54 @@ typedef struct stk_waits {
     uint64_t parts_ns[STK_WAIT_ROOM];
 } stk_waits;
 
+/** Where bytes that samples asked for were found, from near to far. */
+typedef enum stk_tier_kind {
+    STK_TIER_MEMORY, /**< the option `cache` of a loader */
+    STK_TIER_DISK,   /**< the folder of a store cache+URL */
+    STK_TIER_REMOTE, /**< the store that it wraps */
+    STK_TIERS
+} stk_tier_kind;
+
+typedef struct stk_tier {
+    uint64_t reads; /**< samples or ranges of memory, reads of the others */
+    uint64_t bytes;
+    uint64_t ns; /**< that the reads took, a sum over all */
+} stk_tier;
+
+/** Counts that only grow, by stk_tier_kind. What no cache+URL read is not counted but in memory. */
+typedef struct stk_tiers {
+    stk_tier of[STK_TIERS];
+} stk_tiers;
+
+/** What the tiers gave and what they saved, as one sentence; "" where no store cache+URL was read.
+ * Returns the length, as snprintf(). Any thread. */
+STK_API int stk_tiers_format(const stk_tiers *tiers, char *text, size_t size);
+
+/**
+ * What reads over the network (http, s3, gs) took, of all stores of a context: counts, and times
+ * that are sums over the reads that came. A read is a range that was asked for; it takes one
+ * request, or more where some fail or are late. Zeros where nothing is read over the network.
+ */
+typedef struct stk_network {
+    uint64_t reads, bytes; /**< that came, and their bytes */
+    uint64_t requests;     /**< that were sent for them */
+    uint64_t retries;      /**< of the requests: again, after one that failed */
+    uint64_t twice;        /**< of the requests: next to one that was late */
+    uint64_t throttled;    /**< answers that the server is asked for too much (429, 503) */
+    uint64_t late;         /**< requests given up as no answer, or no more of it, came in time */
+    uint64_t connects;     /**< connections that were made */
+    uint64_t turn_ns;      /**< before a request was sent: all connections were in use */
+    uint64_t throttled_ns; /**< in tries in vain and waits after them, where one was throttled */
+    uint64_t again_ns;     /**< the same where none was: other failures, and late answers */
+    uint64_t connect_ns;   /**< of the request that brought it: until there was a connection */
+    uint64_t first_ns;     /**< from there to the first byte of the answer */
+    uint64_t body_ns;      /**< from there to the last */
+    uint64_t connections;  /**< the option: requests under way at a host at most */
+    uint64_t window;       /**< how many may be now: fewer where the server throttles */
+    double transfer_share; /**< of the time from sending to the last byte, the part that grows with
+                                the bytes under way, an estimate */
+} stk_network;
+
 /** The room in which something happened: the folders of the source tree, in the order of a sample's
  * way. */
 typedef enum stk_stage {

@@ -124,12 +124,12 @@ typedef struct stk_dataset_ops {
     const char *doc;      /* one line for `stoker info` and --help */
     /* (optional) NULL: made by the program with stk_dataset_create() alone; open() calls it too.
      * `url` is the spec without its prefix and without the options that the tables of the dataset
-     * took. */
+     * took; a path below an archive or an image of a file system says so: "zip:x.zip!/a". */
     const stk_option_table *options;
     stk_status (*open)(stk_context *ctx, const char *url, const void *options, stk_dataset **out,
                        stk_error *err);
-    /* (optional) How surely a path without a prefix is one of these: 0 no, 1 perhaps, 2 surely.
-     * Blocks. */
+    /* (optional) How surely a path without a prefix is one of these: 0 no, 1 perhaps, 2 surely;
+     * STK_ENOMEM: there was no memory to tell, and nothing is opened. Blocks. */
     int (*recognise)(stk_context *ctx, const char *url);
     /* Frees the state of a dataset; the dataset itself is the library's. */
     void (*close)(stk_dataset *dataset);
@@ -176,6 +176,7 @@ typedef struct stk_dataset_info {
     uint64_t held_bytes;   /**< of samples kept in memory: of the loaders' budget */
     const char *const *classes; /**< names of the labels, or NULL */
     uint32_t num_classes;
+    uint64_t decoded_bytes; /**< of all ranges that samples share, decoded; 0: unknown */
 } stk_dataset_info;
 
 /**
@@ -201,7 +202,7 @@ STK_API void stk_dataset_get_info(const stk_dataset *dataset, stk_dataset_info *
  * Open a dataset from its spec: `digits:`, `mnist:DIR`, `npy:FILE?labels=FILE`, ... or a plain PATH
  * where what is there is unambiguous. Options follow a '?', as `name=value&name=value`: those of
  * the dataset, of every dataset
- * (`subset`, `indices`, `random_split`, `part`, `split_seed`) and of the store. Blocks.
+ * (the table "dataset") and of the store. Blocks.
  * Ownership: *out is the caller's, ended with stk_dataset_close(). Errors name the thing, the
  * value, the remedy.
  */

@@ -27,7 +27,9 @@ typedef enum stk_loader_state_mismatch {
 typedef enum stk_cache_mode {
     STK_CACHE_NONE = 0,
     STK_CACHE_ENCODED,
-    STK_CACHE_DECODED
+    STK_CACHE_DECODED,
+    STK_CACHE_AUTO /**< decoded where samples come back at random to ranges that are decoded, and
+                      all of these fit; else none */
 } stk_cache_mode;
 
 /** The table of stk_loader_options: names, defaults and ranges are written there
@@ -298,6 +300,9 @@ typedef struct stk_loader_stats {
     /* Of a read, fitted over all of them: latency_ns + bytes under way * ns_per_byte. */
     double read_latency_ns, read_ns_per_byte;
     double read_transfer_share; /**< of a mean read, the part that grows with the bytes */
+    stk_tiers tiers; /**< memory: of this loader, as kept; the others: of all that the context read
+                          through stores cache+URL */
+    stk_network network; /**< of all reads of the context, of other loaders as well */
 } stk_loader_stats;
 
 /** Zeros in a child. Any thread. */

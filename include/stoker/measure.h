@@ -98,6 +98,16 @@ STK_API const char *stk_storage_name(stk_storage storage);
 #define STK_STORAGE_PAYS    2.0   /**< reading in order so many times as fast is worth it */
 #define STK_STORAGE_PACKS   4.0   /**< likewise large reads against small ones */
 
+#define STK_STORAGE_STEPS  8   /**< numbers of reads at once that a far store is asked for */
+#define STK_STORAGE_FILLED 0.9 /**< of the greatest bandwidth: as many at once as give it */
+
+/** What large reads at random gave, so many at once. */
+typedef struct stk_storage_step {
+    uint32_t depth;
+    double bytes_per_s;
+    double latency, latency_p95; /**< of a read, s */
+} stk_storage_step;
+
 /** What was measured of a store: seconds, reads and bytes a second. */
 typedef struct stk_storage_figures {
     uint32_t struct_size;
@@ -109,15 +119,24 @@ typedef struct stk_storage_figures {
     uint64_t small;        /**< bytes of a small read */
     uint32_t many;
     uint64_t objects, bytes; /**< that were there to read */
+    double latency_p95;      /**< of a small random read alone */
+    uint32_t most;           /**< reads at once that the store lets through; 0: no limit is known */
+    uint32_t num_steps;      /**< 0: it is near, and was not asked */
+    stk_storage_step steps[STK_STORAGE_STEPS]; /**< bandwidth by reads at once */
+    stk_network network;                       /**< all that was read over the network */
 } stk_storage_figures;
 
 /** What follows from it. */
 typedef struct stk_storage_answer {
     uint32_t struct_size;
     stk_storage storage;
-    uint32_t io_depth; /**< that fills it; twice `many` where more than that was not tried */
-    bool in_order;     /**< reading in order pays */
-    bool pack;         /**< samples in few large files pay */
+    uint32_t io_depth;    /**< that fills it; twice `many` where more than that was not tried */
+    bool in_order;        /**< reading in order pays */
+    bool pack;            /**< samples in few large files pay */
+    uint32_t filled;      /**< large reads at once that fill its bandwidth; 0: unknown */
+    bool grows;           /**< it still grew with the last step */
+    uint32_t connections; /**< that `io_depth` wants, more than there are, or fewer as the server
+                             throttles; 0: those there are */
 } stk_storage_answer;
 
 /** Judge a store. Pure. */
@@ -184,6 +203,8 @@ typedef struct stk_figures {
     uint64_t
         optimizer_steps;   /**< where `steps` batches accumulate gradients; 0: each has its own */
     double optimizer_time; /**< of one of them, s, in the step of its last batch */
+    stk_tiers tiers;       /**< of the window; see stk_tiers_format() */
+    stk_network network;   /**< in the window, of all stores over the network */
 } stk_figures;
 
 /** What limits a setting. */
@@ -210,6 +231,9 @@ typedef enum stk_limit {
     STK_LIMIT_CALLBACKS,
     STK_LIMIT_LOGGING,
     STK_LIMIT_CHECKPOINT,
+    /* Of reads over the network. */
+    STK_LIMIT_THROTTLED,   /**< the server answers that it is asked for too much */
+    STK_LIMIT_CONNECTIONS, /**< reads wait until one of the connections is free */
     STK_LIMIT_UNKNOWN
 } stk_limit;
 
@@ -254,6 +278,9 @@ typedef struct stk_verdict {
 #define STK_JUDGE_STORAGE                                                                          \
     0.50 /**< at or above this share of the waits that reads take, no worker helps before io_depth \
           */
+#define STK_JUDGE_NETWORK                                                                          \
+    0.25 /**< at or above this share of the time of reads over the network in turns, or in tries   \
+            in vain, these are the limit */
 #define STK_JUDGE_IDLE 0.40 /**< workers that work less and are waited for do not get a core */
 #define STK_JUDGE_OVER_READ                                                                        \
     2.0 /**< at or above so many bytes read or decoded for each one needed, they are what to spare \

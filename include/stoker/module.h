@@ -29,6 +29,18 @@ typedef struct stk_hparam {
 
 /* ---- Loggers ---- */
 
+/** What a journal had that was not sent, and what became of it. */
+typedef struct stk_logger_synced {
+    uint32_t struct_size;
+    uint64_t metrics, params, files; /**< that were sent by this call; params with tags */
+    uint64_t bytes;                  /**< of the journal that are sent now */
+    uint64_t bytes_before;           /**< and that were before */
+    uint64_t refused;                /**< lines that the server will never take */
+    uint64_t damaged; /**< lines that say nothing, as one torn by the end of a process */
+    uint64_t unsent;  /**< files that are gone, too large, or that the server takes none of */
+    char page[512];   /**< where the run is shown; "": not known */
+} stk_logger_synced;
+
 /**
  * Where metrics go. The trainer calls from a thread of its own behind a bounded queue, one call at
  * a time, so none of these delays a step; a status that is a failure is reported once and the
@@ -56,6 +68,15 @@ typedef struct stk_logger_ops {
     /* (optional) The end of a task, more of which may follow: what was logged is safe where it
      * belongs when this returns. A failure is the task's. NULL: flush(). */
     stk_status (*finalize)(stk_logger *logger, stk_error *err);
+    /* (optional) Send what the journal in the folder `run` has and was not sent, as far as it was
+     * not; no logger is open there. `options` as of open(); those that are not set are as the
+     * journal has them. Where it fails what was sent is in `out`, and the next call goes on behind
+     * it. NULL: it keeps no journal, or others send it. Blocks. */
+    stk_status (*sync)(stk_context *ctx, const void *options, const char *run,
+                       stk_logger_synced *out, stk_error *err);
+    /* (optional) How the task ended that finalize() is called for next: STK_OK; STK_ECANCELED, it
+     * was interrupted; else why it failed. */
+    void (*ended)(stk_logger *logger, stk_status how);
 } stk_logger_ops;
 
 /** Every logger begins with this; its open() fills it. */

@@ -104,8 +104,8 @@ STK_API bool stk_nearest_path(const char *path, char *found, size_t size);
 
 /**
  * Put a home folder in the place of the tilde with which a path begins, also behind the ':' of a
- * prefix ("images:~/train"). Returns the length, as snprintf(); 0: there is none, and `out` is as
- * it was. Pure.
+ * prefix ("images:~/train"), in each spec of a dataset of datasets. Returns the length, as
+ * snprintf(); 0: there is none, and `out` is as it was. Pure.
  */
 STK_API size_t stk_home_path(const char *text, const char *home, char *out, size_t size);
 

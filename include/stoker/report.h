@@ -34,10 +34,11 @@ STK_API STK_NODISCARD stk_status stk_report_create(stk_context *context, stk_rep
 STK_API void stk_report_destroy(stk_report **report);
 
 /**
- * Read one log file ("-": standard input) behind those read before. Reports progress in bytes.
+ * Read one log, a file ("-": standard input) or the object of a URL, behind those read before.
+ * Reports progress in bytes.
  *
- * Thread: one caller at a time. Blocks. Errors: those of the file; STK_EFORMAT when it is empty or
- * holds no event; STK_ECANCELED after stk_report_cancel(). A failed file adds nothing.
+ * Thread: one caller at a time. Blocks. Errors: those of the file or store; STK_EFORMAT when it is
+ * empty or holds no event; STK_ECANCELED after stk_report_cancel(). A failed file adds nothing.
  */
 STK_API STK_NODISCARD stk_status stk_report_read(stk_report *report, const char *path,
                                                  stk_error *err);
@@ -197,6 +198,7 @@ typedef struct stk_report_run {
     const char *measure;         /**< what it adds to the rung before; never NULL, may be empty */
     double steady_samples_per_s; /**< as the writer measured it, without what went before the end of
                                     the first step */
+    const char *tiers; /**< where bytes were found, stk_tiers_format(); never NULL, may be empty */
 } stk_report_run;
 
 STK_API uint64_t stk_report_runs(const stk_report *report);

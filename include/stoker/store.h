@@ -40,6 +40,15 @@ struct stk_read {
     /** Whether it shall end early, for a driver that does the work within submit(), where cancel()
      * does not reach it; asked now and then, on the thread of submit(). NULL: never. */
     bool (*canceled)(const stk_read *read);
+    /** Where a driver may name the failure of this read, before done(); NULL: nobody asks. */
+    stk_error *error;
+    /** The last `length` bytes are wanted, however long the object is: `offset` is not looked at.
+     * Set only for drivers whose limits say `ends`. */
+    bool from_end;
+    uint64_t size; /**< out, of `from_end`: bytes of the object */
+    /** Where a driver that knows it writes the identity of the object whose bytes these are, before
+     * done(); NULL: nobody asks. */
+    uint64_t *identity;
 };
 
 /** What is known of an object. Two reads of the same identity give the same bytes. */
@@ -70,6 +79,7 @@ typedef struct stk_store_call {
                           unknown */
     bool no_replace; /**< put: STK_EEXIST where the object is there already, or is being written by
                           another such call, at once or at commit */
+    bool bare; /**< stat: no bytes of the object are read next, so that none need come along */
 } stk_store_call;
 
 /** An object being written: nothing is visible before commit, which is durable when it returns. The
@@ -92,9 +102,12 @@ typedef struct stk_store_limits {
     uint64_t coalesce_gap; /**< bytes worth reading unused to save a request */
     uint64_t max_read;     /**< bytes of one request at most; larger ones are split; 0: no limit */
     uint32_t io_depth;     /**< concurrent requests that serve it well */
+    bool tries_again;      /**< it tries again by itself what may pass: nobody else is to */
+    bool ends;             /**< it knows stk_read.from_end */
 } stk_store_limits;
 
-/** The seam between storage and everything above: key + range -> bytes. */
+/** The seam between storage and everything above: key + range -> bytes. `err` is never NULL: a
+ * caller without one gets it from the library, so that a driver need not ask. */
 typedef struct stk_store_ops {
     uint32_t struct_size; /* first, for ever */
     const char *name;     /* URL scheme */
@@ -146,6 +159,10 @@ typedef struct stk_store_ops {
     stk_status (*describe)(stk_store *store, const char *key,
                            void (*line)(void *user, const char *name, const char *value),
                            void *user, stk_error *err);
+    /* (optional) What a listing said of an object, perhaps a while ago: reads of it hold to that
+     * version, as to one that stat() saw, and fail with STK_ECHANGED where it is another now. Does
+     * not wait. Any thread. NULL: reads take what is there. */
+    void (*know)(stk_store *store, const char *key, const stk_object_info *info);
 } stk_store_ops;
 
 /** Every store begins with this. */

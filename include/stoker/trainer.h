@@ -198,6 +198,8 @@ typedef struct stk_trainer_options {
     uint64_t val_batch_size;      /**< of loaders the trainer makes for evaluation; 0: as given */
     int32_t nan_policy;           /**< stk_nan_policy */
     uint64_t nan_limit;           /**< bad batches in a row that end the run all the same */
+    const char *upload_dir; /**< where checkpoints for another store lie until they are there */
+    double upload_deadline; /**< seconds that uploads have once the run was told to stop */
 } stk_trainer_options;
 
 static inline void stk_trainer_options_init(stk_trainer_options *options)
@@ -500,6 +502,7 @@ typedef struct stk_trainer_times {
     stk_waits waits;         /**< of training, what `data_wait` was for; the parts add up to it */
     uint64_t begin;          /**< when it began, in nanoseconds of CLOCK_MONOTONIC; 0: never */
     uint64_t optimizer_steps, optimizer; /**< where batches accumulate, and their part of `step` */
+    stk_tiers tiers;                     /**< where what the loader of training read was found */
 } stk_trainer_times;
 STK_API void stk_trainer_get_times(const stk_trainer *trainer, stk_trainer_times *out);
 /** What the loader of training had counted when the last task began, and when it ended, or so far;

@@ -33,11 +33,14 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *keyword
     if (!self)
         return NULL;
     stk_error_init(&err);
-    Py_BEGIN_ALLOW_THREADS
-    status = stk_context_create(NULL, &self->context, &err);
-    if (status == STK_OK)
+    status = stk_py_context(NULL, NULL, &self->context, &err);
+    if (status == STK_OK) {
+        Py_BEGIN_ALLOW_THREADS
         status = stk_array_open(self->context, url, &options, &self->array, &err);
-    Py_END_ALLOW_THREADS
+        Py_END_ALLOW_THREADS
+    }
+    /* What comes over a network is not asked for, cut off and asked for again. */
+    self->slow = strstr(url, "://") != NULL;
     if (status == STK_OK)
         return (PyObject *)self;
     Py_DECREF(self);

@@ -90,9 +90,8 @@ static void look(void *feed, stk_bench_feed_stats *out)
     stk_error err;
 
     PyObject *got = PyObject_CallMethod(feed, "look", NULL);
-    if (got &&
-        PyArg_ParseTuple(got, "KLLppdK", &steps, &workers, &prefetch, &pinned, &persistent, &busy,
-                         &budget))
+    if (got && PyArg_ParseTuple(got, "KLLppdK", &steps, &workers, &prefetch, &pinned, &persistent,
+                                &busy, &budget))
         *out = (stk_bench_feed_stats){.struct_size = sizeof *out,
                                       .steps = steps,
                                       .num_workers = workers,
@@ -145,7 +144,6 @@ static PyObject *bench_run(PyObject *module, PyObject *arguments, PyObject *keyw
     unsigned long long number, repeat;
     unsigned step_threads;
     int free_data, log_summary;
-    stk_context_options about;
     stk_context *context;
     stk_bench_options options;
     stk_loader_options loader;
@@ -179,12 +177,10 @@ static PyObject *bench_run(PyObject *module, PyObject *arguments, PyObject *keyw
     setting.repeat = repeat;
     setting.free_data = free_data;
     setting.log_summary = log_summary;
-    stk_context_options_init(&about);
-    about.on_message = say;
     outcome *out = PyMem_Calloc(1, sizeof *out); /* half a megabyte is no thing for a stack */
     if (!out)
         return PyErr_NoMemory();
-    if (stk_context_create(&about, &context, &err) != STK_OK) {
+    if (stk_py_context(say, NULL, &context, &err) != STK_OK) {
         PyMem_Free(out);
         return stk_py_raise(&err);
     }
@@ -216,7 +212,6 @@ typedef struct sample_log {
 static PyObject *log_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"path", NULL};
-    stk_context_options options;
     const char *path;
     stk_error err;
 
@@ -225,9 +220,7 @@ static PyObject *log_new(PyTypeObject *type, PyObject *arguments, PyObject *keyw
     sample_log *self = (sample_log *)PyType_GenericAlloc(type, 0);
     if (!self)
         return NULL;
-    stk_context_options_init(&options);
-    options.on_message = say;
-    stk_status status = stk_context_create(&options, &self->context, &err);
+    stk_status status = stk_py_context(say, NULL, &self->context, &err);
     if (status == STK_OK)
         status = stk_event_log_open(self->context, path, &self->log, &err);
     if (status == STK_OK)

@@ -80,7 +80,6 @@ void stk_py_hand_over_messages(const stk_py_dataset *self)
 static stk_py_dataset *begin(PyTypeObject *type)
 {
     stk_py_dataset *self = (stk_py_dataset *)PyType_GenericAlloc(type, 0);
-    stk_context_options about;
     stk_error err;
 
     if (!self)
@@ -92,10 +91,7 @@ static stk_py_dataset *begin(PyTypeObject *type)
         return NULL;
     }
     pthread_mutex_init(&self->messages->lock, NULL);
-    stk_context_options_init(&about);
-    about.on_message = take_message;
-    about.on_message_user = self->messages;
-    if (stk_context_create(&about, &self->context, &err) != STK_OK) {
+    if (stk_py_context(take_message, self->messages, &self->context, &err) != STK_OK) {
         Py_DECREF(self);
         stk_py_raise(&err);
         return NULL;

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "native.h"
+#include "shared.h"
 
 /* The first bytes of a slab. The worker sets `given` and hands the slab over; whoever ends the last
  * view of it clears it. So each has one writer at a time, and there is no lock that dies with its
@@ -24,7 +24,7 @@ typedef struct header {
 
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "atomics between processes");
 
-enum { HEADER_SIZE = 64, MAX_RANK = 64, PACKET_SIZE = 8192 };
+enum { MAX_RANK = 64 };
 
 /* A mapped slab: unmapped with its last user, in any thread. */
 typedef struct mapping {
@@ -136,6 +136,7 @@ static void set_steps(const int64_t *shape, int64_t *steps, Py_ssize_t rank)
     }
 }
 
+/* (offset, code, bits, shape, strides or nothing) -> a capsule. */
 static PyObject *lease_tensor(PyObject *self, PyObject *args)
 {
     views *v = ((lease *)self)->views;
@@ -159,7 +160,7 @@ static PyObject *lease_tensor(PyObject *self, PyObject *args)
     if (strides == Py_None)
         set_steps(e->sizes, steps, rank);
     const int64_t bytes = reach(e->sizes, steps, (int)rank, bits / 8);
-    if (bytes < 0 || offset < HEADER_SIZE || (uint64_t)offset > v->memory->size ||
+    if (bytes < 0 || offset < STK_PY_SLAB_HEADER || (uint64_t)offset > v->memory->size ||
         (uint64_t)bytes > v->memory->size - (uint64_t)offset) {
         PyErr_SetString(PyExc_ValueError, "a tensor beyond its slab");
         goto refused;
@@ -185,6 +186,25 @@ refused:
     return NULL;
 }
 
+/* What `make` returns for the capsule of each place. */
+static PyObject *lease_tensors(PyObject *self, PyObject *args)
+{
+    PyObject *places, *make;
+
+    if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &places, &make))
+        return NULL;
+    const Py_ssize_t count = PyTuple_Size(places);
+    PyObject *all = PyList_New(count);
+    for (Py_ssize_t i = 0; all && i < count; i++) {
+        PyObject *capsule = lease_tensor(self, PyTuple_GetItem(places, i));
+        PyObject *one = capsule ? PyObject_CallFunctionObjArgs(make, capsule, NULL) : NULL;
+        Py_XDECREF(capsule);
+        if (!one || PyList_SetItem(all, i, one))
+            Py_CLEAR(all);
+    }
+    return all;
+}
+
 /* ---- Leases ---- */
 
 static int lease_get_buffer(PyObject *self, Py_buffer *view, int flags)
@@ -207,6 +227,9 @@ static PyMethodDef lease_methods[] = {
     {"tensor", lease_tensor, METH_VARARGS,
      "tensor($self, offset, code, bits, shape, strides=None, /)\n--\n\n"
      "A DLPack capsule of the values at `offset`; strides in elements."},
+    {"tensors", lease_tensors, METH_VARARGS,
+     "tensors($self, places, make, /)\n--\n\n"
+     "What `make` returns for each tensor(*place)."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot lease_slots[] = {
@@ -224,9 +247,8 @@ static PyType_Spec lease_spec = {.name = "stoker._native.Lease",
 
 /* ---- Slabs ---- */
 
-static PyObject *slab_lease(PyObject *self, PyObject *gives_back)
+static PyObject *make_lease(mapping *m, pid_t consumer)
 {
-    mapping *m = ((slab *)self)->memory;
     lease *l = PyObject_New(lease, lease_type);
     views *v = l ? malloc(sizeof *v) : NULL;
 
@@ -236,9 +258,23 @@ static PyObject *slab_lease(PyObject *self, PyObject *gives_back)
         return PyErr_NoMemory();
     }
     atomic_fetch_add(&m->users, 1);
-    *v = (views){.users = 1, .memory = m, .consumer = gives_back == Py_True ? getpid() : 0};
+    *v = (views){.users = 1, .memory = m, .consumer = consumer};
     l->views = v;
     return (PyObject *)l;
+}
+
+static PyObject *slab_lease(PyObject *self, PyObject *gives_back)
+{
+    return make_lease(((slab *)self)->memory, gives_back == Py_True ? getpid() : 0);
+}
+
+PyObject *stk_py_lease(PyObject *of, const char **data, size_t *size)
+{
+    mapping *m = ((slab *)of)->memory;
+
+    *data = m->data;
+    *size = m->size;
+    return make_lease(m, getpid());
 }
 
 static PyObject *slab_give(PyObject *self, PyObject *unused)
@@ -293,9 +329,9 @@ static PyType_Spec slab_spec = {.name = "stoker._native.Slab",
                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                 .slots = slab_slots};
 
-/* The memory of a descriptor, all of it; `populate`: it is filled, and its pages are looked up at
- * once. */
-static PyObject *map(int fd, size_t size, int populate)
+/* The memory of a descriptor, all of it. The consumer's pages are looked up as it reads them: 16 at
+ * a time, in half the time that MAP_POPULATE takes. */
+static PyObject *map(int fd, size_t size)
 {
     slab *s = PyObject_New(slab, slab_type);
     mapping *m = s ? malloc(sizeof *m) : NULL;
@@ -305,7 +341,7 @@ static PyObject *map(int fd, size_t size, int populate)
             PyObject_Free(s);
         return PyErr_NoMemory();
     }
-    void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | populate, fd, 0);
+    void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED) {
         free(m);
         PyObject_Free(s);
@@ -320,7 +356,7 @@ static PyObject *slab_create(PyObject *module, PyObject *argument)
 {
     const Py_ssize_t size = PyLong_AsSsize_t(argument);
 
-    if (size < HEADER_SIZE)
+    if (size < STK_PY_SLAB_HEADER)
         return PyErr_Occurred() ? NULL
                                 : PyErr_Format(PyExc_ValueError, "a slab of %zd bytes", size);
     const int fd = memfd_create("stoker", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -330,7 +366,7 @@ static PyObject *slab_create(PyObject *module, PyObject *argument)
     if (ftruncate(fd, size) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
         PyErr_SetFromErrno(PyExc_OSError);
     else
-        made = map(fd, (size_t)size, 0);
+        made = map(fd, (size_t)size);
     if (!made) {
         close(fd);
         return NULL;
@@ -346,54 +382,72 @@ static PyObject *attach(int fd)
     if (fstat(fd, &st))
         return PyErr_SetFromErrno(PyExc_OSError);
     const int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || !(seals & F_SEAL_SHRINK) || st.st_size < HEADER_SIZE)
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || st.st_size < STK_PY_SLAB_HEADER)
         return PyErr_Format(PyExc_ValueError, "descriptor %d is not of a slab", fd);
-    return map(fd, (size_t)st.st_size, MAP_POPULATE);
+    return map(fd, (size_t)st.st_size);
 }
 
-/* Waits for a packet, unless the flags say not to. -1: an exception. */
+/* Waits for a packet, unless the flags say not to, for which the interpreter is not let go. -1: an
+ * exception, -2: there is none. */
 static ssize_t receive(int from, struct msghdr *message, int flags)
 {
     const size_t room = message->msg_controllen;
+    const bool waits = !(flags & MSG_DONTWAIT);
     ssize_t got;
 
     do {
         message->msg_controllen = room;
-        Py_BEGIN_ALLOW_THREADS
+        PyThreadState *state = waits ? PyEval_SaveThread() : NULL;
         got = recvmsg(from, message, flags | MSG_CMSG_CLOEXEC);
-        Py_END_ALLOW_THREADS
+        if (waits)
+            PyEval_RestoreThread(state);
     } while (got < 0 && errno == EINTR && !PyErr_CheckSignals());
     if (got >= 0 && message->msg_flags & MSG_CTRUNC) {
         errno = EMFILE;
         got = -1;
     }
-    if (got < 0 && !PyErr_Occurred())
-        PyErr_SetFromErrno(PyExc_OSError);
-    return got;
+    if (got >= 0 || PyErr_Occurred())
+        return got;
+    if (!waits && errno == EAGAIN)
+        return -2;
+    PyErr_SetFromErrno(PyExc_OSError);
+    return -1;
 }
 
 /* All in one call: an interrupt leaves no descriptor behind. */
-static PyObject *slab_receive(PyObject *module, PyObject *args)
+ssize_t stk_py_receive(int from, int flags, char packet[STK_PY_PACKET_SIZE], PyObject **sent)
 {
-    int from, flags, fd = -1;
-    char packet[PACKET_SIZE];
+    int fd = -1;
     _Alignas(struct cmsghdr) char extra[CMSG_SPACE(sizeof fd)];
-    struct iovec part = {packet, sizeof packet};
+    struct iovec part = {packet, STK_PY_PACKET_SIZE};
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = extra, .msg_controllen = sizeof extra};
 
+    *sent = NULL;
+    const ssize_t got = receive(from, &message, flags);
+    const struct cmsghdr *head = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
+    if (!head)
+        return got;
+    memcpy(&fd, CMSG_DATA(head), sizeof fd);
+    *sent = attach(fd);
+    close(fd);
+    return *sent ? got : -1;
+}
+
+static PyObject *slab_receive(PyObject *module, PyObject *args)
+{
+    char packet[STK_PY_PACKET_SIZE];
+    int from, flags;
+    PyObject *sent;
+
     if (!PyArg_ParseTuple(args, "ii", &from, &flags))
         return NULL;
-    const ssize_t got = receive(from, &message, flags);
+    const ssize_t got = stk_py_receive(from, flags, packet, &sent);
+    if (got == -2)
+        PyErr_SetFromErrno(PyExc_OSError);
     if (got < 0)
         return NULL;
-    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if (!head)
-        return Py_BuildValue("(y#O)", packet, (Py_ssize_t)got, Py_None);
-    memcpy(&fd, CMSG_DATA(head), sizeof fd);
-    PyObject *sent = attach(fd);
-    close(fd);
-    return sent ? Py_BuildValue("(y#N)", packet, (Py_ssize_t)got, sent) : NULL;
+    return Py_BuildValue("(y#N)", packet, (Py_ssize_t)got, sent ? sent : Py_NewRef(Py_None));
 }
 
 /* ---- The end of the consumer ---- */
@@ -442,5 +496,5 @@ int stk_py_add_shared(PyObject *module)
 {
     slab_type = stk_py_add_type(module, &slab_spec);
     lease_type = slab_type ? stk_py_add_type(module, &lease_spec) : NULL;
-    return lease_type ? PyModule_AddFunctions(module, functions) : -1;
+    return lease_type && !PyModule_AddFunctions(module, functions) ? stk_py_add_packet(module) : -1;
 }

@@ -150,19 +150,57 @@ static PyObject *copy_memory(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* The words of a Mersenne twister: init_genrand of M. Matsumoto and T. Nishimura, mt19937ar.c. */
-static PyObject *seed_twister(PyObject *module, PyObject *args)
+/* splitmix64, of S. Vigna. */
+static uint64_t mixed(uint64_t value)
+{
+    value += 0x9E3779B97F4A7C15U;
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9U;
+    value = (value ^ value >> 27) * 0x94D049BB133111EBU;
+    return value ^ value >> 31;
+}
+
+/* A seed of all numbers behind the first ones of a tuple. -1: an exception, if there is one. */
+static uint64_t seed_of(PyObject *args, Py_ssize_t first)
+{
+    uint64_t seed = 0;
+
+    for (Py_ssize_t i = first; i < PyTuple_Size(args); i++) {
+        const uint64_t number = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(args, i));
+        if (number == UINT64_MAX && PyErr_Occurred())
+            return UINT64_MAX;
+        seed = mixed(seed ^ number);
+    }
+    return seed;
+}
+
+static void *address_at(PyObject *args, Py_ssize_t i)
+{
+    PyObject *one = PyTuple_GetItem(args, i);
+
+    return one ? PyLong_AsVoidPtr(one) : NULL;
+}
+
+/* Two Mersenne twisters at their first word: init_genrand of M. Matsumoto and T. Nishimura,
+ * mt19937ar.c. NumPy has its position behind the words, `random` before them. */
+static PyObject *seed_twisters(PyObject *module, PyObject *args)
 {
     enum { WORDS = 624 };
-    unsigned long long to, seed;
+    uint32_t *numpy = address_at(args, 0);
+    int32_t *spare = address_at(args, 1);
+    uint32_t *python = address_at(args, 2);
+    const uint64_t seed = PyErr_Occurred() ? 0 : seed_of(args, 3);
 
-    if (!PyArg_ParseTuple(args, "KK", &to, &seed))
+    if (PyErr_Occurred())
         return NULL;
-    uint32_t *words = (uint32_t *)(uintptr_t)to;
-    words[0] = (uint32_t)seed;
-    for (uint32_t i = 1; i < WORDS; i++)
-        words[i] = 1812433253U * (words[i - 1] ^ words[i - 1] >> 30) + i;
-    Py_RETURN_NONE;
+    numpy[0] = (uint32_t)(seed >> 32);
+    python[1] = (uint32_t)(mixed(seed) >> 32);
+    for (uint32_t i = 1; i < WORDS; i++) {
+        numpy[i] = 1812433253U * (numpy[i - 1] ^ numpy[i - 1] >> 30) + i;
+        python[i + 1] = 1812433253U * (python[i] ^ python[i] >> 30) + i;
+    }
+    numpy[WORDS] = python[0] = WORDS;
+    *spare = 0;
+    return PyLong_FromUnsignedLong((unsigned long)(seed & UINT32_MAX));
 }
 
 static PyMethodDef functions[] = {
@@ -174,8 +212,10 @@ static PyMethodDef functions[] = {
      "Write int ('q'), float ('d') or bool ('?'); False where one is something else."},
     {"copy_memory", copy_memory, METH_VARARGS,
      "copy_memory($module, target, offset, address, size, /)\n--\n\nCopy from an address."},
-    {"seed_twister", seed_twister, METH_VARARGS,
-     "seed_twister($module, address, seed, /)\n--\n\nSet the 624 words at an address."},
+    {"seed_twisters", seed_twisters, METH_VARARGS,
+     "seed_twisters($module, numpy, spare, random, /, *position)\n--\n\n"
+     "Set the state of NumPy and of random, at these addresses, to what the position says: the "
+     "seed for torch."},
     {NULL, NULL, 0, NULL}};
 
 int stk_py_add_stack(PyObject *module)

@@ -127,6 +127,8 @@ int64_t stk__array_place(const stk_array *array, const stk__box *box, const stk_
  * in memory, too: then what is read is what it decodes to. */
 bool stk__array_is_copy(const stk_array *array);
 bool stk__array_is_plain(const stk_array *array);
+/* Whether the elements follow each other in C order in one object, plain, from byte *offset on. */
+bool stk__array_is_run(const stk_array *array, uint64_t *offset);
 /* Copy what lies in the box from a decoded need; `decoded` NULL: the fill value. */
 void stk__array_copy(const stk_array *array, const stk__box *box, const stk__need *need,
                      const void *decoded, void *out, const int64_t *strides);
@@ -167,6 +169,10 @@ stk_status stk__array_writer_plan(stk_context *ctx, const stk_array_writer_optio
                                   stk_array_writer **out, stk_error *err);
 /* The array as it will be read, without a store: for its keys and grid. */
 const stk_array *stk__array_writer_array(const stk_array_writer *writer);
+/* The array that such a writer describes, to read what is there already where it is written: at
+ * `url`. What is absent is fill value. Closed before the writer ends. */
+stk_status stk__array_writer_open(const stk_array_writer *writer, const char *url, stk_array **out,
+                                  stk_error *err);
 /* The zarr.json, or the .zarray, and then *zattrs is the .zattrs. They stay the writer's. */
 const struct json_t *stk__array_writer_metadata(const stk_array_writer *writer,
                                                 const struct json_t **zattrs);

@@ -122,14 +122,6 @@ void stk__array_strides(uint32_t rank, const int64_t *shape, uint64_t itemsize, 
     }
 }
 
-static bool all_zero(const unsigned char *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (bytes[i])
-            return false;
-    return true;
-}
-
 /* The names of the steps, and of sharding around them. */
 static void name_codecs(stk_array *a)
 {
@@ -174,7 +166,7 @@ stk_status stk__array_finish(stk_array *a, stk_error *err)
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
                             "%s: a chunk has more elements than can be", a->metadata_key);
     a->decode_bytes = a->chunk_bytes + stk__chain_stages(a->chain);
-    a->fill_is_zero = all_zero(a->fill, a->type.itemsize);
+    a->fill_is_zero = stk__all_zero(a->fill, a->type.itemsize);
     name_codecs(a);
     a->info = (stk_array_info){
         .struct_size = sizeof a->info,

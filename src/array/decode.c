@@ -5,6 +5,8 @@
 #include "array/room.h"
 #include "array/skipping.h"
 
+#define SIZE_PATIENCE_NS UINT64_C(120000000000) /* of asking how long an object is */
+
 stk_store *stk__array_store(const stk_array *a)
 {
     return a->shared->store;
@@ -24,6 +26,13 @@ bool stk__array_is_plain(const stk_array *a)
 {
     return a->manifest != STK__MANIFEST_READ && stk__array_is_copy(a) &&
            !(a->type.big_endian && a->type.swap_size > 1);
+}
+
+bool stk__array_is_run(const stk_array *a, uint64_t *offset)
+{
+    *offset = a->object_offset;
+    return a->manifest == STK__MANIFEST_ONE && stk__array_is_plain(a) &&
+           (!a->fortran || a->rank < 2);
 }
 
 bool stk__array_fills(const stk_array *a)
@@ -87,6 +96,8 @@ bool stk__array_key_parse(const stk_array *a, const char *key, int64_t *at, uint
 stk_status stk__array_object_size(const stk_array *a, uint64_t object, uint64_t *size,
                                   stk_error *err)
 {
+    const stk_store_call call = {
+        .struct_size = sizeof call, .deadline_ns = stk__now_ns() + SIZE_PATIENCE_NS, .bare = true};
     stk_object_info info = {.struct_size = sizeof info};
     char key[STK_MAX_OBJECT_KEY];
 
@@ -95,7 +106,7 @@ stk_status stk__array_object_size(const stk_array *a, uint64_t object, uint64_t 
         return STK_OK;
     }
     stk__array_key(a, object, key, sizeof key);
-    STK_TRY(stk_store_stat(stk__array_store(a), key, NULL, &info, err));
+    STK_TRY(stk_store_stat(stk__array_store(a), key, &call, &info, err));
     if (info.is_folder)
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "%s is a folder where a chunk belongs", key);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "array/room.h"
+#include "base/base64.h"
 
 static stk_status wrong(const stk__type *type, const char *key, stk_error *err)
 {
@@ -182,79 +183,6 @@ static bool parse_complex(const stk__type *type, const json_t *value, void *out)
 }
 
 /* ---- Bytes and texts ---- */
-
-static const char base64_digits[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-static int base64_digit(char c)
-{
-    const char *at = c ? strchr(base64_digits, c) : NULL;
-
-    return at ? (int)(at - base64_digits) : -1;
-}
-
-char *stk__base64_text(stk_context *ctx, const void *bytes, size_t size)
-{
-    const unsigned char *from = bytes;
-    char *text = stk__alloc(ctx, (size + 2) / 3 * 4 + 1), *at = text;
-
-    for (size_t i = 0; text && i < size; i += 3) {
-        uint32_t bits = (uint32_t)from[i] << 16;
-        bits |= i + 1 < size ? (uint32_t)from[i + 1] << 8 : 0;
-        bits |= i + 2 < size ? from[i + 2] : 0;
-        *at++ = base64_digits[bits >> 18];
-        *at++ = base64_digits[bits >> 12 & 63];
-        *at++ = '=';
-        *at++ = '=';
-        if (i + 1 < size)
-            at[-2] = base64_digits[bits >> 6 & 63];
-        if (i + 2 < size)
-            at[-1] = base64_digits[bits & 63];
-    }
-    if (text)
-        *at = 0;
-    return text;
-}
-
-/* Without what pads them. */
-static size_t count_digits(const char *text)
-{
-    size_t length = strlen(text);
-
-    while (length && text[length - 1] == '=')
-        length--;
-    return length;
-}
-
-size_t stk__base64_bytes(const char *text)
-{
-    const size_t digits = count_digits(text);
-
-    return digits / 4 * 3 + digits % 4 * 3 / 4;
-}
-
-bool stk__base64_parse(const char *text, uint32_t size, unsigned char *out)
-{
-    const size_t length = count_digits(text);
-    uint32_t bits = 0, count = 0;
-    size_t n = 0;
-
-    for (size_t i = 0; i < length; i++) {
-        int digit = base64_digit(text[i]);
-        if (digit < 0)
-            return false;
-        bits = bits << 6 | (uint32_t)digit;
-        count += 6;
-        if (count < 8)
-            continue;
-        count -= 8;
-        if (n == size)
-            return false;
-        out[n++] = (unsigned char)(bits >> count);
-        bits &= (1u << count) - 1;
-    }
-    return true;
-}
 
 bool stk__byte_list_parse(const json_t *list, uint32_t size, unsigned char *out)
 {

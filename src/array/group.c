@@ -230,6 +230,7 @@ static stk_status open_folder(stk_group *g, const char *url, bool consolidated, 
 {
     bool found = false;
 
+    stk__zarr_expect(g->shared->store);
     STK_TRY(stk__zarr_load(g->shared->store, STK__ZARR_V3, &g->document, &found, err));
     if (found)
         return open_v3(g, g->document.value, consolidated, err);
@@ -362,8 +363,11 @@ stk_status stk__group_open(stk_context *ctx, const char *url, bool consolidated,
 stk_status stk__group_open_along(stk_context *ctx, const char *url, const char *along,
                                  stk_group **out, stk_error *err)
 {
-    STK_TRY(open_group(ctx, url, along, true, out, err));
-    stk_status status = (*out)->consolidated ? STK_OK : stk__group_list(*out, err);
+    stk__opening_begin(ctx);
+    stk_status status = open_group(ctx, url, along, true, out, err);
+    if (status == STK_OK && !(*out)->consolidated)
+        status = stk__group_list(*out, err);
+    stk__opening_end(ctx);
     if (status != STK_OK) {
         stk_group_close(out);
         return status;

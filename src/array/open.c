@@ -5,6 +5,7 @@
 #include "array/concat.h"
 #include "array/coordinate.h"
 #include "array/texts.h"
+#include "array/zarr.h"
 
 #include "base/options.h"
 #include "base/sized.h"
@@ -114,8 +115,8 @@ const char *stk__array_foreign(const char *url)
     } formats[] = {
         {".parquet", "Parquet"}, {".arrow", "Arrow"}, {".tfrecord", "TFRecord"},
         {".tar", "tar"},         {".zip", "zip"},     {".pt", "PyTorch pickle"},
-        {".pkl", "pickle"},      {".npz", "npz"},     {".grib", "GRIB"},
-        {".grib2", "GRIB"},      {".csv", "CSV"},
+        {".pkl", "pickle"},      {".grib", "GRIB"},   {".grib2", "GRIB"},
+        {".csv", "CSV"},
     };
     const size_t length = strcspn(url, "?");
 
@@ -203,6 +204,8 @@ static stk_status source_find(stk_context *ctx, source *s, stk_error *err)
 
     STK_TRY(stk__store_split(ctx, s->url, &s->store, s->key, sizeof s->key, s->rest, sizeof s->rest,
                              err));
+    if (!*s->key)
+        stk__zarr_expect(s->store);
     s->sure = s->format ? 2 : stk__array_best_format(s->store, s->key, &s->format);
     if (!s->format && *s->key)
         STK_TRY(stk__container_enter(ctx, &s->url, err));
@@ -260,19 +263,11 @@ static stk_status open_source(source *s, stk_array **out, stk_error *err)
     return status;
 }
 
-stk_status stk_array_open(stk_context *context, const char *url, const stk_array_options *options,
-                          stk_array **out, stk_error *err)
+static stk_status open_url(stk_context *context, const char *url, const stk_array_options *options,
+                           stk_array **out, stk_error *err)
 {
-    source s = {0};
+    source s = {.options = *options};
 
-    if (!context || !url || !out)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY, "stk_array_open: an argument is NULL");
-    *out = NULL;
-    STK_TRY(stk__context_check(context, err));
-    stk_array_options_init(&s.options);
-    if (options)
-        STK_TRY(stk__sized_read(&s.options, sizeof s.options, options, "stk_array_options",
-                                STK_STAGE_ARRAY, err));
     stk_status status = source_options(context, url, &s, err);
     if (status == STK_OK && joins(&s)) {
         status = stk__concat_open(context, s.url, &s.options, s.format, s.own, out, err);
@@ -288,6 +283,25 @@ stk_status stk_array_open(stk_context *context, const char *url, const stk_array
     return status;
 }
 
+stk_status stk_array_open(stk_context *context, const char *url, const stk_array_options *options,
+                          stk_array **out, stk_error *err)
+{
+    stk_array_options own;
+
+    if (!context || !url || !out)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY, "stk_array_open: an argument is NULL");
+    *out = NULL;
+    STK_TRY(stk__context_check(context, err));
+    stk_array_options_init(&own);
+    if (options)
+        STK_TRY(
+            stk__sized_read(&own, sizeof own, options, "stk_array_options", STK_STAGE_ARRAY, err));
+    stk__opening_begin(context);
+    const stk_status status = open_url(context, url, &own, out, err);
+    stk__opening_end(context);
+    return status;
+}
+
 int stk_array_recognise(stk_context *context, const char *url, const stk_array_format_ops **format)
 {
     const stk_array_format_ops *found = NULL;
@@ -296,6 +310,7 @@ int stk_array_recognise(stk_context *context, const char *url, const stk_array_f
 
     if (context && url && stk__context_check(context, NULL) == STK_OK) {
         stk_array_options_init(&s.options);
+        stk__opening_begin(context);
         stk_status status = source_options(context, url, &s, NULL);
         if (status == STK_OK && joins(&s)) {
             s.format = &stk__array_concat;
@@ -306,7 +321,10 @@ int stk_array_recognise(stk_context *context, const char *url, const stk_array_f
         if (status == STK_OK) {
             found = s.format;
             sure = s.sure;
+        } else if (status == STK_ENOMEM) {
+            sure = status;
         }
+        stk__opening_end(context);
         source_release(context, &s);
     }
     if (format)

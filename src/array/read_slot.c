@@ -156,6 +156,14 @@ static stk_status find_room(stk__slot_read *s, stk_error *err)
     return STK_OK;
 }
 
+static stk_status too_short(const stk__slot_read *s, uint64_t size, stk_error *err)
+{
+    return stk__fail_at(err, STK_ETRUNCATED, STK_STAGE_ARRAY, s->key, size,
+                        "%s has %llu bytes, less than its shard index of %llu; copy or write it "
+                        "again",
+                        s->key, (unsigned long long)size, (unsigned long long)s->length);
+}
+
 /* Ask for a size that only the store knows. *absent: there is no such object. */
 static stk_status find_size(stk__slot_read *s, bool *absent, stk_error *err)
 {
@@ -177,11 +185,7 @@ static stk_status find_size(stk__slot_read *s, bool *absent, stk_error *err)
         s->length = s->needs[0].length = s->object_size;
     if (s->offset == STK__ARRAY_FROM_END) {
         if (s->object_size < s->length)
-            return stk__fail_at(err, STK_ETRUNCATED, STK_STAGE_ARRAY, s->key, s->object_size,
-                                "%s has %llu bytes, less than its shard index of %llu; copy or "
-                                "write it again",
-                                s->key, (unsigned long long)s->object_size,
-                                (unsigned long long)s->length);
+            return too_short(s, s->object_size, err);
         s->offset = s->object_size - s->length;
     }
     return STK_OK;
@@ -205,6 +209,7 @@ static void submit(stk__slot_read *s)
                                   .key = s->key,
                                   .offset = s->offset,
                                   .length = s->length,
+                                  .from_end = s->offset == STK__ARRAY_FROM_END,
                                   .data = s->data,
                                   .deadline_ns = read_deadline(r),
                                   .needed_next = true, /* with nothing ready, it is decoded next */
@@ -239,7 +244,7 @@ stk_status stk__slot_send(stk__slot_read *s, const stk__request *request, stk_er
 
     STK_TRY(take_plan(s, request, err));
     stk__array_key(r->array, s->object, s->key, sizeof s->key);
-    if (s->length == STK__ARRAY_UNKNOWN || s->offset == STK__ARRAY_FROM_END)
+    if (s->length == STK__ARRAY_UNKNOWN || (s->offset == STK__ARRAY_FROM_END && !r->limits.ends))
         STK_TRY(find_size(s, &absent, err));
     if (absent) { /* used like one that the store has answered so */
         s->transfer.status = STK_ENOENT;
@@ -349,12 +354,24 @@ static stk_status use_chunk(stk__reader *reader, stk__slot_read *s, const stk__n
     return status;
 }
 
+/* What was asked for as the end of an object has a place now. */
+static void place_end(stk__slot_read *s)
+{
+    if (!s->transfer.from_end)
+        return;
+    s->object_size = s->transfer.size;
+    s->offset = s->object_size - s->length;
+}
+
 static stk_status use(stk__reader *reader, stk__slot_read *s, stk_error *err)
 {
     if (s->transfer.status == STK_ENOENT && may_be_absent(s))
         return use_absent(reader, s, err);
+    if (s->transfer.status == STK_ETRUNCATED && s->transfer.from_end)
+        return too_short(s, s->transfer.size, err);
     if (s->transfer.status != STK_OK)
         return name_failure(s, err);
+    place_end(s);
     if (s->walk)
         return use_index(reader, s, err);
     for (uint32_t i = 0; i < s->num_needs; i++)

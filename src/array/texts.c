@@ -7,6 +7,7 @@
  * elements are gathered.
  */
 #include "array/reading.h"
+#include "base/base64.h"
 #include "base/bytes.h"
 
 #define COUNT_BYTES 4

@@ -61,12 +61,6 @@ stk_status stk__fill_parse(const stk__type *type, const json_t *value, int versi
 /* The JSON value of a fill value: a new reference, NULL when there is no memory. (fill.c) */
 json_t *stk__fill_to_json(const stk__type *type, const void *value);
 
-/* Base64 of bytes; NULL: no memory. */
-char *stk__base64_text(stk_context *ctx, const void *bytes, size_t size);
-/* Base64 of at most `size` bytes; the rest of `out` stays as it is. (fill.c) */
-bool stk__base64_parse(const char *text, uint32_t size, unsigned char *out);
-/* How many bytes it is of. (fill.c) */
-size_t stk__base64_bytes(const char *text);
 /* A list of at most `size` bytes as numbers, as above. (fill.c) */
 bool stk__byte_list_parse(const json_t *list, uint32_t size, unsigned char *out);
 /* Elements as doubles; false: they are no real numbers. (value.c) */

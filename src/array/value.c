@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "array/room.h"
+#include "base/base64.h"
 
 typedef struct writing {
     char *to;

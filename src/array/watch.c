@@ -39,6 +39,8 @@ static stk_status create(stk_array *a, stk_error *err)
     a->watch->far = limits.coalesce_gap >= STK__ARRAY_FAR_GAP;
     a->watch->every_ns = a->watch->far ? FAR_EVERY : NEAR_EVERY;
     a->watch->count = count;
+    if (a->watch->far) /* it was seen a moment ago */
+        atomic_init(&a->watch->due_ns, stk__now_ns() + FAR_EVERY);
     return STK_OK;
 }
 
@@ -95,13 +97,14 @@ void stk__watch_end(stk_array *a)
 
 /* ---- Looking ---- */
 
-/* Whether it is another object now. File systems made of other things number files anew now and
- * then, so that of a near one time and size count, and not which file it is. */
 static bool differs(const stk__array_watch *w, const stk__watched *was, const stk_object_info *is)
 {
-    if (was->identity == is->identity)
-        return false;
-    return w->far || !was->mtime_ns || was->mtime_ns != is->mtime_ns || was->size != is->size;
+    const stk_object_info before = {.struct_size = sizeof before,
+                                    .identity = was->identity,
+                                    .size = was->size,
+                                    .mtime_ns = was->mtime_ns};
+
+    return stk__store_is_other(&before, is, w->far);
 }
 
 /* "5120 bytes of 2026-01-31T12:00:00.000000000Z" */
@@ -137,8 +140,8 @@ static stk_status has_changed(const stk__watched *was, const stk_object_info *is
 
 static stk_status look(const stk_array *a, uint64_t object, stk_error *err)
 {
-    const stk_store_call call = {.struct_size = sizeof call,
-                                 .deadline_ns = stk__now_ns() + PATIENCE};
+    const stk_store_call call = {
+        .struct_size = sizeof call, .deadline_ns = stk__now_ns() + PATIENCE, .bare = true};
     stk_object_info is = {.struct_size = sizeof is};
     stk__array_watch *w = a->watch;
     stk__watched *o = &w->objects[object];

@@ -20,24 +20,6 @@ struct stk_array_writer {
 
 /* ---- Beginning and ending ---- */
 
-static stk_status check_free(stk_store *store, const char *prefix, const char *url, stk_error *err)
-{
-    static const char *const names[] = {STK__ZARR_V3, STK__ZARR_V2_ARRAY, STK__ZARR_V2_GROUP};
-    stk__presence is = STK__IS_NOTHING;
-    char key[STK_MAX_OBJECT_KEY];
-
-    for (size_t i = 0; i < STK_COUNT(names); i++) {
-        STK_TRY(stk__key_below(prefix, names[i], key, err));
-        STK_TRY(stk__store_look(store, key, &is, err));
-        if (is != STK__IS_NOTHING)
-            return stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
-                                "'%.200s' is an array or a group already; choose another name, or "
-                                "remove it first",
-                                url);
-    }
-    return STK_OK;
-}
-
 /* The array as it will be read; `shared` may be NULL where nothing is put by the writer itself. */
 static stk_status make_array(stk_array_writer *w, stk__shared_store *shared, const char *prefix,
                              stk_error *err)
@@ -99,7 +81,7 @@ stk_status stk_array_writer_create(stk_context *context, const char *url,
     STK_TRY(stk__context_check(context, err));
     STK_TRY(read_options(options, &o, err));
     STK_TRY(stk__put_folder_open(context, url, &store, prefix, err));
-    stk_status status = check_free(store, prefix, url, err);
+    stk_status status = stk__writer_check_free(store, prefix, url, err);
     if (status == STK_OK)
         status = stk__shared_create(&store, &shared, err);
     if (status == STK_OK)
@@ -117,6 +99,28 @@ stk_status stk__array_writer_plan(stk_context *ctx, const stk_array_writer_optio
     *out = NULL;
     STK_TRY(read_options(options, &o, err));
     return make_writer(ctx, NULL, "", &o, out, err);
+}
+
+stk_status stk__array_writer_open(const stk_array_writer *writer, const char *url, stk_array **out,
+                                  stk_error *err)
+{
+    stk_array_writer as = {
+        .context = writer->context, .metadata = writer->metadata, .zattrs = writer->zattrs};
+    char prefix[STK_MAX_OBJECT_KEY];
+    stk__shared_store *shared = NULL;
+    stk_store *store = NULL;
+
+    *out = NULL;
+    STK_TRY(stk__put_folder_open(as.context, url, &store, prefix, err));
+    stk_status status = stk__shared_create(&store, &shared, err);
+    if (status == STK_OK)
+        status = make_array(&as, shared, prefix, err);
+    stk__shared_unref(shared);
+    stk_store_close(&store);
+    if (status != STK_OK)
+        stk_array_close(&as.array);
+    *out = as.array;
+    return status;
 }
 
 void stk_array_writer_abandon(stk_array_writer **writer)

@@ -2,6 +2,7 @@
 /* The metadata of an array that is written [zarr-specs docs/v3/core, docs/v2]. */
 #include "array/writer.h"
 #include "array/zarr.h"
+#include "base/base64.h"
 
 static stk_status no_memory(stk_error *err)
 {
@@ -347,4 +348,23 @@ stk_status stk__writer_metadata(stk_context *ctx, const stk_array_writer_options
     *attributes = NULL;
     json_decref(document);
     return status;
+}
+
+stk_status stk__writer_check_free(stk_store *store, const char *prefix, const char *url,
+                                  stk_error *err)
+{
+    static const char *const names[] = {STK__ZARR_V3, STK__ZARR_V2_ARRAY, STK__ZARR_V2_GROUP};
+    stk__presence is = STK__IS_NOTHING;
+    char key[STK_MAX_OBJECT_KEY];
+
+    for (size_t i = 0; i < STK_COUNT(names); i++) {
+        STK_TRY(stk__key_below(prefix, names[i], key, err));
+        STK_TRY(stk__store_look(store, key, &is, err));
+        if (is != STK__IS_NOTHING)
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                                "'%.200s' is an array or a group already; choose another name, or "
+                                "remove it first",
+                                url);
+    }
+    return STK_OK;
 }

@@ -45,6 +45,14 @@ stk_status stk__zarr_load(stk_store *store, const char *key, stk__json *out, boo
     return status;
 }
 
+void stk__zarr_expect(stk_store *store)
+{
+    static const char *const names[] = {STK__ZARR_V3, STK__ZARR_V2_ARRAY, STK__ZARR_V2_ATTRS,
+                                        STK__ZARR_V2_ALL, STK__ZARR_V2_GROUP};
+
+    stk__store_expect(store, names, STK_COUNT(names));
+}
+
 stk_status stk__zarr_known(const json_t *object, const char *const *known, const char *key,
                            stk_error *err)
 {

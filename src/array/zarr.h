@@ -17,6 +17,8 @@ stk_status stk__zarr_v2(stk_array *a, const json_t *metadata, const json_t *attr
                         const char *key, stk_error *err);
 stk_status stk__zarr_attributes(stk_array *a, const json_t *attributes, const char *key,
                                 stk_error *err);
+/* Ask for the metadata of an array or group, of both versions, at once. */
+void stk__zarr_expect(stk_store *store);
 /* Read and parse a metadata document. *found false: there is none of that key. */
 stk_status stk__zarr_load(stk_store *store, const char *key, stk__json *out, bool *found,
                           stk_error *err);

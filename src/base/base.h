@@ -117,6 +117,11 @@ static inline uint64_t stk__round_up(uint64_t value, uint64_t multiple)
     return (value + multiple - 1) / multiple * multiple;
 }
 
+static inline bool stk__all_zero(const void *bytes, uint64_t n)
+{
+    return !n || (!*(const char *)bytes && memcmp(bytes, (const char *)bytes + 1, n - 1) == 0);
+}
+
 /* Whether a text of `length` bytes, which are more than those of `end`, ends so. */
 static inline bool stk__ends_with(const char *text, size_t length, const char *end)
 {
@@ -200,18 +205,6 @@ bool stk__cpu_has_avx2(const stk_context *ctx);
 void stk__message(stk_context *ctx, stk_message_level level, const char *format, ...)
     STK_PRINTF(3, 4);
 void stk__progress(stk_context *ctx, const char *what, uint64_t done, uint64_t total);
-
-/* A slot in which stores of this context keep what all of a kind share, owned by src/store: mem:
- * their objects, containers the tables that were read. */
-typedef struct stk__slot {
-    void *data;
-    void (*destroy)(stk_context *ctx, void *data);
-} stk__slot;
-typedef enum stk__slot_of { STK__SLOT_MEM, STK__SLOT_CONTAINERS, STK__SLOTS } stk__slot_of;
-/* Run `use` with a slot of the context, under the lock of all. */
-stk_status stk__context_slot(stk_context *ctx, stk__slot_of which,
-                             stk_status (*use)(stk_context *ctx, stk__slot *slot, void *user),
-                             void *user);
 
 /* Never NULL: the name of a part of a wait, as "read_slot"; of a room, as "dataset". */
 const char *stk__wait_name(stk_wait part);

@@ -20,6 +20,8 @@ static const char *const names[][2] = {
     {"BasePredictionWriter", "prediction_writer"},
     {"CSVLogger", "csv"},
     {"TensorBoardLogger", "tensorboard"},
+    {"MLFlowLogger", "mlflow"},
+    {"WandbLogger", "wandb"},
     {"SimpleProfiler", "simple"},
     {"AdvancedProfiler", "advanced"},
     {"PyTorchProfiler", "pytorch"},

@@ -265,6 +265,11 @@ void stk__emit(stk_context *ctx, const stk__event *event)
     pthread_rwlock_unlock(&ctx->probe_lock);
 }
 
+atomic_uint *stk__context_openings(stk_context *ctx)
+{
+    return &ctx->openings;
+}
+
 stk_status stk__context_slot(stk_context *ctx, stk__slot_of which,
                              stk_status (*use)(stk_context *ctx, stk__slot *slot, void *user),
                              void *user)

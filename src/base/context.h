@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "base/items.h"
 #include "base/probe.h"
+#include "base/slot.h"
 
 #define STK_MAX_PROBES   4
 #define STK_MAX_ADDED    64 /* drivers that a caller may add, of each kind */
@@ -25,6 +26,9 @@ struct stk_context {
     atomic_uint model_threads; /* cores.compute where models chose more */
     uint64_t memory_limit;
     bool avx2;
+    struct {
+        atomic_uint_fast64_t reads, bytes, ns;
+    } tiers[STK_TIERS];
 
     atomic_uint num_probes;      /* lets the hot path see that there is none */
     pthread_rwlock_t probe_lock; /* guards probes[] */
@@ -36,6 +40,7 @@ struct stk_context {
     const stk_plugin *plugins[STK_MAX_PLUGINS];
     size_t num_plugins;
 
+    atomic_uint openings;
     pthread_mutex_t slot_lock; /* guards slots */
     stk__slot slots[STK__SLOTS];
 };

@@ -8,6 +8,13 @@
 /* CRC-32C [RFC 3720] of more bytes; begins and ends with 0 as crc32() of zlib does. */
 uint32_t stk__crc32c(uint32_t crc, const uint8_t *data, size_t length);
 
+/* As records store it: masked, so that checksums of checksums differ [TensorFlow,
+ * tensorflow/core/lib/hash/crc32c.h]. */
+static inline uint32_t stk__crc32c_masked(uint32_t crc)
+{
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
 /* ---- Tables, made at the first use: for this and for code of one instruction set ---- */
 
 #define STK__CRC32C_SHIFT 1024 /* bytes of one look-up in shift[] */

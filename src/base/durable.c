@@ -239,6 +239,18 @@ static int open_named(stk__durable *file, const char *name)
     return error < 0 ? -error : error;
 }
 
+/* A disk without room says so before anything is written. Where it cannot set room aside the writes
+ * will tell. 0 or errno. */
+static int set_aside(stk__durable *file, uint64_t bytes)
+{
+    const stk__file_calls *calls = file->calls;
+
+    return bytes > 0 && bytes <= INT64_MAX && calls->allocate(calls->user, file->fd, bytes) < 0 &&
+                   (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)
+               ? errno
+               : 0;
+}
+
 int stk__durable_begin(stk__durable *file, const stk__file_calls *calls, int folder,
                        const char *name, uint64_t bytes, bool keep)
 {
@@ -260,16 +272,71 @@ int stk__durable_begin(stk__durable *file, const stk__file_calls *calls, int fol
     }
     if (error)
         return fail(file, "write", error);
-    /* A disk without room says so before anything is written. Where it cannot set room aside the
-     * writes will tell. */
-    if (bytes > 0 && bytes <= INT64_MAX &&
-        file->calls->allocate(file->calls->user, file->fd, bytes) < 0 &&
-        (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
-        error = errno;
+    error = set_aside(file, bytes);
+    if (error)
         stk__durable_abandon(file);
+    return error ? fail(file, "write", error) : 0;
+}
+
+/* Open and lock the unfinished file: 0 or errno, EEXIST where it got its name meanwhile. */
+static int open_part(stk__durable *file)
+{
+    const stk__file_calls *calls = file->calls;
+    struct stat held, named;
+    int error = 0;
+
+    file->fd = calls->open(calls->user, file->folder, file->temporary,
+                           O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (file->fd < 0)
+        return errno;
+    if (flock(file->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+        error = EBUSY;
+    else if (fstat(file->fd, &held) < 0)
+        error = errno;
+    else if (!S_ISREG(held.st_mode))
+        error = EINVAL;
+    else if (fstatat(file->folder, file->temporary, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
+             named.st_ino != held.st_ino || named.st_dev != held.st_dev)
+        error = EEXIST;
+    if (error)
+        stk__durable_leave(file);
+    return error;
+}
+
+int stk__durable_resume(stk__durable *file, const stk__file_calls *calls, int folder,
+                        const char *part, const char *name, uint64_t bytes, uint64_t *length)
+{
+    int error = EEXIST;
+
+    *length = 0;
+    *file = (stk__durable){
+        .calls = calls ? calls : &stk__file_calls_system, .folder = folder, .fd = -1, .keep = true};
+    for (int i = 0; i < TRIES && error == EEXIST && !is_there(folder, name); i++) {
+        snprintf(file->temporary, sizeof file->temporary, "%s", part);
+        error = open_part(file);
+    }
+    /* As above, between the look and the lock. */
+    if (error == 0 && is_there(folder, name)) {
+        stk__durable_abandon(file);
+        error = EEXIST;
+    }
+    if (error)
+        file->temporary[0] = 0;
+    const off_t end = error ? 0 : lseek(file->fd, 0, SEEK_END);
+    if (error == 0)
+        error = end < 0 ? errno : set_aside(file, bytes);
+    if (error) {
+        stk__durable_leave(file);
         return fail(file, "write", error);
     }
+    *length = (uint64_t)end;
     return 0;
+}
+
+void stk__durable_leave(stk__durable *file)
+{
+    file->temporary[0] = 0;
+    stk__durable_abandon(file);
 }
 
 int stk__durable_write(stk__durable *file, const void *data, size_t length)

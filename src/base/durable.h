@@ -48,6 +48,16 @@ typedef struct stk__durable {
  */
 int stk__durable_begin(stk__durable *file, const stk__file_calls *calls, int folder,
                        const char *name, uint64_t bytes, bool keep);
+/*
+ * Go on with a file that was left under the temporary name `part`, of which *length bytes are
+ * there, or begin it. What is written goes behind them; `fd` can be read. It will replace nothing:
+ * EEXIST where `name` is there; EBUSY where another is writing `part`, in any process. On failure
+ * what is there stays.
+ */
+int stk__durable_resume(stk__durable *file, const stk__file_calls *calls, int folder,
+                        const char *part, const char *name, uint64_t bytes, uint64_t *length);
+/* Ends it and leaves what was written, to be gone on with. */
+void stk__durable_leave(stk__durable *file);
 int stk__durable_write(stk__durable *file, const void *data, size_t length);
 /* fsync, rename to `name`, fsync of the folder. Ends it, also on failure; then what `name` was is
  * untouched, unless the last step alone failed. */

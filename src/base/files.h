@@ -18,6 +18,14 @@ int stk__remove_folder(int folder, const char *name);
 int stk__remove_path(const char *path);
 int stk__remove_folder_path(const char *path);
 
+/* ---- Temporary files without a name (unnamed.c): nothing stays however the process ends ---- */
+
+/* One in a folder. -1: errno. */
+int stk__unnamed_open(const char *folder);
+/* All of so many bytes, from a place on. 0 or errno; EIO: it ends before. */
+int stk__unnamed_write(int fd, const void *data, uint64_t bytes, uint64_t at);
+int stk__unnamed_read(int fd, void *data, uint64_t bytes, uint64_t at);
+
 /* ---- Files that are being written (durable.c) ---- */
 
 #define STK__TEMPORARY ".stoker-put-" /* how their names begin: no reader takes them for data */

@@ -38,6 +38,15 @@ static const struct {
     {"tensorboard.log_graph", "false", "the graph of a model is not logged"},
     {"tensorboard.default_hp_metric", "true|false", NULL},
     {"tensorboard.sub_dir", "", NULL},
+    {"mlflow.synchronous", "false", "a run never waits for a server"},
+    {"mlflow.checkpoint_path_prefix", "", NULL},
+    {"wandb.offline", "true|false", NULL},
+    {"wandb.anonymous", "", NULL},
+    {"wandb.dir", "", NULL},
+    {"wandb.id", "", NULL},
+    {"wandb.experiment", "", NULL},
+    {"wandb.checkpoint_name", "", NULL},
+    {"wandb.add_file_policy", "mutable", "a file is sent as it is when it is sent"},
 };
 
 /* Whether a value is one of the words, or the same number. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The only caller of the allocator. Each block is preceded by a head that knows its size. */
 #include "base/context.h"
+#include "base/wiped.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -211,4 +213,49 @@ void stk__context_memory_free(stk_context *ctx)
         allocator.free(allocator.user, ctx, sizeof *ctx);
     else
         system_free(ctx, sizeof *ctx, STK_CACHE_LINE);
+}
+
+/* ---- For a library that may hold secrets ---- */
+
+#define WIPED_MOST ((size_t)32 << 10) /* bytes: larger blocks are buffers of data */
+
+void *stk__wiped_alloc(size_t size)
+{
+    return malloc(size);
+}
+
+void *stk__wiped_calloc(size_t count, size_t size)
+{
+    return calloc(count, size);
+}
+
+void stk__wiped_free(void *memory)
+{
+    const size_t size = memory ? malloc_usable_size(memory) : 0;
+
+    if (size > 0 && size <= WIPED_MOST)
+        explicit_bzero(memory, size);
+    free(memory);
+}
+
+void *stk__wiped_realloc(void *memory, size_t size)
+{
+    const size_t had = memory ? malloc_usable_size(memory) : 0;
+
+    if (had == 0 || had > WIPED_MOST)
+        return realloc(memory, size);
+    void *moved = malloc(size);
+    if (!moved)
+        return NULL;
+    memcpy(moved, memory, STK_MIN(had, size));
+    stk__wiped_free(memory);
+    return moved;
+}
+
+char *stk__wiped_strdup(const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *copy = malloc(size);
+
+    return copy ? memcpy(copy, text, size) : NULL;
 }

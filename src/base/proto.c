@@ -15,7 +15,7 @@ static size_t varint(uint8_t to[10], uint64_t value)
     return n;
 }
 
-static bool put_varint(stk__bytes *to, uint64_t value)
+bool stk__proto_put_varint(stk__bytes *to, uint64_t value)
 {
     uint8_t bytes[10];
 
@@ -24,7 +24,7 @@ static bool put_varint(stk__bytes *to, uint64_t value)
 
 static bool put_key(stk__bytes *to, unsigned field, unsigned wire)
 {
-    return put_varint(to, field << 3 | wire);
+    return stk__proto_put_varint(to, field << 3 | wire);
 }
 
 static bool put_bits(stk__bytes *to, uint64_t bits, int count)
@@ -38,7 +38,7 @@ static bool put_bits(stk__bytes *to, uint64_t bits, int count)
 
 bool stk__proto_number(stk__bytes *to, unsigned field, uint64_t value)
 {
-    return put_key(to, field, WIRE_VARINT) && put_varint(to, value);
+    return put_key(to, field, WIRE_VARINT) && stk__proto_put_varint(to, value);
 }
 
 bool stk__proto_double(stk__bytes *to, unsigned field, double value)
@@ -66,7 +66,7 @@ bool stk__proto_text(stk__bytes *to, unsigned field, const char *text)
 
 bool stk__proto_head(stk__bytes *to, unsigned field, uint64_t length)
 {
-    return put_key(to, field, WIRE_BYTES) && put_varint(to, length);
+    return put_key(to, field, WIRE_BYTES) && stk__proto_put_varint(to, length);
 }
 
 size_t stk__proto_begin(stk__bytes *to, unsigned field)

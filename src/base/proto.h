@@ -17,6 +17,8 @@ bool stk__proto_float(stk__bytes *to, unsigned field, float value);
 bool stk__proto_double(stk__bytes *to, unsigned field, double value);
 /* A text, with '?' in place of what is not UTF-8. */
 bool stk__proto_text(stk__bytes *to, unsigned field, const char *text);
+/* A number without a key: one of those that are packed. */
+bool stk__proto_put_varint(stk__bytes *to, uint64_t value);
 /* Only the beginning of a message, text or bytes of a length that is known: they follow elsewhere.
  */
 bool stk__proto_head(stk__bytes *to, unsigned field, uint64_t length);

@@ -21,6 +21,7 @@ enum {
     STK_DRAW_DATA = 2,    /* data made procedurally */
     STK_DRAW_SPLIT = 3,
     STK_DRAW_BATCH = 4, /* batch -> batch transforms */
+    STK_DRAW_MIX = 5,   /* seeds of the sources of a mixture */
     STK_DRAW_TRANSFORM = 16
 };
 

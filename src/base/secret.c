@@ -61,8 +61,8 @@ static bool has_user(const char *authority)
     if (!colon || *authority == '[')
         return false;
     for (const char *p = colon + 1; p < authority + length; p++)
-        if (!is_digit(*p))
-            return true;
+        if (!is_digit(*p)) /* the next parameter of a query that a URL is one of */
+            return *p != '&' || strchr(p, '@');
     return false;
 }
 

@@ -10,14 +10,6 @@ static uint32_t size_of(const void *sized)
     return size;
 }
 
-static bool is_zero(const char *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (bytes[i])
-            return false;
-    return true;
-}
-
 void stk__sized_copy(void *out, size_t size, const void *theirs)
 {
     const uint32_t own = (uint32_t)size;
@@ -43,7 +35,7 @@ stk_status stk__sized_read(void *out, size_t size, const void *theirs, const cha
     const uint32_t given = size_of(theirs);
 
     STK_TRY(stk__sized_check(theirs, type, stage, err));
-    if (given > size && !is_zero((const char *)theirs + size, given - size))
+    if (given > size && !stk__all_zero((const char *)theirs + size, given - size))
         return stk__fail(err, STK_EINVAL, stage,
                          "a %s was made for a later version of Stoker than %s, and sets what this "
                          "one does not know: update the library",

@@ -6,6 +6,21 @@
 #include "base/spec.h"
 #include "base/url.h"
 
+const char *stk__spec_query(const char *text)
+{
+    const char *first = strchr(text, '?'), *found = NULL;
+    size_t depth = 0;
+
+    for (const char *p = text; *p && !found; p++) {
+        depth += *p == '(';
+        if (*p == ')' && depth-- == 0)
+            return first;
+        if (*p == '?' && depth == 0)
+            found = p;
+    }
+    return depth ? first : found;
+}
+
 /* Set one option from "name=value"; a switch may stand without a value. `text` has room for the
  * value. */
 static stk_status take_one(const stk_option_table *table, const stk_option *option, void *options,
@@ -37,11 +52,12 @@ static stk_status take_one(const stk_option_table *table, const stk_option *opti
 stk_status stk__spec_take(stk_context *ctx, char *url, const stk_option_table *table, void *options,
                           char **texts, stk_error *err)
 {
-    char *query = strchr(url, '?');
+    const char *begin = stk__spec_query(url);
 
     *texts = NULL;
-    if (!query)
+    if (!begin)
         return STK_OK;
+    char *query = url + (begin - url);
     /* The values fit where the query was: each is no longer than its text, and its end takes the
      * place of the '&'. */
     char *block = stk__alloc(ctx, strlen(query) + 1);

@@ -6,6 +6,12 @@
 #include "base/base.h"
 
 /*
+ * Where the query of a spec begins: at its first '?' outside parentheses, in which other specs
+ * stand with queries of their own. Where the parentheses are not in pairs, as in names of files,
+ * at the first of all. NULL: there is none.
+ */
+const char *stk__spec_query(const char *text);
+/*
  * Take the options of `table` out of the query of "url?name=value&name=value": known names are set
  * in `options`, the others stay. `url` (writable) becomes the rest. Values may be %-escaped.
  * `texts` receives a block that the values of STRING options point into, to be freed with

@@ -110,6 +110,18 @@ void stk__text_add_real(stk__text *text, double value)
     }
 }
 
+void stk__text_add_percent(stk__text *text, const char *bytes, size_t length, bool slashes)
+{
+    for (size_t i = 0; i < length; i++) {
+        const char c = bytes[i];
+        if ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+            c == '-' || c == '.' || c == '_' || c == '~' || (c == '/' && slashes))
+            stk__text_put(text, &c, 1);
+        else
+            stk__text_add(text, "%%%02X", (unsigned)(uint8_t)c);
+    }
+}
+
 static void add_sides(stk__text *text, const int64_t *shape, uint32_t rank)
 {
     for (uint32_t i = 0; i < rank; i++)

@@ -27,6 +27,8 @@ void stk__text_add_real(stk__text *text, double value);
 void stk__text_add_yaml(stk__text *text, const char *string);
 /* A cell of CSV (RFC 4180): in quotes where it has to be. */
 void stk__text_add_csv(stk__text *text, const char *string);
+/* With all but A-Z a-z 0-9 - . _ ~ as %XX [RFC 3986, section 2.3]; '/' stays where `slashes`. */
+void stk__text_add_percent(stk__text *text, const char *bytes, size_t length, bool slashes);
 /* "%.*f" of one decimal or more, in any locale. */
 void stk__text_add_fixed(stk__text *text, double value, int decimals);
 /* Thousandths as a decimal, in any locale: microseconds of nanoseconds. */

@@ -51,7 +51,9 @@ static const void *find_wrapper(const stk_context *ctx, const char *text, const 
 /* Stores of which each lies within an object of another. */
 static bool is_container(const char *name, size_t length)
 {
-    static const char *const containers[] = {"zip", "squashfs"};
+#define NAME_OF(name) #name,
+    static const char *const containers[] = {STK__CONTAINERS(NAME_OF)};
+#undef NAME_OF
 
     for (size_t i = 0; i < STK_COUNT(containers); i++)
         if (strlen(containers[i]) == length && memcmp(containers[i], name, length) == 0)
@@ -257,10 +259,34 @@ const char *stk__url_name(const stk_context *ctx, const char *url, size_t *lengt
 
 /* ---- The home folder ------------------------------------------------------------------------- */
 
+/* Add to a text of `size` bytes, of which `used` would be taken if there were room. */
+static size_t add_text(char *out, size_t size, size_t used, const char *text, size_t length)
+{
+    if (used < size) {
+        const size_t fits = STK_MIN(length, size - used - 1);
+        memcpy(out + used, text, fits);
+        out[used + fits] = 0;
+    }
+    return used + length;
+}
+
 size_t stk_home_path(const char *text, const char *home, char *out, size_t size)
 {
-    for (const char *p = text; *p && *p != '?' && *p != '/'; p++)
-        if (p[0] == '~' && (p[1] == '/' || !p[1]) && (p == text || p[-1] == ':'))
-            return (size_t)snprintf(out, size, "%.*s%s%s", (int)(p - text), text, home, p + 1);
-    return 0;
+    bool begins = true; /* a path may, as in each spec of a dataset of datasets */
+    const char *from = NULL;
+    size_t used = 0;
+
+    for (const char *p = text; *p; p++) {
+        if (begins && p[0] == '~' && (p[1] == '/' || p[1] == ')' || !p[1]) &&
+            (p == text || p[-1] == ':' || p[-1] == '(')) {
+            const char *const start = from ? from : text;
+            used = add_text(out, size, used, start, (size_t)(p - start));
+            used = add_text(out, size, used, home, strlen(home));
+            from = p + 1;
+        }
+        begins = begins && *p != '?' && *p != '/';
+        if (*p == '(' && p > text && strchr(":,*(", p[-1]))
+            begins = true;
+    }
+    return from ? add_text(out, size, used, from, strlen(from)) : 0;
 }

@@ -5,6 +5,10 @@
 
 #include "base/base.h"
 
+/* Kinds of containers: each is a store stk__store_NAME of a format stk__NAME_format. An object is
+ * asked in this order what it is. */
+#define STK__CONTAINERS(EACH) EACH(zip) EACH(squashfs)
+
 /*
  * [wrapper+]...[scheme:]path[?query]
  * [wrapper+]...container:URL!/path[?query]

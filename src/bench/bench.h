@@ -80,15 +80,18 @@ stk_status stk__bench_hash_epochs(stk_context *ctx, stk_loader *loader, uint64_t
 typedef struct stk__bench_ledger {
     uint64_t begin_ns, step_ns;
     stk_waits waits; /* before it */
+    stk_tiers tiers; /* likewise */
     struct {
         uint64_t wall_ns, step_ns;
         stk_waits waits;
+        stk_tiers tiers;
     } all;
 } stk__bench_ledger;
 
-/* An epoch begins, or ends with the event "ledger". `waits` are all until now. */
-void stk__bench_ledger_epoch(stk__bench_ledger *ledger, stk_event_log *log, const stk_waits *waits,
-                             bool start, uint64_t epoch, uint64_t now_ns);
+/* An epoch begins, or ends with the event "ledger". `now` has what is known until now_ns. */
+void stk__bench_ledger_epoch(stk__bench_ledger *ledger, stk_event_log *log,
+                             const stk_loader_stats *now, bool start, uint64_t epoch,
+                             uint64_t now_ns);
 /* The "ledger" of all its epochs. */
 void stk__bench_ledger_end(const stk__bench_ledger *ledger, stk_event_log *log);
 

@@ -5,20 +5,23 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/tiers.h"
+
 /* One "ledger" event; what is neither step nor wait is other. */
 static void write_ledger(stk_event_log *log, const char *first, uint64_t now_ns, uint64_t wall_ns,
-                         uint64_t step_ns, const stk_waits *waited)
+                         uint64_t step_ns, const stk_waits *waited, const stk_tiers *tiers)
 {
-    char waits[1024], line[2048], step[32], wait[32], other[32];
+    char waits[1024], found[160], line[2048], step[32], wait[32], other[32];
     const uint64_t known = step_ns + waited->total_ns;
 
     stk_number_format(stk__seconds(step_ns), step);
     stk_number_format(stk__seconds(waited->total_ns), wait);
     stk_number_format(wall_ns > known ? stk__seconds(wall_ns - known) : 0, other);
     stk_waits_format(waited, waits, sizeof waits);
+    stk__tiers_members(tiers, found, sizeof found);
     snprintf(line, sizeof line,
-             "\"parts\": {\"step\": %s, \"data_wait\": %s, \"other\": %s}, \"wait\": {%s}", step,
-             wait, other, waits);
+             "\"parts\": {\"step\": %s, \"data_wait\": %s, \"other\": %s}, \"wait\": {%s}%s", step,
+             wait, other, waits, found);
     stk_event_log_write(log, "ledger", first, now_ns, wall_ns, line);
 }
 
@@ -30,29 +33,43 @@ static void add_waits(stk_waits *to, const stk_waits *more)
         to->parts_ns[i] += more->parts_ns[i];
 }
 
-void stk__bench_ledger_epoch(stk__bench_ledger *ledger, stk_event_log *log, const stk_waits *waits,
-                             bool start, uint64_t epoch, uint64_t now_ns)
+static void add_tiers(stk_tiers *to, const stk_tiers *more)
 {
-    stk_waits waited = *waits;
+    for (int i = 0; i < STK_TIERS; i++) {
+        to->of[i].reads += more->of[i].reads;
+        to->of[i].bytes += more->of[i].bytes;
+    }
+}
+
+void stk__bench_ledger_epoch(stk__bench_ledger *ledger, stk_event_log *log,
+                             const stk_loader_stats *now, bool start, uint64_t epoch,
+                             uint64_t now_ns)
+{
+    stk_waits waited = now->waits;
+    stk_tiers tiers = now->tiers;
     char first[48];
 
     if (start) {
         ledger->begin_ns = now_ns;
         ledger->step_ns = 0;
-        ledger->waits = *waits;
+        ledger->waits = now->waits;
+        ledger->tiers = now->tiers;
         return;
     }
     stk__waits_subtract(&waited, &ledger->waits);
+    stk__tiers_subtract(&tiers, &ledger->tiers);
     const uint64_t wall_ns = now_ns - ledger->begin_ns;
     snprintf(first, sizeof first, "\"epoch\": %" PRIu64, epoch);
-    write_ledger(log, first, now_ns, wall_ns, ledger->step_ns, &waited);
+    write_ledger(log, first, now_ns, wall_ns, ledger->step_ns, &waited, &tiers);
     ledger->all.wall_ns += wall_ns;
     ledger->all.step_ns += ledger->step_ns;
     add_waits(&ledger->all.waits, &waited);
+    add_tiers(&ledger->all.tiers, &tiers);
 }
 
 void stk__bench_ledger_end(const stk__bench_ledger *ledger, stk_event_log *log)
 {
     if (ledger->all.wall_ns)
-        write_ledger(log, NULL, 0, ledger->all.wall_ns, ledger->all.step_ns, &ledger->all.waits);
+        write_ledger(log, NULL, 0, ledger->all.wall_ns, ledger->all.step_ns, &ledger->all.waits,
+                     &ledger->all.tiers);
 }

@@ -12,11 +12,9 @@ struct stk_meter {
     stk__usage usage;
     uint64_t begin_ns;
     stk_loader_stats end; /* of a loop that has ended */
+    stk__usage end_usage; /* likewise */
     uint64_t end_ns;      /* when; 0: it runs */
 };
-
-#define LATE                                                                                       \
-    1.1 /* times the time of the loop: what the machine did is no longer that of the loop */
 
 stk_status stk_meter_open(stk_context *context, const stk_loader *loader,
                           const stk_loader_options *options, stk_meter **out, stk_error *err)
@@ -66,16 +64,15 @@ static void time_figures(const stk_meter *meter, uint64_t end_ns, const stk_wait
  * `whole`: the process may use every core of the machine. */
 static void usage_figures(const stk_meter *meter, bool whole, stk_figures *f)
 {
-    stk__usage now;
+    stk__usage now = meter->end_usage;
 
-    stk__usage_get(&now);
+    if (!meter->end_ns)
+        stk__usage_get(&now);
     const double own = stk__seconds(now.cpu_ns - meter->usage.cpu_ns),
                  all = stk__seconds(now.machine_busy_ns - meter->usage.machine_busy_ns);
     f->cpu_s = f->prepare_busy;
     f->cpu_s_per_1000 = stk__bench_over(1000 * f->cpu_s, (double)f->samples);
     f->io_threads = now.io_threads;
-    if (stk__seconds(stk__now_ns() - meter->begin_ns) > LATE * f->wall)
-        return;
     if (now.runnable_ns > meter->usage.runnable_ns)
         f->runnable_s = stk__seconds(now.runnable_ns - meter->usage.runnable_ns);
     if (whole && all > own)
@@ -112,6 +109,7 @@ void stk_meter_stop(stk_meter *meter)
         return;
     meter->end.struct_size = sizeof meter->end;
     stk_loader_get_stats(meter->loader, &meter->end);
+    stk__usage_get(&meter->end_usage);
     meter->end_ns = stk__now_ns();
 }
 

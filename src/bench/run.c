@@ -250,7 +250,7 @@ static void log_epoch(stk__bench_run *run, bool start)
     if (run->loader)
         stk_loader_get_stats(run->loader, &stats);
     if (run->loader || run->feed)
-        stk__bench_ledger_epoch(&run->ledger, run->log, &stats.waits, start, run->epoch, now);
+        stk__bench_ledger_epoch(&run->ledger, run->log, &stats, start, run->epoch, now);
 }
 
 static void log_training(stk__bench_run *run, const char *name, uint64_t when_ns,

@@ -8,11 +8,16 @@
 #include "base/random.h"
 #include "base/sized.h"
 #include "bench/bench.h"
+#include "measure/measure.h"
 #include "store/fetch.h"
 
 enum { OBJECTS = 256, FOLDERS = 16, DEPTH = 32, SMALL = 4096, LARGE = 1 << 20, READS = 4096 };
 
-#define TEST_NS UINT64_C(400000000) /* of each test, at most */
+#define TEST_NS    UINT64_C(400000000)  /* of each test, at most */
+#define TEST_BYTES (UINT64_C(64) << 20) /* likewise, of a far store */
+
+/* Reads of the steps: more of them at once than large ones have room for. */
+enum { STEP = 512 << 10, STEP_DEPTH = 64 };
 
 /* ---- What there is to read ------------------------------------------------------------------- */
 
@@ -84,10 +89,11 @@ typedef struct slot {
 struct reader {
     stk__fetcher *fetcher;
     const stk_storage_measure_options *options;
-    char *room;           /* DEPTH x LARGE bytes */
+    char *room;           /* DEPTH x LARGE bytes, or as many of STEP */
+    uint64_t most_bytes;  /* of a test */
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t ended;
-    slot slots[DEPTH];
+    slot slots[STEP_DEPTH];
     uint64_t reads, bytes, failures, under_way;
     double took[READS];
 };
@@ -161,7 +167,7 @@ static double read_for(reader *r, cursor *c, uint64_t length, uint32_t depth)
 
     pthread_mutex_lock(&r->lock);
     r->reads = r->bytes = r->failures = 0;
-    while (r->reads < READS && !reader_stopped(r) &&
+    while (r->reads < READS && r->bytes < r->most_bytes && !reader_stopped(r) &&
            (stk__now_ns() - start < TEST_NS || r->reads == 0)) {
         slot *s = free_slot(r, depth);
         if (!s) {
@@ -169,6 +175,7 @@ static double read_for(reader *r, cursor *c, uint64_t length, uint32_t depth)
             continue;
         }
         next_place(c, s, length);
+        s->read.data = r->room + (size_t)(s - r->slots) * length;
         s->busy = true;
         s->read.next = NULL;
         r->under_way++;
@@ -199,7 +206,7 @@ static reader *reader_create(stk_context *ctx, stk_store *store,
 {
     reader *r = stk__calloc(ctx, 1, sizeof *r);
     /* Each read as it is: a failure is counted, not tried again. */
-    const stk__fetcher_options all = {.depth = DEPTH, .ended = on_ended, .user = r};
+    const stk__fetcher_options all = {.depth = STEP_DEPTH, .ended = on_ended, .user = r};
 
     if (!r)
         return NULL;
@@ -211,8 +218,9 @@ static reader *reader_create(stk_context *ctx, stk_store *store,
         reader_destroy(ctx, r);
         return NULL;
     }
-    for (size_t i = 0; i < DEPTH; i++)
-        r->slots[i].read = (stk__transfer){.store = store, .data = r->room + i * LARGE};
+    r->most_bytes = UINT64_MAX;
+    for (size_t i = 0; i < STEP_DEPTH; i++)
+        r->slots[i].read = (stk__transfer){.store = store};
     return r;
 }
 
@@ -231,28 +239,73 @@ static const stk_storage_test tests[TESTS] = {
     [RANDOM] = {.name = "random 1 MiB, 8 at a time", .length = LARGE, .depth = 8, .random = true},
 };
 
-static stk_status run_tests(reader *r, const found *f, stk_storage_test results[TESTS],
-                            stk_error *err)
+/* What the steps are called, by the number of the doubling. */
+static const char *const step_names[STK_STORAGE_STEPS] = {
+    "random 512 KiB, 1 at a time",  "random 512 KiB, 2 at a time",
+    "random 512 KiB, 4 at a time",  "random 512 KiB, 8 at a time",
+    "random 512 KiB, 16 at a time", "random 512 KiB, 32 at a time",
+    "random 512 KiB, 64 at a time", "",
+};
+
+/* A step that gives less than this times the one before was in vain; after two of them it ends. */
+#define GIVES_MORE 1.05
+
+static stk_status run_test(reader *r, const found *f, stk_storage_test *test, stk_error *err)
+{
+    cursor c = {.found = f, .random = test->random};
+    stk_spread spread;
+
+    test->struct_size = sizeof *test;
+    const double seconds = read_for(r, &c, test->length, test->depth);
+    if (reader_stopped(r))
+        return stk__fail(err, STK_ECANCELED, STK_STAGE_MEASURE, "the measurement was stopped");
+    stk_spread_of(r->took, STK_MIN(r->reads, READS), &spread);
+    test->latency = spread.p50;
+    test->latency_p95 = spread.p95;
+    test->reads_per_s = (double)r->reads / seconds;
+    test->bytes_per_s = (double)r->bytes / seconds;
+    test->failures = r->failures;
+    if (r->options->test)
+        r->options->test(r->options->user, test);
+    return STK_OK;
+}
+
+static stk_status run_tests(stk_context *ctx, reader *r, const found *f,
+                            stk_storage_test results[TESTS], stk_error *err)
 {
     for (size_t i = 0; i < TESTS; i++) {
-        stk_storage_test *test = &results[i];
-        stk_spread spread;
-
-        *test = tests[i];
-        test->struct_size = sizeof *test;
-        cursor c = {.found = f, .random = test->random};
-        const double seconds = read_for(r, &c, test->length, test->depth);
-        if (reader_stopped(r))
-            return stk__fail(err, STK_ECANCELED, STK_STAGE_MEASURE, "the measurement was stopped");
-        stk_spread_of(r->took, STK_MIN(r->reads, READS), &spread);
-        test->latency = spread.p50;
-        test->latency_p95 = spread.p95;
-        test->reads_per_s = (double)r->reads / seconds;
-        test->bytes_per_s = (double)r->bytes / seconds;
-        test->failures = r->failures;
-        if (r->options->test)
-            r->options->test(r->options->user, test);
+        stk__progress(ctx, "measuring", i, TESTS);
+        results[i] = tests[i];
+        STK_TRY(run_test(r, f, &results[i], err));
+        if (i == ONE && results[ONE].latency >= STK_STORAGE_NEAR)
+            r->most_bytes = TEST_BYTES;
     }
+    stk__progress(ctx, "measuring", TESTS, TESTS);
+    return STK_OK;
+}
+
+/* Of a far store, bandwidth by reads at once, doubled as long as that gives more. */
+static stk_status run_steps(stk_context *ctx, reader *r, const found *f,
+                            stk_storage_figures *figures, stk_error *err)
+{
+    uint32_t in_vain = 0;
+
+    r->most_bytes = TEST_BYTES;
+    for (uint32_t i = 0, depth = 1; depth <= STEP_DEPTH && in_vain < 2; i++, depth *= 2) {
+        stk_storage_test test = {
+            .name = step_names[i], .length = STEP, .depth = depth, .random = true};
+        stk__progress(ctx, "measuring reads at once", depth, STEP_DEPTH);
+        STK_TRY(run_test(r, f, &test, err));
+        figures->steps[i] = (stk_storage_step){.depth = depth,
+                                               .bytes_per_s = test.bytes_per_s,
+                                               .latency = test.latency,
+                                               .latency_p95 = test.latency_p95};
+        figures->num_steps = i + 1;
+        const bool more =
+            i == 0 || test.bytes_per_s >= GIVES_MORE * figures->steps[i - 1].bytes_per_s;
+        in_vain = more ? 0 : in_vain + 1;
+    }
+    stk__progress(ctx, "measuring reads at once", STEP_DEPTH, STEP_DEPTH);
     return STK_OK;
 }
 
@@ -260,24 +313,37 @@ static stk_status measure(stk_context *ctx, stk_store *store, const found *f,
                           const stk_storage_measure_options *options, stk_storage_figures *figures,
                           stk_error *err)
 {
+    stk_storage_figures all = {0};
     stk_storage_test results[TESTS];
+    stk_network before = {0};
+    stk_store_limits limits;
     reader *r = reader_create(ctx, store, options);
 
+    stk__store_limits(store, &limits);
     if (!r)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory to measure a store");
-    const stk_status status = run_tests(r, f, results, err);
+    if (stk__network_get)
+        stk__network_get(ctx, &before);
+    stk_status status = run_tests(ctx, r, f, results, err);
+    if (status == STK_OK && (limits.tries_again || results[ONE].latency >= STK_STORAGE_NEAR))
+        status = run_steps(ctx, r, f, &all, err);
     reader_destroy(ctx, r);
     STK_TRY(status);
-    const stk_storage_figures all = {.struct_size = sizeof all,
-                                     .latency = results[ONE].latency,
-                                     .one_per_s = results[ONE].reads_per_s,
-                                     .many_per_s = results[MANY].reads_per_s,
-                                     .in_order_bytes = results[IN_ORDER].bytes_per_s,
-                                     .random_bytes = results[RANDOM].bytes_per_s,
-                                     .small = SMALL,
-                                     .many = DEPTH,
-                                     .objects = f->num_objects,
-                                     .bytes = f->bytes};
+    if (stk__network_get)
+        stk__network_get(ctx, &all.network);
+    stk__network_subtract(&all.network, &before);
+    all.struct_size = sizeof all;
+    all.latency = results[ONE].latency;
+    all.latency_p95 = results[ONE].latency_p95;
+    all.one_per_s = results[ONE].reads_per_s;
+    all.many_per_s = results[MANY].reads_per_s;
+    all.in_order_bytes = results[IN_ORDER].bytes_per_s;
+    all.random_bytes = results[RANDOM].bytes_per_s;
+    all.small = SMALL;
+    all.many = DEPTH;
+    all.most = limits.tries_again ? limits.io_depth : 0;
+    all.objects = f->num_objects;
+    all.bytes = f->bytes;
     stk__sized_write(figures, &all);
     return STK_OK;
 }

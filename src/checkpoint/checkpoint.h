@@ -41,7 +41,27 @@ stk_status stk__checkpoint_writer_create(stk_context *ctx, stk__checkpoint_write
                                          stk_error *err);
 stk_status stk__checkpoint_writer_create_on(stk_context *ctx, const struct stk__file_calls *calls,
                                             stk__checkpoint_writer **out, stk_error *err);
-/* Waits until everything handed over is on the disk. *NULL afterwards. Accepts NULL. */
+/* How checkpoints for other stores than local folders get there. */
+typedef struct stk__upload_options {
+    const char *dir;          /* where they lie until then; in a folder of the writer's own */
+    uint64_t deadline_ns;     /* a wait ends so long after it is told to; else when nothing has got
+                                 through for STK__UPLOAD_PATIENCE times as long */
+    bool (*told)(void *user); /* the program is to end, asked of the thread that waits; or NULL */
+    void *user;
+} stk__upload_options;
+#define STK__UPLOAD_PATIENCE 5
+/* Where files lie until then: on a disk, and left alone by a restart. */
+#define STK__UPLOAD_DIR "/var/tmp"
+
+/* Before the first save. */
+stk_status stk__checkpoint_upload_by(stk__checkpoint_writer *writer,
+                                     const stk__upload_options *options, stk_error *err);
+/* Upload first what runs that have ended left in the same folder, of checkpoints below the URL
+ * `root`; not what would take the place of something later. Once, before the first save. */
+stk_status stk__checkpoint_upload_left(stk__checkpoint_writer *writer, const char *root,
+                                       stk_error *err);
+/* Waits until everything handed over is on the disk, and as stk__checkpoint_upload() where nobody
+ * has. *NULL afterwards. Accepts NULL. */
 void stk__checkpoint_writer_destroy(stk__checkpoint_writer **writer);
 /* (optional) Take the memory of a snapshot of `bytes` bytes of tensors in the background, so that
  * the first save costs no more than the others: most of a first copy is the kernel giving pages. */
@@ -50,9 +70,10 @@ stk_status stk__checkpoint_reserve(stk__checkpoint_writer *writer, uint64_t byte
  * Copy the tensors and texts (the only part that blocks: one memcpy) and write them in the
  * background to `path`, whose folders are made: temporary name, fsync, rename, fsync of the folder.
  * Then `replaces` (older checkpoints) are removed, only after the new one is durable and never
- * `path` itself. If a snapshot is still being written the call waits for it: *waited_ns (may be
- * NULL). Errors, here: a tensor or text that no file can hold (named), STK_ENOMEM. Those of the
- * write come from poll and flush.
+ * `path` itself. The URL of another store is written to a local file and uploaded
+ * (checkpoint/upload.h): such a save does not fail later on. If a snapshot is still being written
+ * the call waits for it: *waited_ns (may be NULL). Errors, here: a tensor or text that no file can
+ * hold (named), STK_ENOMEM. Those of the write come from poll and flush.
  */
 stk_status stk__checkpoint_save(stk__checkpoint_writer *writer, const char *path,
                                 const stk_state_tensor *tensors, size_t num_tensors,
@@ -66,6 +87,13 @@ stk_status stk__checkpoint_save(stk__checkpoint_writer *writer, const char *path
  */
 stk_status stk__checkpoint_link(stk__checkpoint_writer *writer, const char *path, const char *name,
                                 stk_error *err);
+/* Wait until all is written and uploaded. What is not uploaded then stays in its local folder,
+ * which a warning says: that fails nothing. */
+void stk__checkpoint_upload(stk__checkpoint_writer *writer);
+/* Where a checkpoint can be read: of one that is not uploaded its file, into `path`. False: where
+ * it was saved. */
+bool stk__checkpoint_local(stk__checkpoint_writer *writer, const char *url, char *path,
+                           size_t size);
 /* The first failure of a background write that was not told yet (disk full, read-only folder), else
  * STK_OK. Does not wait. */
 stk_status stk__checkpoint_poll(stk__checkpoint_writer *writer, stk_error *err);

@@ -10,6 +10,7 @@
 #include "base/url.h"
 #include "checkpoint/hash.h"
 #include "checkpoint/safetensors/safetensors.h"
+#include "checkpoint/upload_send.h"
 
 #define MAX_DEPTH 8 /* folders below the one given */
 
@@ -31,6 +32,7 @@ typedef struct search {
     stk_context *ctx;
     candidate *found;
     size_t count, room;
+    size_t unmarked;    /* that no mark says are whole */
     size_t known;       /* of them, from before the folder at hand, which may hold the same */
     const char *wanted; /* name of a text; NULL: of none */
     bool numbered;      /* only folders version_<n> are looked into */
@@ -286,11 +288,24 @@ static stk_status none(const search *s, const char *dir, const char *other)
                             "no checkpoint in '%.200s%s%.200s' can be used: %zu were found and are "
                             "damaged",
                             dir, sep, also, s->count);
+    if (s->unmarked)
+        return stk__fail_at(s->err, STK_ENOENT, STK_STAGE_TRAIN, dir, STK_NO_OFFSET,
+                            "no checkpoint in '%.200s%s%.200s' was uploaded to its end: %zu have "
+                            "no '" STK__UPLOAD_MARK "' beside them; give the path of one to take "
+                            "it all the same",
+                            dir, sep, also, s->unmarked);
     return stk__fail_at(s->err, STK_ENOENT, STK_STAGE_TRAIN, dir, STK_NO_OFFSET,
                         "there is no checkpoint in '%.200s%s%.200s'", dir, sep, also);
 }
 
 /* ---- Of another store ---- */
+
+/* An object that is named as a checkpoint or as the mark of one. */
+typedef struct named {
+    char *key; /* of a mark without what makes it one */
+    bool mark;
+    struct timespec time;
+} named;
 
 typedef struct listing {
     search *s;
@@ -298,13 +313,15 @@ typedef struct listing {
     const char *url; /* of the store */
     int64_t version;
     int depth;
+    named *names; /* in the folder at hand */
+    size_t count, room;
 } listing;
 
 static stk_status look_below(const listing *l, const char *folder);
 
 static stk_status look_at_key(void *user, const char *key, const stk_object_info *info)
 {
-    const listing *l = user;
+    listing *l = user;
     char own[STK_MAX_OBJECT_KEY];
     size_t length = strlen(key);
 
@@ -313,26 +330,69 @@ static stk_status look_at_key(void *user, const char *key, const stk_object_info
     snprintf(own, sizeof own, "%.*s", (int)length, key);
     const char *slash = strrchr(own, '/'), *name = slash ? slash + 1 : own;
     if (info->is_folder) {
-        listing below = *l;
-        below.version = version_of(name, l->version);
-        return below.depth++ < MAX_DEPTH && (below.version >= 0 || !l->s->numbered)
+        const listing below = {l->s,         l->store, l->url, version_of(name, l->version),
+                               l->depth + 1, NULL,     0,      0};
+        return l->depth < MAX_DEPTH && (below.version >= 0 || !l->s->numbered)
                    ? look_below(&below, own)
                    : STK_OK;
     }
+    const bool mark = stk__ends_with(own, length, STK__UPLOAD_MARK);
+    if (mark)
+        own[length - strlen(STK__UPLOAD_MARK)] = 0;
     if (!is_named_so(name) || (l->version < 0 && l->s->numbered))
         return STK_OK;
-    const struct timespec time = {.tv_sec = info->mtime_ns / 1000000000,
-                                  .tv_nsec = info->mtime_ns % 1000000000};
-    char *path = stk__url_below(l->s->ctx, l->url, own);
-    return path ? add(l->s, path, l->version, &time) : no_memory(l->s);
+    named *grown = stk__grow(l->s->ctx, l->names, &l->room, l->count + 1, sizeof *grown);
+    if (!grown)
+        return no_memory(l->s);
+    l->names = grown;
+    grown[l->count] =
+        (named){stk__strdup(l->s->ctx, own),
+                mark,
+                {.tv_sec = info->mtime_ns / 1000000000, .tv_nsec = info->mtime_ns % 1000000000}};
+    return grown[l->count].key ? (l->count++, STK_OK) : no_memory(l->s);
+}
+
+/* A mark behind its checkpoint. */
+static int compare_names(const void *a, const void *b)
+{
+    const named *x = a, *y = b;
+    const int order = strcmp(x->key, y->key);
+
+    return order ? order : x->mark - y->mark;
+}
+
+/* A checkpoint is one when its mark is there, which is put behind it. */
+static stk_status add_marked(const listing *l)
+{
+    stk_status status = STK_OK;
+
+    if (l->count)
+        qsort(l->names, l->count, sizeof *l->names, compare_names);
+    for (size_t i = 0; i < l->count && status == STK_OK; i++) {
+        const named *n = &l->names[i];
+        if (n->mark)
+            continue;
+        if (i + 1 == l->count || strcmp(n->key, n[1].key) != 0) {
+            l->s->unmarked++;
+            continue;
+        }
+        char *path = stk__url_below(l->s->ctx, l->url, n->key);
+        status = path ? add(l->s, path, l->version, &n->time) : no_memory(l->s);
+    }
+    return status;
 }
 
 /* A folder that is not there, or not any more, holds nothing. */
 static stk_status look_below(const listing *l, const char *folder)
 {
-    const stk_status status =
-        stk_store_list(l->store, folder, NULL, look_at_key, (void *)l, l->s->err);
+    listing own = *l;
 
+    stk_status status = stk_store_list(l->store, folder, NULL, look_at_key, &own, l->s->err);
+    if (status == STK_OK)
+        status = add_marked(&own);
+    for (size_t i = 0; i < own.count; i++)
+        stk__free(l->s->ctx, own.names[i].key);
+    stk__free(l->s->ctx, own.names);
     return status == STK_ENOENT ? STK_OK : status;
 }
 

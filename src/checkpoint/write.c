@@ -5,12 +5,16 @@
  * queue up behind it.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/url.h"
 #include "checkpoint/hash.h"
 #include "checkpoint/safetensors/safetensors.h"
+#include "checkpoint/upload.h"
+#include "checkpoint/upload_send.h"
 #include "store/store.h"
 
 #define TOUCH_BYTES 4096                  /* a page, or less than one */
@@ -31,6 +35,7 @@ typedef struct job {
 struct stk__checkpoint_writer {
     stk_context *ctx;
     stk__put_place place; /* of what was written last; the thread's */
+    stk__uploads *uploads;
     stk__thread thread;
 
     /* The snapshot: the caller's while `snapshot_busy` is false, else the thread's. */
@@ -60,20 +65,12 @@ static bool takes_snapshot(enum job_kind kind)
 
 /* ---- The thread ---- */
 
-static stk_status write_snapshot(stk__checkpoint_writer *writer, const char *path, stk_error *err)
+static stk_status write_bytes(stk__checkpoint_writer *writer, const char *path, stk_error *err)
 {
-    stk__safetensors_head *head = &writer->head;
-    char digits[STK__HASH_DIGITS + 1];
+    const stk__safetensors_head *head = &writer->head;
     stk_store_call call = stk__store_call_none;
     stk_put *put = NULL;
-    stk__hash hash;
-    size_t at;
 
-    if (stk__hash_head(&hash, head->text.bytes, head->text.length, &at) != STK_OK)
-        return stk__fail(err, STK_EINTERNAL, STK_STAGE_TRAIN, "a checkpoint has no hash");
-    stk__hash_update(&hash, writer->data, head->data_bytes);
-    stk__hash_digits(&hash, digits);
-    memcpy(head->text.bytes + at, digits, STK__HASH_DIGITS);
     call.length = head->text.length + head->data_bytes;
     STK_TRY(stk__put_place_open(&writer->place, path, err));
     stk_status status =
@@ -87,6 +84,61 @@ static stk_status write_snapshot(stk__checkpoint_writer *writer, const char *pat
     stk__store_put_abandon(&put);
     stk__put_place_rest(&writer->place);
     return status;
+}
+
+/* The file that is to be uploaded. */
+static stk_status write_local(stk__checkpoint_writer *writer, const char *url, const char *mark,
+                              stk_error *err)
+{
+    char *path;
+
+    STK_TRY(stk__uploads_path(writer->uploads, url, mark, &path, err));
+    stk_status status = write_bytes(writer, path, err);
+    if (status == STK_OK)
+        status = stk__uploads_put(writer->uploads, path, url, mark, err);
+    else
+        stk__uploads_abandon(writer->uploads, path);
+    stk__free(writer->ctx, path);
+    return status;
+}
+
+/* A store that cannot be reached, on a machine that has no room left, ends no training. */
+static stk_status write_elsewhere(stk__checkpoint_writer *writer, const char *url,
+                                  const char *digits, stk_error *err)
+{
+    const stk__safetensors_head *head = &writer->head;
+    stk_error local;
+    char mark[96];
+
+    snprintf(mark, sizeof mark, "bytes %llu\n" STK__CHECKPOINT_HASH " %s\n",
+             (unsigned long long)(head->text.length + head->data_bytes), digits);
+    if (write_local(writer, url, mark, &local) == STK_OK)
+        return STK_OK;
+    stk_status status = write_bytes(writer, url, err);
+    if (status == STK_OK)
+        status = stk__upload_mark(&writer->place, url, mark, err);
+    if (status != STK_OK)
+        stk__message(writer->ctx, STK_MESSAGE_WARNING,
+                     "the checkpoint '%s' is lost, and training goes on: %s; and before it is "
+                     "uploaded it needs room on this machine: %s",
+                     url, err->text, local.text);
+    return status;
+}
+
+static stk_status write_snapshot(stk__checkpoint_writer *writer, const char *path, bool elsewhere,
+                                 stk_error *err)
+{
+    stk__safetensors_head *head = &writer->head;
+    char digits[STK__HASH_DIGITS + 1];
+    stk__hash hash;
+    size_t at;
+
+    if (stk__hash_head(&hash, head->text.bytes, head->text.length, &at) != STK_OK)
+        return stk__fail(err, STK_EINTERNAL, STK_STAGE_TRAIN, "a checkpoint has no hash");
+    stk__hash_update(&hash, writer->data, head->data_bytes);
+    stk__hash_digits(&hash, digits);
+    memcpy(head->text.bytes + at, digits, STK__HASH_DIGITS);
+    return elsewhere ? write_elsewhere(writer, path, digits, err) : write_bytes(writer, path, err);
 }
 
 /* Whether both paths lead to one file. */
@@ -114,25 +166,40 @@ static void touch_data(stk__checkpoint_writer *writer)
         writer->data[at] = 0;
 }
 
+/* Write it, and then remove what it replaces. Of another store this fails nothing: it is told. */
+static stk_status save(stk__checkpoint_writer *writer, const job *j, stk_error *err)
+{
+    const bool elsewhere = stk__url_elsewhere(writer->ctx, j->path);
+
+    const stk_status status = write_snapshot(writer, j->path, elsewhere, err);
+    writer->save_failed = status != STK_OK;
+    if (status != STK_OK)
+        return elsewhere ? STK_OK : status;
+    for (size_t i = 0; i < j->num_others; i++) {
+        if (same_file(j->path, j->others[i]))
+            continue;
+        if (!stk__url_elsewhere(writer->ctx, j->others[i]))
+            remove_one(writer, j->others[i]);
+        else if (stk__uploads_remove(writer->uploads, j->others[i], err) != STK_OK)
+            stk__message(writer->ctx, STK_MESSAGE_WARNING, "%s", err->text);
+    }
+    return STK_OK;
+}
+
 static stk_status run_job(stk__checkpoint_writer *writer, const job *j, stk_error *err)
 {
-    stk_status status;
-
     switch (j->kind) {
     case JOB_TOUCH:
         touch_data(writer);
         return STK_OK;
     case JOB_SAVE:
-        status = write_snapshot(writer, j->path, err);
-        writer->save_failed = status != STK_OK;
-        for (size_t i = 0; i < j->num_others && status == STK_OK; i++)
-            if (!same_file(j->path, j->others[i]))
-                remove_one(writer, j->others[i]);
-        return status;
+        return save(writer, j, err);
     case JOB_LINK:
         if (writer->save_failed)
             return STK_OK;
-        return stk__url_copy(&writer->place, j->path, j->others[0], err);
+        return stk__url_elsewhere(writer->ctx, j->others[0])
+                   ? stk__uploads_copy(writer->uploads, j->path, j->others[0], err)
+                   : stk__url_copy(&writer->place, j->path, j->others[0], err);
     }
     return STK_OK;
 }
@@ -195,8 +262,9 @@ stk_status stk__checkpoint_writer_create_on(stk_context *ctx, const struct stk__
     pthread_mutex_init(&writer->lock, NULL);
     stk__cond_init(&writer->has_jobs);
     stk__cond_init(&writer->done);
-    stk_status status =
-        stk__thread_start(ctx, &writer->thread, "stk-checkpoint", writer_run, writer, err);
+    stk_status status = stk__uploads_create(ctx, &writer->uploads, err);
+    if (status == STK_OK)
+        status = stk__thread_start(ctx, &writer->thread, "stk-checkpoint", writer_run, writer, err);
     if (status != STK_OK) {
         stk__checkpoint_writer_destroy(&writer);
         return status;
@@ -221,6 +289,8 @@ void stk__checkpoint_writer_destroy(stk__checkpoint_writer **in_out)
         stk__thread_join(&writer->thread);
         if (writer->failed)
             stk__message(writer->ctx, STK_MESSAGE_ERROR, "%s", writer->failure.text);
+        if (writer->uploads)
+            stk__uploads_wait(writer->uploads);
         pthread_cond_destroy(&writer->done);
         pthread_cond_destroy(&writer->has_jobs);
         pthread_mutex_destroy(&writer->lock);
@@ -230,6 +300,7 @@ void stk__checkpoint_writer_destroy(stk__checkpoint_writer **in_out)
         stk__free(writer->ctx, writer->first);
         writer->first = next;
     }
+    stk__uploads_destroy(&writer->uploads);
     stk__safetensors_head_release(&writer->head);
     stk__free(writer->ctx, writer->texts);
     stk__free(writer->ctx, writer->data);
@@ -400,6 +471,12 @@ stk_status stk__checkpoint_link(stk__checkpoint_writer *writer, const char *path
     return STK_OK;
 }
 
+static void drain_locked(stk__checkpoint_writer *writer)
+{
+    while (writer->first || writer->working)
+        wait_locked(writer);
+}
+
 static stk_status tell_locked(stk__checkpoint_writer *writer, stk_error *err)
 {
     if (!writer->failed)
@@ -423,9 +500,34 @@ stk_status stk__checkpoint_flush(stk__checkpoint_writer *writer, stk_error *err)
 {
     STK_TRY(stk__context_check(writer->ctx, err));
     pthread_mutex_lock(&writer->lock);
-    while (writer->first || writer->working)
-        wait_locked(writer);
+    drain_locked(writer);
     stk_status status = tell_locked(writer, err);
     pthread_mutex_unlock(&writer->lock);
     return status;
+}
+
+stk_status stk__checkpoint_upload_by(stk__checkpoint_writer *writer,
+                                     const stk__upload_options *options, stk_error *err)
+{
+    return stk__uploads_set(writer->uploads, options, err);
+}
+
+stk_status stk__checkpoint_upload_left(stk__checkpoint_writer *writer, const char *root,
+                                       stk_error *err)
+{
+    STK_TRY(stk__context_check(writer->ctx, err));
+    return stk__uploads_take(writer->uploads, root, err);
+}
+
+void stk__checkpoint_upload(stk__checkpoint_writer *writer)
+{
+    pthread_mutex_lock(&writer->lock);
+    drain_locked(writer);
+    pthread_mutex_unlock(&writer->lock);
+    stk__uploads_wait(writer->uploads);
+}
+
+bool stk__checkpoint_local(stk__checkpoint_writer *writer, const char *url, char *path, size_t size)
+{
+    return stk__uploads_find(writer->uploads, url, path, size);
 }

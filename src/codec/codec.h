@@ -22,6 +22,15 @@ typedef struct stk__gzip stk__gzip;
 stk_status stk__gzip_create(stk_context *ctx, const void *data, uint64_t length, uint64_t limit,
                             const char *key, stk__gzip **out, stk_error *err);
 
+/* Gives bytes [offset, offset + length) of a packed file. A failure is that of stk__gzip_read(). */
+typedef stk_status stk__gzip_source(void *user, uint64_t offset, uint64_t length, void *data,
+                                    stk_error *err);
+/* The same of a file of `length` bytes that is read from the front to the end, 256 KiB at a time.
+ */
+stk_status stk__gzip_create_from(stk_context *ctx, stk__gzip_source *source, void *user,
+                                 uint64_t length, uint64_t limit, const char *key, stk__gzip **out,
+                                 stk_error *err);
+
 /*
  * Give the next `size` bytes. *got is less only at the end of the stream, and then every checksum
  * has been found right. Errors: STK_ETRUNCATED, STK_EFORMAT, STK_ECHECKSUM, STK_ELIMIT (the stream

@@ -49,14 +49,6 @@ static bool is_gzip(const uint8_t *in, uint64_t length)
     return length >= 2 && in[0] == 0x1f && in[1] == 0x8b;
 }
 
-static bool all_zero(const uint8_t *in, uint64_t length)
-{
-    for (uint64_t i = 0; i < length; i++)
-        if (in[i])
-            return false;
-    return true;
-}
-
 /* libdeflate does not tell data that ends too early from data that is damaged: both are bad data to
  * it. What is cut has no room for what it promised; damage is the safer word. */
 static stk_status failed(enum libdeflate_result result, const stk__reasons *reasons,
@@ -101,7 +93,7 @@ static stk_status decode_whole(const stk__codec_step *step, stk__codec_state *st
         left -= used;
         pass->got += got;
     } while (step->u.deflate.format == 'g' && is_gzip(in, left));
-    if (!all_zero(in, left))
+    if (!stk__all_zero(in, left))
         return stk__pass_fail(pass, STK_EFORMAT, reasons->damaged);
     return STK_OK;
 }

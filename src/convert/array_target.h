@@ -11,6 +11,8 @@
 typedef struct stk__target_node {
     const char *path;       /* below the target: "a/t2m"; "": the target itself */
     const char *attributes; /* a JSON object, as Zarr has them: without names of dimensions */
+    const char *other;      /* of the root: what a target is of that was begun with other nodes or
+                               options, for messages; NULL: of other arrays */
     bool is_array;          /* else a group, and nothing below counts */
     stk_dtype dtype;        /* of the elements that write() gets; STK_DTYPE_NONE: bytes */
     const char *type_name;  /* "float32", "datetime64[ns]", "S8" */
@@ -62,6 +64,9 @@ typedef struct stk__array_target_ops {
                        stk__array_target **out, stk_error *err);
     /* (optional) Whether an object is complete, by an earlier run. Any thread. NULL: none is. */
     bool (*has_object)(const stk__array_target *target, size_t node, uint64_t number);
+    /* (optional) Read a box of what such objects hold, in C order, `bytes` in all. Blocks. */
+    stk_status (*read)(const stk__array_target *target, size_t node, const stk_array_box *box,
+                       void *data, uint64_t bytes, stk_error *err);
     /* Bytes that one write() of an object of array `node` holds at most. */
     uint64_t (*memory)(const stk__array_target *target, size_t node);
     /* Write an object of array `node`, by thread `member`, below `members` of open(), at a time;

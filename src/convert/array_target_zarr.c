@@ -159,7 +159,8 @@ static stk_status head_of(zarr_target *t, stk__journal_head *out, stk_error *err
                                .table = &stk__convert_arrays_option_table,
                                .options = job->own,
                                .skips = no_matter,
-                               .plan = h.hash ? h.hash : 1};
+                               .plan = h.hash ? h.hash : 1,
+                               .other = t->documents.nodes[0].other};
     return STK_OK;
 }
 
@@ -308,6 +309,24 @@ static bool zarr_has_object(const stk__array_target *target, size_t node, uint64
     const zarr_array *a = &((const zarr_target *)target)->arrays[node];
 
     return a->done[number / 8] >> (number % 8) & 1;
+}
+
+static stk_status zarr_read(const stk__array_target *target, size_t node, const stk_array_box *box,
+                            void *data, uint64_t bytes, stk_error *err)
+{
+    const zarr_target *t = (const zarr_target *)target;
+    stk_context *ctx = target->job->context;
+    stk_array *array = NULL;
+
+    char *url = stk__url_below(ctx, target->job->target, t->documents.nodes[node].path);
+    if (!url)
+        return no_memory(err);
+    stk_status status = stk__array_writer_open(t->documents.writers[node], url, &array, err);
+    if (status == STK_OK)
+        status = stk_array_read(array, box, data, bytes, NULL, -1, err);
+    stk_array_close(&array);
+    stk__free(ctx, url);
+    return status;
 }
 
 static uint64_t zarr_bytes(const stk__array_target *target)
@@ -523,9 +542,9 @@ static stk_status zarr2_open(const stk_conversion_job *job, const stk__target_no
 #define ZARR(open_of_version)                                                                      \
     {                                                                                              \
         .name = "Zarr", .resumes = true, .has_shards = true, .open = open_of_version,              \
-        .has_object = zarr_has_object, .memory = zarr_memory, .write = zarr_write,                 \
-        .checkpoint = zarr_checkpoint, .finish = zarr_finish, .bytes = zarr_bytes,                 \
-        .close = zarr_close                                                                        \
+        .has_object = zarr_has_object, .read = zarr_read, .memory = zarr_memory,                   \
+        .write = zarr_write, .checkpoint = zarr_checkpoint, .finish = zarr_finish,                 \
+        .bytes = zarr_bytes, .close = zarr_close                                                   \
     }
 
 const stk__array_target_ops stk__array_target_zarr = ZARR(zarr_open);

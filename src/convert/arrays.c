@@ -7,9 +7,8 @@
 #include "base/lines.h"
 #include "base/options.h"
 
-#define DEFAULT_BUDGET ((uint64_t)4 << 30)
-#define LEAST_BUDGET   ((uint64_t)8 << 20)
-#define MOST_PARTS     UINT64_C(1000000)
+#define LEAST_BUDGET ((uint64_t)8 << 20)
+#define MOST_PARTS   UINT64_C(1000000)
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -94,14 +93,8 @@ static stk_status read_part(stk__arrays *run, stk_error *err)
 
 static stk_status settle(stk__arrays *run, stk_error *err)
 {
-    const uint64_t limit = stk__context_memory_limit(run->context);
-    stk_cores cores = {.struct_size = sizeof cores};
-
-    stk_context_cores(run->context, &cores);
-    run->num_workers = run->options->num_workers == STK_AUTO ? cores.preparation
-                                                             : (uint32_t)run->options->num_workers;
-    run->budget = run->options->memory_budget ? run->options->memory_budget
-                                              : STK_MIN(limit / 4, DEFAULT_BUDGET);
+    run->num_workers = stk__convert_workers(run->context, run->options);
+    run->budget = stk__convert_budget(run->context, run->options);
     if (run->budget < LEAST_BUDGET)
         return stk__fail(err, STK_EBUDGET, STK_STAGE_OPTIONS,
                          "convert.memory_budget is %" PRIu64

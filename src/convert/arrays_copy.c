@@ -203,19 +203,13 @@ static stk_status fail_temp(const copying *c, const char *verb, stk_error *err)
 /* An unnamed file, of which nothing stays however the process ends. */
 static stk_status open_temp(copying *c, stk_error *err)
 {
-    char target[PATH_MAX], name[PATH_MAX];
+    char target[PATH_MAX];
     const char *folder = c->run->own->temp_dir;
 
     if (!folder || !*folder)
         folder = stk__convert_folder(c->run->context, c->run->job->target, target) ? target
                                                                                    : TEMP_FOLDER;
-    c->temp = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (c->temp < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-        snprintf(name, sizeof name, "%.4000s/stoker-convert-XXXXXX", folder);
-        c->temp = mkostemp(name, O_CLOEXEC);
-        if (c->temp >= 0)
-            stk__remove_file(AT_FDCWD, name);
-    }
+    c->temp = stk__unnamed_open(folder);
     if (c->temp < 0)
         return fail_temp(c, "make", err);
     const int error = posix_fallocate(c->temp, 0, (off_t)STK_MAX(c->plan->temp_bytes, 1));
@@ -228,35 +222,15 @@ static stk_status open_temp(copying *c, stk_error *err)
 static stk_status write_temp(const copying *c, const char *data, uint64_t bytes, uint64_t at,
                              stk_error *err)
 {
-    while (bytes > 0) {
-        const ssize_t n = pwrite(c->temp, data, bytes, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return fail_temp(c, "write to", err);
-        data += n;
-        at += (uint64_t)n;
-        bytes -= (uint64_t)n;
-    }
-    return STK_OK;
+    errno = stk__unnamed_write(c->temp, data, bytes, at);
+    return errno ? fail_temp(c, "write to", err) : STK_OK;
 }
 
 static stk_status read_temp(const copying *c, char *data, uint64_t bytes, uint64_t at,
                             stk_error *err)
 {
-    while (bytes > 0) {
-        const ssize_t n = pread(c->temp, data, bytes, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n == 0)
-            errno = EIO; /* nobody else has it */
-        if (n <= 0)
-            return fail_temp(c, "read", err);
-        data += n;
-        at += (uint64_t)n;
-        bytes -= (uint64_t)n;
-    }
-    return STK_OK;
+    errno = stk__unnamed_read(c->temp, data, bytes, at);
+    return errno ? fail_temp(c, "read", err) : STK_OK;
 }
 
 /* The next part of a piece, in C order, of at most `most` elements: *at counts those before. False:

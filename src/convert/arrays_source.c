@@ -57,13 +57,16 @@ static bool is_pictures(stk_context *ctx, const char *url)
     static const stk_dataset_ops *const kinds[] = {&stk__dataset_images, &stk__dataset_mnist,
                                                    &stk__dataset_cifar10};
     const stk_array_format_ops *format;
+    bool is = false;
 
     if (stk_array_recognise(ctx, url, &format))
         return false;
-    for (size_t i = 0; i < STK_COUNT(kinds); i++)
-        if (kinds[i]->recognise(ctx, url))
-            return true;
-    return false;
+    char *entered = stk__strdup(ctx, url);
+    if (entered && stk__container_enter(ctx, &entered, NULL) == STK_OK)
+        for (size_t i = 0; i < STK_COUNT(kinds) && !is; i++)
+            is = kinds[i]->recognise(ctx, entered) > 0;
+    stk__free(ctx, entered);
+    return is;
 }
 
 bool stk__convert_takes_arrays(stk_context *ctx, const char *source, const char **why)

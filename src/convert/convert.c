@@ -11,7 +11,9 @@
 #include "base/table.h"
 #include "base/url.h"
 #include "codec/image/image.h"
+#include "convert/target.h"
 #include "dataset/dataset.h"
+#include "store/store.h"
 
 #define VALUE_SHOWN 64
 #define LIST_SHOWN  480
@@ -82,8 +84,7 @@ static const stk_option options_list[] = {
      "Write into a folder that holds something else, and replace what an earlier conversion with "
      "other options wrote there."},
     {"num_workers", STK_OPTION_INT, AT(num_workers), "auto", 0, 1024, "auto", "N",
-     "Threads that convert; 0: none but the one that waits; auto: the usable cores less those of "
-     "compute."},
+     "Threads that convert; 0: none but the one that waits; auto: all usable cores."},
     {"memory_budget", STK_OPTION_SIZE, AT(memory_budget), "0", 0, 0, NULL, "SIZE",
      "Bound on the memory of files and pictures in work; 0: a quarter of what the process may use, "
      "at most 4 GiB."},
@@ -169,25 +170,6 @@ static stk_status check_range(stk_context *ctx, const stk_option_table *table, c
 }
 
 /* ---- Choosing -------------------------------------------------------------------------------- */
-
-const char *const stk__convert_heeds_overwrite[] = {"num_workers", "memory_budget", "verify",
-                                                    "on_error",    "max_errors",    "checkpoint",
-                                                    "max_pixels",  "max_blocks",    NULL};
-
-bool stk__convert_canceled(void *user)
-{
-    const stk_conversion_job *job = user;
-
-    return job->canceled(job);
-}
-
-const stk_field *stk__convert_field(const stk_dataset *dataset, const char *name)
-{
-    for (uint32_t i = 0; i < dataset->num_fields; i++)
-        if (strcmp(dataset->fields[i].name, name) == 0)
-            return &dataset->fields[i];
-    return NULL;
-}
 
 /* Endings that mean a form of its own, so that a folder is not made of what was a slip of the
  * table. */
@@ -420,18 +402,72 @@ static bool is_canceled(const stk_conversion_job *job)
     return atomic_load_explicit(&c->canceled, memory_order_relaxed);
 }
 
+/* Where the source names what lies in a container without saying so, it says so from now on. */
+static stk_status enter(stk_conversion *c, bool *entered, stk_error *err)
+{
+    const stk_conversion_job job = {.context = c->job.context, .source = c->source};
+    const size_t name = (size_t)(stk__convert_source(&job) - c->source);
+    char *url = stk__strdup(c->job.context, c->source + name);
+    char *source = NULL;
+
+    *entered = false;
+    stk_status status = url ? stk__container_enter(c->job.context, &url, err) : no_memory(err);
+    *entered = status == STK_OK && strcmp(url, c->source + name) != 0;
+    if (*entered) {
+        source = stk__format(c->job.context, "%.*s%s", (int)name, c->source, url);
+        status = source ? STK_OK : no_memory(err);
+    }
+    if (source) {
+        stk__free(c->job.context, c->source);
+        c->source = source;
+    }
+    stk__free(c->job.context, url);
+    return status;
+}
+
+/* Whether the converter that was named, or one that suits the target, takes the source as it is. */
+static bool is_taken(stk_conversion *c)
+{
+    const char *why;
+
+    if (!c->converter)
+        return choose_taker(c);
+    return takes_of(c->converter) && accepts(c, c->converter, &why);
+}
+
+/* Options behind a plain path, which no converter is named for, would become part of its name. A
+ * file or folder that is there and has such a name is meant. */
+static stk_status refuse_query(const stk_conversion *c, stk_error *err)
+{
+    stk__url url;
+
+    stk__url_scan(c->job.context, c->target, &url);
+    if (c->path != c->target || !url.plain || url.inner || !url.query)
+        return STK_OK;
+    return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                     "the target '%.200s' is a plain path, which has no options: they are written "
+                     "with the converter's name, as %s:%.200s, and a folder with a '?' in its name "
+                     "has to be there before",
+                     c->target, c->converter->name, c->target);
+}
+
 /* The source, the converter and its options, of which a wrong one is told before anything is done.
  */
 static stk_status open_source(stk_conversion *c, stk_error *err)
 {
     own_options own;
+    bool entered = false;
 
     STK_TRY(take_name(c, err));
+    /* Some read an object that is a container as something else. */
+    if (!is_taken(c))
+        STK_TRY(enter(c, &entered, err));
     /* Of one that was named, what it cannot read is told when it opens it. */
-    if (c->converter ? !takes_of(c->converter) : !choose_taker(c)) {
+    if (c->converter ? !takes_of(c->converter) : !(entered && choose_taker(c))) {
         STK_TRY(stk_dataset_open(c->job.context, c->source, &c->dataset, err));
         STK_TRY(choose(c, err));
     }
+    STK_TRY(refuse_query(c, err));
     STK_TRY(own_take(c, NULL, &own, err));
     own_release(c->job.context, &own);
     return STK_OK;

@@ -11,7 +11,8 @@
  * here, and a row in the table of src/stoker.c. */
 extern const stk_converter_ops stk__convert_netcdf4, stk__convert_kerchunk;
 extern const stk_converter_ops stk__convert_images, stk__convert_idx, stk__convert_zarr,
-    stk__convert_zarr2, stk__convert_packed, stk__convert_squashfs;
+    stk__convert_zarr2, stk__convert_packed, stk__convert_squashfs, stk__convert_webdataset,
+    stk__convert_tfrecord;
 extern const stk_option_table stk__convert_option_table, stk__convert_images_option_table,
     stk__convert_arrays_option_table, stk__convert_packed_option_table,
     stk__convert_squashfs_option_table, stk__survey_option_table;
@@ -23,6 +24,9 @@ extern const char *const stk__convert_heeds_overwrite[];
 
 /* `canceled` of a call to a store whose `user` is a stk_conversion_job. */
 bool stk__convert_canceled(void *job);
+/* Threads that convert: `num_workers`, of which `auto` is all usable cores, as nothing else
+ * computes meanwhile. */
+uint32_t stk__convert_workers(stk_context *ctx, const stk_convert_options *options);
 
 /* The last name of a path of nodes, or a key. */
 static inline const char *stk__convert_last_name(const char *path)
@@ -32,7 +36,12 @@ static inline const char *stk__convert_last_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* Bytes that a conversion may hold: the option memory_budget, or what is usual where that is 0. */
+uint64_t stk__convert_budget(stk_context *ctx, const stk_convert_options *options);
+
 /* A field of a dataset by name; NULL when there is none. */
 const stk_field *stk__convert_field(const stk_dataset *dataset, const char *name);
+/* Whether one of its fields is a mask. */
+bool stk__convert_has_masks(const stk_dataset *dataset);
 
 #endif

@@ -15,11 +15,10 @@
 #include "base/options.h"
 #include "dataset/dataset.h"
 
-#define WAKE_NS        UINT64_C(100000000)   /* between looks at the cancel flag */
-#define CHECKPOINT_NS  UINT64_C(10000000000) /* between checkpoints of slow pictures */
-#define LEAST_SHARE    (UINT64_C(32) << 20)  /* memory a worker should have; auto takes fewer */
-#define DEFAULT_BUDGET (UINT64_C(4) << 30)
-#define BEST_PSNR      99.0 /* what equal pictures count as */
+#define WAKE_NS       UINT64_C(100000000)   /* between looks at the cancel flag */
+#define CHECKPOINT_NS UINT64_C(10000000000) /* between checkpoints of slow pictures */
+#define LEAST_SHARE   (UINT64_C(32) << 20)  /* memory a worker should have; auto takes fewer */
+#define BEST_PSNR     99.0                  /* what equal pictures count as */
 
 /* ---- Options ------------------------------------------------------------------------------- */
 
@@ -283,15 +282,12 @@ static stk_status convert_all(stk__images_run *run, stk_error *err)
 
 static void choose_memory(stk__images_run *run)
 {
-    uint64_t limit = stk__context_memory_limit(run->context);
-    stk_cores cores = {.struct_size = sizeof cores};
+    const uint64_t wanted = stk__convert_workers(run->context, run->options);
 
-    stk_context_cores(run->context, &cores);
-    run->budget = run->options->memory_budget ? run->options->memory_budget
-                                              : STK_MIN(limit / 4, DEFAULT_BUDGET);
+    run->budget = stk__convert_budget(run->context, run->options);
     uint64_t workers = run->options->num_workers == STK_AUTO
-                           ? STK_MIN(cores.preparation, STK_MAX(run->budget / LEAST_SHARE, 1))
-                           : (uint64_t)run->options->num_workers;
+                           ? STK_MIN(wanted, STK_MAX(run->budget / LEAST_SHARE, 1))
+                           : wanted;
     run->num_workers = (uint32_t)STK_MIN(workers, STK_MAX(run->total, 1));
     run->share = run->budget / STK_MAX(run->num_workers, 1);
 }
@@ -372,12 +368,9 @@ static bool images_accepts(const stk_dataset *dataset, const char **why)
     if (!image || image->layout != STK_BYTES || strcmp(image->codec, "image") != 0 ||
         !dataset->ops->locate)
         return false;
-    for (uint32_t i = 0; i < dataset->num_fields; i++)
-        if (dataset->fields[i].mask) {
-            *why = "has masks, whose values JPEG would change";
-            return false;
-        }
-    return true;
+    if (stk__convert_has_masks(dataset))
+        *why = "has masks, whose values JPEG would change";
+    return !stk__convert_has_masks(dataset);
 }
 
 const stk_converter_ops stk__convert_images = {

@@ -260,7 +260,17 @@ static void check_option(reader *r, char *rest)
     const stk_option *option = stk_options_find(r->head->table, rest);
     if (option)
         stk_options_format(option, r->head->options, value, sizeof value);
-    if (strcmp(was, value) != 0 && !*r->different)
+    if (strcmp(was, value) == 0 || *r->different)
+        return;
+    if (r->head->other)
+        snprintf(r->different, sizeof r->different, "of %.300s", r->head->other);
+    else if (!*value)
+        snprintf(r->different, sizeof r->different, "with %.64s=%.64s, which is not set now", rest,
+                 was);
+    else if (!*was)
+        snprintf(r->different, sizeof r->different, "without %.64s, which is %.64s now", rest,
+                 value);
+    else
         snprintf(r->different, sizeof r->different, "with %.64s=%.64s and not %.64s", rest, was,
                  value);
 }
@@ -271,8 +281,10 @@ static void check_plan(reader *r, const char *rest)
 
     snprintf(expected, sizeof expected, "%016" PRIx64, r->head->plan);
     if (strcmp(rest, expected) != 0 && !*r->different)
-        snprintf(r->different, sizeof r->different,
-                 "of other arrays (shapes, chunks, codecs or attributes have changed)");
+        snprintf(r->different, sizeof r->different, "of %.300s",
+                 r->head->other
+                     ? r->head->other
+                     : "other arrays (shapes, chunks, codecs or attributes have changed)");
 }
 
 static stk_status refuse_line(const reader *r, stk_error *err)

@@ -59,6 +59,8 @@ typedef struct stk__journal_head {
     const void *options;
     const char *const *skips; /* names of options that do not, NULL-ended; NULL: all do */
     uint64_t plan;            /* a fingerprint of what is written; 0: no line */
+    const char *other;        /* what one of other options or another plan is of; NULL: the option
+                                 is named, and it is of other arrays */
 } stk__journal_head;
 
 /* What reading a journal gives, line by line. A status ends it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrays and groups as one NetCDF-4 file. libhdf5 writes it in a process of its own, to a file
- * without a name, which gets its name when it is whole: a conversion that was interrupted begins
+ * Arrays and groups as one NetCDF-4 file. libhdf5 writes it in a process of its own, under a
+ * temporary name, and it gets its own when it is whole: a conversion that was interrupted begins
  * again.
  */
 #include "convert/netcdf4.h"

@@ -13,8 +13,7 @@
 #include "array/array.h"
 #include "base/options.h"
 
-#define DEFAULT_BUDGET ((uint64_t)4 << 30)
-#define OF_ROW         256 /* bytes that are held of a row of a group: label, name, whether it is sound */
+#define OF_ROW 256 /* bytes that are held of a row of a group: label, name, whether it is sound */
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -191,6 +190,21 @@ static stk_status write_shards(stk__packed *p, uint64_t first, uint64_t end, stk
     return STK_OK;
 }
 
+/* What a group that is done has left out counts as if it were done now. */
+static stk_status count_kept(stk__packed *p, stk_error *err)
+{
+    const int64_t start[] = {(int64_t)p->group_first}, shape[] = {(int64_t)p->group_rows};
+    const stk_array_box box = {.start = start, .shape = shape};
+    uint64_t count = 0;
+
+    if (!p->at.kept)
+        return STK_OK;
+    STK_TRY(p->target->ops->read(p->target, p->at.kept, &box, p->kept, p->group_rows, err));
+    for (uint64_t i = 0; i < p->group_rows; i++)
+        count += !p->kept[i];
+    return stk__packed_left_out(p, count, NULL, err);
+}
+
 static stk_status write_group(stk__packed *p, uint64_t group, stk_error *err)
 {
     p->group_first = group * p->group_most;
@@ -198,7 +212,7 @@ static stk_status write_group(stk__packed *p, uint64_t group, stk_error *err)
     if (is_done(p, group)) {
         atomic_fetch_add(&p->passed, p->group_rows);
         p->report->resumed += p->group_rows;
-        return STK_OK;
+        return count_kept(p, err);
     }
     memset(p->kept, 1, p->group_rows);
     STK_TRY(write_shards(p, stk__packed_shard_of(p, p->group_first),
@@ -285,16 +299,10 @@ static void set_arrays(stk__packed *p)
 
 static stk_status settle(stk__packed *p, stk_error *err)
 {
-    const uint64_t limit = stk__context_memory_limit(p->context);
-    stk_cores cores = {.struct_size = sizeof cores};
-    uint32_t workers;
+    const uint32_t workers = stk__convert_workers(p->context, p->options);
 
-    stk_context_cores(p->context, &cores);
-    workers =
-        p->options->num_workers == STK_AUTO ? cores.preparation : (uint32_t)p->options->num_workers;
     p->num_members = STK_MAX(workers, 1);
-    p->budget =
-        p->options->memory_budget ? p->options->memory_budget : STK_MIN(limit / 4, DEFAULT_BUDGET);
+    p->budget = stk__convert_budget(p->context, p->options);
     p->files.most = p->budget / 4;
     p->room.most = p->budget / 8;
     p->room.each = p->room.most / p->num_members;
@@ -381,6 +389,9 @@ static bool packed_accepts(const stk_dataset *dataset, const char **why)
     if (!image || !image->picture || image->dtype != STK_UINT8 || image->shape[2] < 1 ||
         (image->layout != STK_FIXED && strcmp(image->codec, "image") != 0))
         *why = "has no field 'image' of pictures of uint8";
+    else if (stk__convert_has_masks(dataset))
+        *why = "has masks, for which packed pictures have no array: an archive or an image of the "
+               "folders (stoker convert DIR x.sqfs) holds both";
     else if (!label || label->dtype != STK_INT64 || label->layout != STK_FIXED || label->rank != 0)
         *why = "has no field 'label' with one int64 for each picture";
     else if (!dataset->size)

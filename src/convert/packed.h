@@ -129,6 +129,9 @@ stk_status stk__packed_members_open(stk__packed *p, stk_error *err);
 void stk__packed_members_close(stk__packed *p);
 /* Of the ragged layout: read the headers of all pictures. */
 stk_status stk__packed_measure(stk__packed *p, stk_error *err);
+/* So many more pictures are left out, of which `last` says why one is; NULL: nothing does.
+ * STK_EBADSAMPLES: that is more than max_errors allows. */
+stk_status stk__packed_left_out(stk__packed *p, uint64_t count, const char *last, stk_error *err);
 /* Fill slabs, labels and names of the shards in work. */
 stk_status stk__packed_fill(stk__packed *p, stk_error *err);
 /* Pack a row to see what it takes: the bytes that it becomes, and the time of the CPU. */

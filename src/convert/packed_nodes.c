@@ -303,7 +303,11 @@ stk_status stk__packed_lay_out(stk__packed *p, stk_error *err)
     else
         lay_out_fixed(p);
     STK_TRY(make_attributes(p, err));
-    p->nodes[0] = (stk__target_node){.path = "", .attributes = p->attributes};
+    p->nodes[0] = (stk__target_node){.path = "",
+                                     .attributes = p->attributes,
+                                     .other = "other packed pictures (the source, size, "
+                                              "short_side, shard_size, checksum or on_error has "
+                                              "changed)"};
     p->num_nodes = 1;
     add_pixels(p);
     p->at.label = add_column(p, "label", STK_INT64, "int64", &nothing, 0);

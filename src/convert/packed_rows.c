@@ -75,6 +75,17 @@ static bool may_skip(const stk__packed *p, stk_status status)
     return p->skips && status != STK_EBUDGET && stk_status_fault(status) == STK_FAULT_SAMPLE;
 }
 
+stk_status stk__packed_left_out(stk__packed *p, uint64_t count, const char *last, stk_error *err)
+{
+    if (atomic_fetch_add(&p->left_out, count) + count <= p->max_errors)
+        return STK_OK;
+    return stk__fail(err, STK_EBADSAMPLES, STK_STAGE_CONVERT,
+                     "%" PRIu64 " broken sources, max_errors allows %" PRIu64 ": mend the data or "
+                     "raise max_errors%s%.300s",
+                     p->max_errors + 1, p->max_errors, last ? "; one of them: " : "",
+                     last ? last : "");
+}
+
 /* A row that failed with `err`: the end of the conversion, or one that is left out. */
 static stk_status leave_out(stk__packed *p, uint64_t row, stk_error *err)
 {
@@ -82,14 +93,9 @@ static stk_status leave_out(stk__packed *p, uint64_t row, stk_error *err)
         return err->status;
     stk__message(p->context, STK_MESSAGE_WARNING, "left out: %s", err->text);
     p->kept[row - p->group_first] = 0;
-    if (atomic_fetch_add(&p->left_out, 1) < p->max_errors)
-        return STK_OK;
     char last[STK_ERROR_TEXT];
     snprintf(last, sizeof last, "%s", err->text);
-    return stk__fail(err, STK_EBADSAMPLES, STK_STAGE_CONVERT,
-                     "%" PRIu64 " broken sources, max_errors allows %" PRIu64 ": mend the data or "
-                     "raise max_errors; one of them: %.300s",
-                     p->max_errors + 1, p->max_errors, last);
+    return stk__packed_left_out(p, 1, last, err);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -238,17 +244,16 @@ stk_status stk__packed_fill(stk__packed *p, stk_error *err)
 
 /* ---- Sides ----------------------------------------------------------------------------------- */
 
-/* As the transform resize has it: the longer side is int(size * long / short). */
 /* False: the sides are more than a reader takes. */
 static bool find_sides(const stk__packed *p, uint64_t height, uint64_t width, stk__packed_side *out)
 {
-    const uint64_t small = STK_MIN(height, width), large = STK_MAX(height, width);
-    const uint64_t other = p->short_side * large / small;
+    int64_t w, h;
 
-    if (other > UINT32_MAX || other * p->short_side > p->options->max_pixels)
+    stk__resized_sides((int64_t)p->short_side, 0, (int64_t)width, (int64_t)height, &w, &h);
+    const uint64_t most = STK_MIN(p->options->max_pixels / p->short_side, UINT32_MAX);
+    if ((uint64_t)STK_MAX(w, h) > most)
         return false;
-    *out = height <= width ? (stk__packed_side){(uint32_t)p->short_side, (uint32_t)other}
-                           : (stk__packed_side){(uint32_t)other, (uint32_t)p->short_side};
+    *out = (stk__packed_side){.height = (uint32_t)h, .width = (uint32_t)w};
     return true;
 }
 

@@ -4,6 +4,9 @@
 #include "dataset/dataset.h"
 #include "store/store.h"
 
+#define PART                                                                                       \
+    4 /* of the memory that is left is for the values of a group, and as much for its reads */
+
 struct need_of {
     stk_need need;
     size_t sample;
@@ -33,27 +36,34 @@ static void take_cost(stk_locator *self, size_t i, double nanoseconds)
 
 static void take_bytes(stk_locator *self, size_t i, uint32_t field, uint64_t bytes)
 {
+    stk__samples *s = ((locator *)self)->to;
+
+    if (s->bounds)
+        s->bounds[i * s->dataset->num_fields + field] = bytes;
+}
+
+static bool is_varying(const stk_dataset *dataset)
+{
+    for (uint32_t f = 0; f < dataset->num_fields; f++)
+        if (dataset->fields[f].layout != STK_FIXED)
+            return true;
+    return false;
 }
 
 stk_status stk__samples_init(stk_dataset *dataset, size_t most, stk__samples *s, stk_error *err)
 {
     stk_context *ctx = dataset->context;
-    uint64_t bytes = 0, each, fields;
+    const bool varying = is_varying(dataset);
+    uint64_t fields;
 
     *s = (stk__samples){.dataset = dataset, .most = most};
-    for (uint32_t f = 0; f < dataset->num_fields; f++) {
-        each = stk__round_up(stk_field_bytes(&dataset->fields[f]), STK_CACHE_LINE);
-        if (!each || !stk__add_size(bytes, each, &bytes))
-            return stk__fail(err, STK_EKIND, STK_STAGE_CONVERT, "the field '%s' has no fixed size",
-                             dataset->fields[f].name);
-    }
     s->samples = stk__calloc(ctx, most, sizeof *s->samples);
     s->indices = stk__calloc(ctx, most, sizeof *s->indices);
-    if (stk__mul_size(most, dataset->num_fields, &fields))
+    if (stk__mul_size(most, dataset->num_fields, &fields)) {
         s->values = stk__calloc(ctx, fields, sizeof *s->values);
-    if (stk__mul_size(most, bytes, &bytes) && bytes <= stk__context_memory_limit(ctx))
-        s->out = stk__alloc_buffer(ctx, bytes);
-    if (s->samples && s->values && s->indices && s->out)
+        s->bounds = varying ? stk__calloc(ctx, fields, sizeof *s->bounds) : NULL;
+    }
+    if (s->samples && s->values && s->indices && (s->bounds || !varying))
         return STK_OK;
     stk__samples_release(s);
     return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for %zu samples", most);
@@ -68,6 +78,7 @@ void stk__samples_release(stk__samples *s)
     stk__free(ctx, s->samples);
     stk__free(ctx, s->values);
     stk__free(ctx, s->indices);
+    stk__free(ctx, s->bounds);
     stk__free(ctx, s->out);
     stk__free(ctx, s->needs);
     stk__free(ctx, s->slices);
@@ -87,8 +98,7 @@ static stk_status place_needs(stk__samples *s, stk_error *err)
                stk__add_size(total, STK_TAIL, &total);
     stk__free(ctx, s->bytes);
     stk__free(ctx, s->slices);
-    s->bytes =
-        good && total <= stk__context_memory_limit(ctx) ? stk__alloc_buffer(ctx, total) : NULL;
+    s->bytes = good && total <= stk__memory_left(ctx) / PART ? stk__alloc_buffer(ctx, total) : NULL;
     s->slices = stk__calloc(ctx, s->num_needs, sizeof *s->slices);
     if (!s->bytes || !s->slices)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the bytes of %zu reads",
@@ -120,6 +130,38 @@ static stk_status read_needs(stk__samples *s, stk_error *err)
     return STK_OK;
 }
 
+/* Bytes of room for a value of sample `i` of the group. */
+static uint64_t room_of(const stk__samples *s, size_t i, uint32_t field)
+{
+    const stk_field *f = &s->dataset->fields[field];
+
+    return f->layout == STK_FIXED ? stk_field_bytes(f)
+                                  : s->bounds[i * s->dataset->num_fields + field];
+}
+
+/* Have room for the values of the group. */
+static stk_status place_values(stk__samples *s, size_t count, stk_error *err)
+{
+    stk_context *ctx = s->dataset->context;
+    uint64_t total = 0;
+    bool good = true;
+
+    for (size_t i = 0; good && i < count; i++)
+        for (uint32_t f = 0; good && f < s->dataset->num_fields; f++) {
+            const uint64_t room = room_of(s, i, f);
+            good = room <= UINT64_MAX - STK_CACHE_LINE &&
+                   stk__add_size(total, stk__round_up(room, STK_CACHE_LINE), &total);
+        }
+    if (good && total <= s->out_room && s->out)
+        return STK_OK;
+    stk__free(ctx, s->out);
+    s->out = good && total <= stk__memory_left(ctx) / PART ? stk__alloc_buffer(ctx, total) : NULL;
+    s->out_room = total;
+    return s->out ? STK_OK
+                  : stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
+                              "no memory for the values of %zu samples", count);
+}
+
 static void set_values(stk__samples *s, uint64_t first, size_t count)
 {
     uint32_t fields = s->dataset->num_fields;
@@ -138,9 +180,11 @@ static void set_values(stk__samples *s, uint64_t first, size_t count)
         while (need < s->num_needs && s->needs[need].sample == i)
             need++;
         for (uint32_t f = 0; f < fields; f++) {
-            uint64_t bytes = stk_field_bytes(&s->dataset->fields[f]);
-            values[f] = (stk_value){.out = out, .capacity = bytes, .size = bytes};
-            out += stk__round_up(bytes, STK_CACHE_LINE);
+            const uint64_t room = room_of(s, i, f);
+            values[f] = (stk_value){.out = out, .capacity = room, .size = room};
+            if (s->dataset->fields[f].layout != STK_FIXED)
+                values[f].size = 0;
+            out += stk__round_up(room, STK_CACHE_LINE);
         }
     }
 }
@@ -153,6 +197,8 @@ stk_status stk__samples_take(stk__samples *s, uint64_t first, size_t count, stk_
     s->num_needs = 0;
     for (size_t i = 0; i < count; i++)
         s->indices[i] = first + i;
+    if (s->bounds)
+        memset(s->bounds, 0, count * dataset->num_fields * sizeof *s->bounds);
     if (dataset->ops->locate) {
         stk_status status = dataset->ops->locate(dataset, s->indices, count, &l.base, err);
         if (status == STK_ENOMEM)
@@ -161,6 +207,7 @@ stk_status stk__samples_take(stk__samples *s, uint64_t first, size_t count, stk_
         STK_TRY(place_needs(s, err));
         STK_TRY(read_needs(s, err));
     }
+    STK_TRY(place_values(s, count, err));
     set_values(s, first, count);
     dataset->ops->prepare(dataset, s->samples, count);
     for (size_t i = 0; i < count; i++) {
@@ -176,4 +223,9 @@ stk_status stk__samples_take(stk__samples *s, uint64_t first, size_t count, stk_
 const void *stk__samples_value(const stk__samples *s, size_t i, uint32_t field)
 {
     return s->values[i * s->dataset->num_fields + field].data;
+}
+
+uint64_t stk__samples_size(const stk__samples *s, size_t i, uint32_t field)
+{
+    return s->values[i * s->dataset->num_fields + field].size;
 }

@@ -5,14 +5,16 @@
 
 #include "convert/convert.h"
 
-/* Takes groups of neighbouring samples of a dataset whose fields are all FIXED. One thread. */
+/* Takes groups of neighbouring samples of a dataset without decode(). One thread. */
 typedef struct stk__samples {
     stk_dataset *dataset;
-    size_t most;           /* samples of a group */
-    stk_sample *samples;   /* `most` of them */
-    stk_value *values;     /* most x num_fields */
-    uint64_t *indices;     /* of the group */
-    uint8_t *out;          /* room for all values */
+    size_t most;         /* samples of a group */
+    stk_sample *samples; /* `most` of them */
+    stk_value *values;   /* most x num_fields */
+    uint64_t *indices;   /* of the group */
+    uint64_t *bounds;    /* bytes of each value at most, in the group; NULL: all are FIXED */
+    uint8_t *out;        /* room for all values */
+    uint64_t out_room;
     struct need_of *needs; /* of the group, in order */
     stk_slice *slices;     /* their bytes */
     size_t num_needs, room_needs;
@@ -21,9 +23,12 @@ typedef struct stk__samples {
 
 stk_status stk__samples_init(stk_dataset *dataset, size_t most, stk__samples *s, stk_error *err);
 void stk__samples_release(stk__samples *s);
-/* Prepare samples [first, first + count). Blocks. A bad sample is a failure. */
+/* Prepare samples [first, first + count). Blocks. A bad sample is a failure; STK_ENOMEM: they may
+ * fit when fewer are taken. */
 stk_status stk__samples_take(stk__samples *s, uint64_t first, size_t count, stk_error *err);
-/* Field `field` of sample `i` of the group: stk_field_bytes() of them, until the next take. */
+/* Field `field` of sample `i` of the group, until the next take. */
 const void *stk__samples_value(const stk__samples *s, size_t i, uint32_t field);
+/* Its bytes. */
+uint64_t stk__samples_size(const stk__samples *s, size_t i, uint32_t field);
 
 #endif

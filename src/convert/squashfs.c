@@ -2,8 +2,8 @@
 /*
  * A folder of any store packed into one SquashFS 4.0 image, laid out for training: each file is its
  * own run of blocks, in the order of the paths, and what does not shrink is stored as it is, so
- * that a file is a range of the image. It is written to a file without a name, which gets its name
- * when it is whole: a conversion that was interrupted begins again.
+ * that a file is a range of the image. It is written under a temporary name and gets its own when
+ * it is whole: a conversion that was interrupted begins again.
  */
 #include "convert/squashfs.h"
 
@@ -11,10 +11,9 @@
 
 #include "convert/target.h"
 
-#define DEFAULT_BUDGET ((uint64_t)4 << 30)
-#define LEAST_BLOCK    4096
-#define NODE_BYTES     20
-#define MOST_BLOCK     (1 << 20)
+#define LEAST_BLOCK (1 << STK__SQUASHFS_MIN_LOG)
+#define NODE_BYTES  20
+#define MOST_BLOCK  (1 << STK__SQUASHFS_MAX_LOG)
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -51,15 +50,10 @@ static const struct {
 static stk_status settle(stk__squashfs_run *s, stk_error *err)
 {
     const stk_convert_options *options = s->job->options;
-    const uint64_t limit = stk__context_memory_limit(s->context);
     const int32_t codec = s->own->codec;
-    stk_cores cores = {.struct_size = sizeof cores};
 
-    stk_context_cores(s->context, &cores);
-    s->num_workers =
-        options->num_workers == STK_AUTO ? cores.preparation : (uint32_t)options->num_workers;
-    s->budget =
-        options->memory_budget ? options->memory_budget : STK_MIN(limit / 4, DEFAULT_BUDGET);
+    s->num_workers = stk__convert_workers(s->context, options);
+    s->budget = stk__convert_budget(s->context, options);
     s->verify = options->verify == STK_VERIFY_FULL;
     s->block = s->own->block;
     if (s->block & (s->block - 1))
@@ -97,7 +91,7 @@ static stk_status tell(stk__squashfs_run *s, stk_error *err)
     double share;
 
     STK_TRY(stk__squashfs_estimate(s, &share, err));
-    const uint64_t bytes = STK__SQUASHFS_SUPERBLOCK + (uint64_t)(share * (double)s->tree.bytes) +
+    const uint64_t bytes = STK__SQUASHFS_SUPER + (uint64_t)(share * (double)s->tree.bytes) +
                            NODE_BYTES * s->tree.count + s->tree.paths.length / 2;
     s->report->bytes_after = stk__round_up(bytes, STK__SQUASHFS_PADDING);
     s->report->planned = true;

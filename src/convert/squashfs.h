@@ -8,17 +8,11 @@
 #include "convert/convert.h"
 #include "convert/crew.h"
 #include "convert/one_file.h"
+#include "store/squashfs/squashfs.h"
 #include "store/store.h"
 
-/* SquashFS 4.0 [squashfs-tools-ng doc/format.adoc]. */
-#define STK__SQUASHFS_SUPERBLOCK 96
-#define STK__SQUASHFS_TABLE      8192                /* bytes of a block of a table */
-#define STK__SQUASHFS_RAW        (UINT32_C(1) << 24) /* of the size of a block: as it is */
-#define STK__SQUASHFS_PADDING    4096                /* an image is a multiple of */
-#define STK__SQUASHFS_NAME       256                 /* bytes of a name at most */
-#define STK__SQUASHFS_NODES      (UINT32_MAX - 1)    /* of an image at most */
-#define STK__SQUASHFS_FOLDERS    64                  /* in each other, that we read */
-#define STK__SQUASHFS_NONE       UINT32_MAX          /* no node */
+#define STK__SQUASHFS_NODES (UINT32_MAX - 1) /* of an image at most */
+#define STK__SQUASHFS_NONE  UINT32_MAX       /* no node */
 
 /* A file or a folder of the image. */
 typedef struct stk__squashfs_node {

@@ -171,11 +171,6 @@ static stk_status read_file(packing *p, const stk__squashfs_node *node, uint64_t
     return last ? check_same(p, node, key, err) : STK_OK;
 }
 
-static bool all_zero(const uint8_t *data, uint64_t length)
-{
-    return !data[0] && memcmp(data, data + 1, length - 1) == 0;
-}
-
 static stk_status fail_block(const packing *p, const stk__squashfs_node *node, stk_status status,
                              const char *reason, stk_error *err)
 {
@@ -195,7 +190,7 @@ static stk_status encode(const packing *p, member *m, const uint8_t *in, uint64_
     bool promises = false;
 
     *length = 0;
-    if (all_zero(in, size))
+    if (stk__all_zero(in, size))
         return STK_OK;
     if (s->encodes)
         STK_TRY(stk__block_promises(&s->kind, m->state, in, size, out, &promises, reason));
@@ -231,7 +226,7 @@ static stk_status pack_blocks(packing *p, member *m, const stk__squashfs_node *n
                                          block_bytes(s, node, i), out + *used, length, &reason);
         if (status != STK_OK)
             return fail_block(p, node, status, reason, err);
-        *used += *length & (STK__SQUASHFS_RAW - 1);
+        *used += *length & STK__SQUASHFS_STORED;
     }
     return STK_OK;
 }
@@ -279,7 +274,7 @@ static stk_status write_blocks(packing *p, uint32_t index, uint64_t first, uint6
     }
     for (uint64_t i = first; i < first + blocks; i++) {
         const uint32_t size = s->sizes[node->first + i];
-        length += size & (STK__SQUASHFS_RAW - 1);
+        length += size & STK__SQUASHFS_STORED;
         node->shrank = node->shrank || (size && !(size & STK__SQUASHFS_RAW));
         node->sparse += size ? 0 : block_bytes(s, node, i);
     }
@@ -487,7 +482,7 @@ static uint64_t stored_of(const stk__squashfs_run *s, const piece *one, uint64_t
         const stk__squashfs_node *node = &s->tree.nodes[i];
         const uint64_t blocks = one->blocks ? one->blocks : stk__squashfs_blocks(s, node);
         for (uint64_t k = one->first; k < one->first + blocks; k++) {
-            stored += s->sizes[node->first + k] & (STK__SQUASHFS_RAW - 1);
+            stored += s->sizes[node->first + k] & STK__SQUASHFS_STORED;
             *bytes += block_bytes(s, node, k);
         }
     }

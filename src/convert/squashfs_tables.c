@@ -9,17 +9,18 @@
 #include "convert/squashfs.h"
 #include "convert/target.h"
 
-#define MAGIC       UINT32_C(0x73717368)
 #define ABSENT      UINT64_MAX
-#define RAW_TABLE   0x8000 /* of the length of a block of a table */
 #define FOLDER_MODE 0755
 #define FILE_MODE   0644
 #define MOST_RUN    256   /* entries behind one header of a folder */
 #define MOST_INDEX  65535 /* of a folder */
-#define NO_FRAGMENT UINT32_MAX
 #define NO_XATTR    UINT32_MAX
 
-enum { FOLDER = 1, FILE_OF_32_BITS = 2, LARGE_FOLDER = 8, FILE_OF_64_BITS = 9 };
+/* Kinds of inodes in their other form. */
+enum {
+    LARGE_FOLDER = STK__SQUASHFS_FOLDER + STK__SQUASHFS_KINDS,
+    LARGE_FILE = STK__SQUASHFS_FILE + STK__SQUASHFS_KINDS
+};
 
 /* Flags of the superblock. */
 enum {
@@ -36,13 +37,14 @@ enum {
 
 /* By stk__block_codec; of images without one that which every kernel has. */
 static const uint16_t codec_numbers[] = {
-    [STK__BLOCK_ZSTD] = 6, [STK__BLOCK_ZLIB] = 1, [STK__BLOCK_LZ4] = 5,
-    [STK__BLOCK_XZ] = 4,   [STK__BLOCK_NONE] = 1,
+    [STK__BLOCK_ZSTD] = STK__SQUASHFS_ZSTD, [STK__BLOCK_ZLIB] = STK__SQUASHFS_GZIP,
+    [STK__BLOCK_LZ4] = STK__SQUASHFS_LZ4,   [STK__BLOCK_XZ] = STK__SQUASHFS_XZ,
+    [STK__BLOCK_NONE] = STK__SQUASHFS_GZIP,
 };
 
 /* Numbers put behind each other, the least significant byte first. */
 typedef struct fields {
-    uint8_t at[STK__SQUASHFS_SUPERBLOCK];
+    uint8_t at[STK__SQUASHFS_SUPER];
     size_t length;
 } fields;
 
@@ -61,7 +63,7 @@ typedef struct table {
     uint8_t *out; /* blocks that are complete */
     size_t length, room;
     uint32_t used; /* of `block` */
-    uint8_t block[STK__SQUASHFS_TABLE];
+    uint8_t block[STK__SQUASHFS_METADATA];
 } table;
 
 static stk_status no_memory(stk_error *err)
@@ -72,7 +74,7 @@ static stk_status no_memory(stk_error *err)
 static stk_status end_block(table *t, stk_error *err)
 {
     const stk__block_kind *kind = &t->s->kind;
-    const uint64_t bound = 2 + stk__block_bound(kind, STK__SQUASHFS_TABLE);
+    const uint64_t bound = 2 + stk__block_bound(kind, STK__SQUASHFS_METADATA);
     uint64_t got = t->used;
     const char *reason = "";
 
@@ -92,7 +94,7 @@ static stk_status end_block(table *t, stk_error *err)
     if (raw)
         memcpy(out + 2, t->block, got = t->used);
     out[0] = (uint8_t)got;
-    out[1] = (uint8_t)((got | (raw ? RAW_TABLE : 0)) >> 8);
+    out[1] = (uint8_t)((got | (raw ? STK__SQUASHFS_META_RAW : 0)) >> 8);
     t->length += 2 + got;
     t->used = 0;
     return STK_OK;
@@ -103,12 +105,12 @@ static stk_status add(table *t, const void *data, size_t length, stk_error *err)
     const uint8_t *at = data;
 
     while (length) {
-        const size_t n = STK_MIN(length, STK__SQUASHFS_TABLE - t->used);
+        const size_t n = STK_MIN(length, STK__SQUASHFS_METADATA - t->used);
         memcpy(t->block + t->used, at, n);
         t->used += (uint32_t)n;
         at += n;
         length -= n;
-        if (t->used == STK__SQUASHFS_TABLE)
+        if (t->used == STK__SQUASHFS_METADATA)
             STK_TRY(end_block(t, err));
     }
     return STK_OK;
@@ -165,18 +167,18 @@ static stk_status put_file(tables *t, stk__squashfs_node *node, stk_error *err)
     const bool large = node->size > UINT32_MAX || node->at > UINT32_MAX || node->sparse;
     fields b;
 
-    begin_inode(t, node, large ? FILE_OF_64_BITS : FILE_OF_32_BITS, &b);
+    begin_inode(t, node, large ? LARGE_FILE : STK__SQUASHFS_FILE, &b);
     if (large) {
         put(&b, node->at, 8);
         put(&b, node->size, 8);
         put(&b, node->sparse, 8);
         put(&b, 1, 4); /* names */
-        put(&b, NO_FRAGMENT, 4);
+        put(&b, STK__SQUASHFS_NO_FRAGMENT, 4);
         put(&b, 0, 4);
         put(&b, NO_XATTR, 4);
     } else {
         put(&b, node->at, 4);
-        put(&b, NO_FRAGMENT, 4);
+        put(&b, STK__SQUASHFS_NO_FRAGMENT, 4);
         put(&b, 0, 4);
         put(&b, node->size, 4);
     }
@@ -241,7 +243,7 @@ static stk_status put_run(tables *t, uint32_t first, uint32_t count, uint64_t *s
         b.length = 0;
         put(&b, nodes[i].reference & 0xffff, 2);
         put(&b, nodes[i].number - one->number, 2);
-        put(&b, nodes[i].is_folder ? FOLDER : FILE_OF_32_BITS, 2);
+        put(&b, nodes[i].is_folder ? STK__SQUASHFS_FOLDER : STK__SQUASHFS_FILE, 2);
         put(&b, length - 1, 2);
         STK_TRY(add_fields(&t->folders, &b, err));
         STK_TRY(add(&t->folders, name, length, err));
@@ -272,12 +274,12 @@ static stk_status put_list(tables *t, const stk__squashfs_node *folder, uint64_t
     *size = 0;
     t->num_index = 0;
     for (uint32_t i = folder->child; i != STK__SQUASHFS_NONE;) {
-        uint64_t left = STK__SQUASHFS_TABLE - STK_MIN(*size - since, STK__SQUASHFS_TABLE);
+        uint64_t left = STK__SQUASHFS_METADATA - STK_MIN(*size - since, STK__SQUASHFS_METADATA);
         if (*size && left < 12 + entry_bytes(t, &nodes[i])) {
             if (t->num_index < MOST_INDEX)
                 STK_TRY(note_place(t, i, *size, err));
             since = *size;
-            left = STK__SQUASHFS_TABLE;
+            left = STK__SQUASHFS_METADATA;
         }
         uint32_t count = run_length(t, i, left);
         STK_TRY(put_run(t, i, count, size, err));
@@ -305,7 +307,7 @@ static stk_status put_folder(tables *t, stk__squashfs_node *node, stk_error *err
     const uint32_t parent = node->parent == STK__SQUASHFS_NONE ? (uint32_t)t->s->tree.count + 1
                                                                : nodes[node->parent].number;
     const bool large = t->num_index || size + 3 > UINT16_MAX;
-    begin_inode(t, node, large ? LARGE_FOLDER : FOLDER, &b);
+    begin_inode(t, node, large ? LARGE_FOLDER : STK__SQUASHFS_FOLDER, &b);
     if (large) {
         put(&b, links, 4);
         put(&b, size + 3, 4);
@@ -371,7 +373,7 @@ static stk_status append_list(tables *t, table *from, uint64_t *at, stk_error *e
         fields b = {0};
         put(&b, begins + k, 8);
         STK_TRY(append(t, b.at, b.length, err));
-        k += 2 + (stk__little_endian(from->out + k, 2) & (RAW_TABLE - 1));
+        k += 2 + (stk__little_endian(from->out + k, 2) & STK__SQUASHFS_META_STORED);
     }
     return STK_OK;
 }
@@ -429,7 +431,7 @@ static void fill_superblock(const stk__squashfs_run *s, const uint64_t starts[4]
 {
     const stk__squashfs_node *root = s->tree.nodes;
 
-    put(b, MAGIC, 4);
+    put(b, STK__SQUASHFS_MAGIC, 4);
     put(b, s->tree.count, 4);
     put(b, seconds(root->mtime_ns), 4);
     put(b, s->block, 4);
@@ -454,7 +456,7 @@ static void fill_superblock(const stk__squashfs_run *s, const uint64_t starts[4]
 static stk_status check(tables *t, const fields *head, stk_error *err)
 {
     stk__squashfs_file *file = &t->s->file;
-    uint8_t back[STK__SQUASHFS_TABLE];
+    uint8_t back[STK__SQUASHFS_METADATA];
     XXH64_state_t hash;
     uint64_t at = t->from;
 
@@ -517,14 +519,14 @@ stk_status stk__squashfs_front(stk__squashfs_run *s, stk_error *err)
     fields b = {0};
 
     /* The superblock, once it is known. */
-    while (b.length < STK__SQUASHFS_SUPERBLOCK)
+    while (b.length < STK__SQUASHFS_SUPER)
         put(&b, 0, 4);
     STK_TRY(stk__squashfs_append(&s->file, b.at, b.length, err));
     if (!(flags_of(s) & HAS_OPTIONS))
         return STK_OK;
     /* The kernel wants them of LZ4: its version of blocks, and no flags. */
     b.length = 0;
-    put(&b, RAW_TABLE | 8, 2);
+    put(&b, STK__SQUASHFS_META_RAW | 8, 2);
     put(&b, 1, 4);
     put(&b, 0, 4);
     return stk__squashfs_append(&s->file, b.at, b.length, err);

@@ -121,7 +121,7 @@ static stk_status take(void *user, const char *key, const stk_object_info *info)
         return STK_OK;
     }
     STK_TRY(check_name(path, stk__convert_last_name(path), l->err));
-    if (info->is_folder && depth_of(path) >= STK__SQUASHFS_FOLDERS)
+    if (info->is_folder && depth_of(path) >= STK__SQUASHFS_MAX_DEPTH)
         return refuse(path, "it lies more than 64 folders deep", l->err);
     if (!info->is_folder &&
         (info->size > INT64_MAX || !stk__add_size(tree->bytes, info->size, &tree->bytes)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cifar10, cifar100: the binary and the Python version of CIFAR [https://www.cs.toronto.edu/
+ * stk__cifar10, cifar100: the binary and the Python version of CIFAR [https://www.cs.toronto.edu/
  * ~kriz/cifar.html]. Binary: records of a label (CIFAR-100: a coarse and a fine one), then 1,024
  * bytes each of red, green and blue, in rows. Python: pickles (cifar_pickle.h), whose labels are
  * kept in memory; both leave the pictures in the store, and they have the same fingerprint.
@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "dataset/cifar_archive.h"
 #include "dataset/cifar_pickle.h"
 #include "dataset/planes.h"
 
@@ -26,10 +27,11 @@ typedef struct cifar_options {
     uint32_t struct_size;
     int32_t split;
     bool memory;
+    bool download;
+    const char *mirror;
     int32_t labels;
 } cifar_options;
 
-enum { SPLIT_TRAIN, SPLIT_TEST };
 enum { LABELS_FINE, LABELS_COARSE };
 
 static const stk_option cifar_option_list[] = {
@@ -37,6 +39,10 @@ static const stk_option cifar_option_list[] = {
      "Which of the two sets."},
     {"memory", STK_OPTION_BOOL, offsetof(cifar_options, memory), "false", 0, 0, NULL, NULL,
      "Read the files into memory when opening."},
+    {"download", STK_OPTION_BOOL, offsetof(cifar_options, download), "false", 0, 0, NULL, NULL,
+     "Fetch the Python version, unless either is there, from where torchvision does; unpack it."},
+    {"mirror", STK_OPTION_STRING, offsetof(cifar_options, mirror), "", 0, 0, NULL, "URL",
+     "Folder of any store to download from instead."},
     {"labels", STK_OPTION_ENUM, offsetof(cifar_options, labels), "fine", 0, 0, "fine|coarse", NULL,
      "Which labels: of 100 classes, or of the 20 that they make up."},
 };
@@ -49,58 +55,6 @@ static const stk_option_table cifar100_table = {"cifar100", "CIFAR-100, binary o
                                                 sizeof(cifar_options), cifar_option_list,
                                                 STK_COUNT(cifar_option_list)};
 
-/* A way in which an archive is packed. */
-typedef struct cifar_form {
-    const char *packed; /* the file that is downloaded */
-    const char *folder; /* and what it unpacks to */
-    const char *end;    /* of names of files of samples */
-    bool pickled;
-    const char *meta[2]; /* the file of the names of classes, for each kind of labels */
-} cifar_form;
-
-typedef struct archive {
-    const stk_dataset_ops *ops;
-    const char *title;
-    const char *train, *test; /* names of files, the first with a number where there are more */
-    uint32_t train_files;
-    uint32_t lead; /* bytes of labels in front of a picture, in the binary version */
-    uint32_t classes[2], label[2];    /* of each kind of labels; its place in the lead */
-    const char *labels[2], *names[2]; /* keys of pickles */
-    cifar_form forms[2];
-} archive;
-
-static const archive cifar10 = {
-    .ops = &stk__dataset_cifar10,
-    .title = "CIFAR-10",
-    .train = "data_batch_",
-    .test = "test_batch",
-    .train_files = 5,
-    .lead = 1,
-    .classes = {10},
-    .labels = {"labels"},
-    .names = {"label_names"},
-    .forms = {
-        {"cifar-10-binary.tar.gz", "cifar-10-batches-bin/", ".bin", false, {"batches.meta.txt"}},
-        {"cifar-10-python.tar.gz", "cifar-10-batches-py/", "", true, {"batches.meta"}}}};
-
-static const archive cifar100 = {
-    .ops = &stk__dataset_cifar100,
-    .title = "CIFAR-100",
-    .train = "train",
-    .test = "test",
-    .train_files = 1,
-    .lead = 2,
-    .classes = {100, 20},
-    .label = {1, 0},
-    .labels = {"fine_labels", "coarse_labels"},
-    .names = {"fine_label_names", "coarse_label_names"},
-    .forms = {{"cifar-100-binary.tar.gz",
-               "cifar-100-binary/",
-               ".bin",
-               false,
-               {"fine_label_names.txt", "coarse_label_names.txt"}},
-              {"cifar-100-python.tar.gz", "cifar-100-python/", "", true, {"meta", "meta"}}}};
-
 /* A file of samples: picture i lies in the `step` bytes from `first` + i `step` on, at their end.
  */
 typedef struct batch {
@@ -111,8 +65,8 @@ typedef struct batch {
 
 typedef struct cifar {
     stk_dataset base;
-    const archive *of;
-    const cifar_form *form;
+    const stk__cifar_archive *of;
+    const stk__cifar_form *form;
     stk_store *store;
     stk_field fields[2];
     batch files[MAX_FILES];
@@ -143,26 +97,17 @@ static void cifar_close(stk_dataset *dataset)
 
 /* ---- Files ---- */
 
-static void file_name(const archive *a, const cifar_form *form, const char *folder, int32_t split,
-                      uint32_t file, char *key, size_t size)
-{
-    if (split == SPLIT_TRAIN && a->train_files > 1)
-        snprintf(key, size, "%s%s%u%s", folder, a->train, file + 1, form->end);
-    else
-        snprintf(key, size, "%s%s%s", folder, split == SPLIT_TRAIN ? a->train : a->test, form->end);
-}
-
 /* Find the files of the split in one folder; *found: the first is there. */
-static stk_status find_files(cifar *c, const cifar_form *form, const char *folder, bool *found,
+static stk_status find_files(cifar *c, const stk__cifar_form *form, const char *folder, bool *found,
                              stk_error *err)
 {
-    uint32_t wanted = c->split == SPLIT_TEST ? 1 : c->of->train_files;
+    uint32_t wanted = c->split == STK__CIFAR_TEST ? 1 : c->of->train_files;
 
     *found = false;
     for (c->num_files = 0; c->num_files < wanted; c->num_files++) {
         char key[64];
         bool there = false;
-        file_name(c->of, form, folder, c->split, c->num_files, key, sizeof key);
+        stk__cifar_file(c->of, form, folder, c->split, c->num_files, key, sizeof key);
         STK_TRY(stk__object_find(c->store, key, &c->files[c->num_files].object, &there, err));
         if (!there && *found)
             return stk__fail_at(err, STK_ENOENT, STK_STAGE_DATASET, key, STK_NO_OFFSET,
@@ -181,7 +126,7 @@ static stk_status find_form(cifar *c, const char *url, const char **folder, stk_
     char names[2][64];
 
     for (size_t i = 0; i < STK_COUNT(c->of->forms); i++) {
-        const cifar_form *form = c->form = &c->of->forms[i];
+        const stk__cifar_form *form = c->form = &c->of->forms[i];
         const char *const folders[] = {"", form->folder};
         for (size_t k = 0; k < STK_COUNT(folders); k++) {
             bool found = false;
@@ -189,11 +134,11 @@ static stk_status find_form(cifar *c, const char *url, const char **folder, stk_
             if (found)
                 return STK_OK;
         }
-        file_name(c->of, form, "", c->split, 0, names[i], sizeof names[i]);
+        stk__cifar_file(c->of, form, "", c->split, 0, names[i], sizeof names[i]);
     }
     return stk__fail_at(err, STK_ENOENT, STK_STAGE_DATASET, url, STK_NO_OFFSET,
                         "%s: %.200s holds no %s and no %s; name the folder of the unpacked archive "
-                        "(%s or %s)",
+                        "(%s or %s), or have it fetched and unpacked with download=true",
                         c->of->ops->name, url, names[0], names[1], c->of->forms[0].packed,
                         c->of->forms[1].packed);
 }
@@ -285,7 +230,7 @@ static stk_status read_names(cifar *c, const char *folder, stk_error *err)
 
     snprintf(key, sizeof key, "%s%s", folder, c->form->meta[c->labels]);
     STK_TRY(stk__object_find(c->store, key, &file, &found, err));
-    if (!found && c->of == &cifar10) {
+    if (!found && c->of == &stk__cifar10) {
         memcpy(c->classes, usual_classes, sizeof usual_classes);
         return STK_OK;
     }
@@ -346,13 +291,52 @@ static stk_status open_all(cifar *c, const char *url, bool load, uint64_t *print
     return read_names(c, folder, err);
 }
 
-static stk_status open_archive(const archive *of, stk_context *ctx, const char *url,
+/* Whether a folder of a store has the files of both sets, and those of names that there must be. */
+static stk_status has_all(stk_store *store, const stk__cifar_archive *a,
+                          const stk__cifar_form *form, const char *folder, bool *all,
+                          stk_error *err)
+{
+    stk__object object;
+    char key[64];
+
+    *all = true;
+    for (uint32_t f = 0; f <= a->train_files && *all; f++) {
+        const int32_t split = f < a->train_files ? STK__CIFAR_TRAIN : STK__CIFAR_TEST;
+        stk__cifar_file(a, form, folder, split, f, key, sizeof key);
+        STK_TRY(stk__object_find(store, key, &object, all, err));
+    }
+    for (size_t k = 0; k < STK_COUNT(form->meta) && a != &stk__cifar10 && *all; k++) {
+        snprintf(key, sizeof key, "%s%s", folder, form->meta[k]);
+        STK_TRY(stk__object_find(store, key, &object, all, err));
+    }
+    return STK_OK;
+}
+
+/* For stk__published_get(): a version is there, of both sets, with its names. */
+static stk_status has_published(const void *user, stk_store *store, size_t file, bool *there,
+                                stk_error *err)
+{
+    const stk__cifar_archive *a = user;
+
+    *there = false;
+    for (size_t i = 0; i < STK_COUNT(a->forms) && !*there; i++) {
+        const char *const folders[] = {"", a->forms[i].folder};
+        for (size_t k = 0; k < STK_COUNT(folders) && !*there; k++)
+            STK_TRY(has_all(store, a, &a->forms[i], folders[k], there, err));
+    }
+    return STK_OK;
+}
+
+static stk_status open_archive(const stk__cifar_archive *of, stk_context *ctx, const char *url,
                                const cifar_options *o, stk_dataset **out, stk_error *err)
 {
     char key[STK_MAX_OBJECT_KEY] = "";
     uint64_t print = 0;
 
     *out = NULL;
+    STK_TRY(stk__published_check(of->ops->name, o->download, o->mirror, NULL, false, err));
+    if (o->download)
+        STK_TRY(stk__published_get(ctx, of->published, url, o->mirror, has_published, of, err));
     cifar *c = stk__calloc(ctx, 1, sizeof *c);
     if (!c)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "%s: no memory to open %.200s",
@@ -363,6 +347,10 @@ static stk_status open_archive(const archive *of, stk_context *ctx, const char *
     c->labels = o->labels;
     c->base.num_classes = of->classes[c->labels];
     stk_status status = stk_store_open(ctx, url, &c->store, key, sizeof key, err);
+    if (status == STK_EINVAL && of == &stk__cifar10 && err && strcmp(err->key, "labels") == 0)
+        status = stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "labels", STK_NO_OFFSET,
+                              "cifar10: the option labels is of cifar100, and CIFAR-10 has one "
+                              "kind of labels: leave it out");
     if (status == STK_OK && key[0])
         status = stk__fail_at(err, STK_EINVAL, STK_STAGE_DATASET, url, STK_NO_OFFSET,
                               "%s: %.200s is a file; name its folder, and split=train or "
@@ -382,64 +370,23 @@ static stk_status open_archive(const archive *of, stk_context *ctx, const char *
 static stk_status cifar10_open(stk_context *ctx, const char *url, const void *options,
                                stk_dataset **out, stk_error *err)
 {
-    return open_archive(&cifar10, ctx, url, options, out, err);
+    return open_archive(&stk__cifar10, ctx, url, options, out, err);
 }
 
 static stk_status cifar100_open(stk_context *ctx, const char *url, const void *options,
                                 stk_dataset **out, stk_error *err)
 {
-    return open_archive(&cifar100, ctx, url, options, out, err);
-}
-
-/* Whether a folder of a store has a file of samples. Those of CIFAR-100 have names that any file
- * may have: the file of names has to be there, too. */
-static bool has_files(stk_store *store, const archive *a, const cifar_form *form,
-                      const char *folder)
-{
-    stk__object object;
-    bool found = false;
-    char key[64];
-
-    snprintf(key, sizeof key, "%s%s", folder, form->meta[0]);
-    if (a->train_files == 1 &&
-        (stk__object_find(store, key, &object, &found, NULL) != STK_OK || !found))
-        return false;
-    for (int32_t split = SPLIT_TRAIN; split <= SPLIT_TEST; split++) {
-        unsigned char begin[2] = "";
-        file_name(a, form, folder, split, 0, key, sizeof key);
-        if (stk__object_find(store, key, &object, &found, NULL) != STK_OK || !found)
-            continue;
-        if (!form->pickled ||
-            (stk__object_read(store, &object, 0, sizeof begin, begin, NULL) == STK_OK &&
-             begin[0] == 0x80 && begin[1] <= 3))
-            return true;
-    }
-    return false;
-}
-
-static int recognise_archive(const archive *a, stk_context *ctx, const char *url)
-{
-    char key[STK_MAX_OBJECT_KEY] = "";
-    stk_store *store = NULL;
-    bool found = false;
-
-    if (stk_store_open(ctx, url, &store, key, sizeof key, NULL) != STK_OK)
-        return 0;
-    for (size_t i = 0; i < STK_COUNT(a->forms) && !key[0] && !found; i++)
-        found = has_files(store, a, &a->forms[i], "") ||
-                has_files(store, a, &a->forms[i], a->forms[i].folder);
-    stk_store_close(&store);
-    return found ? 2 : 0;
+    return open_archive(&stk__cifar100, ctx, url, options, out, err);
 }
 
 static int cifar10_recognise(stk_context *ctx, const char *url)
 {
-    return recognise_archive(&cifar10, ctx, url);
+    return stk__cifar_recognise(&stk__cifar10, ctx, url);
 }
 
 static int cifar100_recognise(stk_context *ctx, const char *url)
 {
-    return recognise_archive(&cifar100, ctx, url);
+    return stk__cifar_recognise(&stk__cifar100, ctx, url);
 }
 
 /* ---- Samples ---- */
@@ -510,7 +457,7 @@ static stk_status cifar_describe(stk_dataset *dataset,
     const cifar *c = (const cifar *)dataset;
     char text[576];
 
-    line(user, "split", c->split == SPLIT_TRAIN ? "train" : "test");
+    line(user, "split", c->split == STK__CIFAR_TRAIN ? "train" : "test");
     if (c->of->classes[LABELS_COARSE])
         line(user, "labels", c->labels == LABELS_FINE ? "fine" : "coarse");
     line(user, "version", c->form->pickled ? "Python" : "binary");

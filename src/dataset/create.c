@@ -123,6 +123,7 @@ static stk_status finish(created *made, const stk_dataset_ops *ops, const stk_da
     d->cost_ns = info->cost_ns;
     d->worker_bytes = info->worker_bytes;
     d->held_bytes = info->held_bytes;
+    d->decoded_bytes = info->decoded_bytes;
     d->classes = lists.classes;
     d->num_classes = lists.num_classes;
     made->theirs = ops;
@@ -181,6 +182,7 @@ void stk_dataset_get_info(const stk_dataset *dataset, stk_dataset_info *out)
                                    .cost_ns = dataset->cost_ns,
                                    .worker_bytes = dataset->worker_bytes,
                                    .held_bytes = dataset->held_bytes,
+                                   .decoded_bytes = dataset->decoded_bytes,
                                    .classes = dataset->classes,
                                    .num_classes = dataset->num_classes};
 

@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "base/registry.h"
 #include "base/table.h"
+#include "dataset/join.h"
 #include "dataset/packed.h"
 #include "dataset/view.h"
 
@@ -81,6 +82,8 @@ bool stk__dataset_is_own(const stk_dataset *dataset)
 {
     while (stk__is_view(dataset))
         dataset = ((const stk__view *)dataset)->inner;
+    if (stk__is_join(dataset))
+        return stk__join_is_own((const stk__join *)dataset);
     return dataset->ops == &stk__synthetic_unlocated || dataset->ops == &stk__npy_folder ||
            dataset->ops == &stk__packed_pictures || dataset->ops == &stk__packed_decoded ||
            dataset->ops == &stk__packed_ragged ||

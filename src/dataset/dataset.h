@@ -9,10 +9,44 @@
 
 extern const stk_dataset_ops stk__dataset_digits, stk__dataset_mnist, stk__dataset_fashion_mnist,
     stk__dataset_kmnist, stk__dataset_emnist, stk__dataset_cifar10, stk__dataset_cifar100,
-    stk__dataset_npy, stk__dataset_images, stk__dataset_synthetic, stk__dataset_array,
-    stk__dataset_tokens;
+    stk__dataset_npy, stk__dataset_array, stk__dataset_hdf5, stk__dataset_npz, stk__dataset_tokens,
+    stk__dataset_images, stk__dataset_webdataset, stk__dataset_tfrecord, stk__dataset_mds,
+    stk__dataset_litdata, stk__dataset_synthetic, stk__dataset_mix, stk__dataset_concat,
+    stk__dataset_pair;
 /* What the spec of every dataset takes (select.c). */
 extern const stk_option_table stk__dataset_option_table;
+/*
+ * How the samples of several sources alternate: slot by slot of a pattern, over and over. Sample v
+ * of the dataset is in slot v mod R, and so it is draw (v div R) * counts + turn of the slot's
+ * source. Draw k of a source is its sample k mod its size. The map goes on beyond the size of the
+ * dataset: each sample of each source has an index, of which an epoch may leave some out
+ * (docs/order.md).
+ */
+typedef struct stk__mixture_stage {
+    uint64_t epoch, size; /* from this epoch on only the first samples, so many */
+} stk__mixture_stage;
+
+typedef struct stk__mixture {
+    uint32_t slots; /* R */
+    uint32_t num_sources;
+    const uint32_t *source;           /* of each slot */
+    const uint32_t *turn;             /* of each slot: how many before it are of its source */
+    const uint32_t *counts;           /* of each source: its slots, at least one */
+    const uint32_t *first;            /* of each source: where in `places` its slots begin */
+    const uint32_t *places;           /* the slots, source by source, each in order */
+    const uint64_t *sizes;            /* of each source: its samples */
+    const uint64_t *blocks;           /* of each source: its block_size */
+    uint32_t num_stages;              /* 0: epochs are alike */
+    const stk__mixture_stage *stages; /* of a single source, the first from epoch 0 on */
+} stk__mixture;
+
+/* The draw of its source at index `v`. */
+uint64_t stk__mixture_draw(const stk__mixture *mixture, uint64_t v, uint32_t *source);
+/* The index of a draw. */
+uint64_t stk__mixture_index(const stk__mixture *mixture, uint32_t source, uint64_t draw);
+/* How many of the first `n` indices are of a source. */
+uint64_t stk__mixture_draws(const stk__mixture *mixture, uint32_t source, uint64_t n);
+
 /*
  * What the library knows of a dataset. Those built in have it as the first member of a struct of
  * their own, which their close() frees; the others are made by stk_dataset_create().
@@ -29,7 +63,10 @@ struct stk_dataset {
     uint64_t worker_bytes;
     const char *const *classes;
     uint32_t num_classes;
-    uint64_t held_bytes;
+    uint64_t held_bytes, decoded_bytes;
+    const stk__mixture *mixture; /* NULL: the order does not know of sources */
+    /* The label of a sample, told without reading it; NULL: it cannot be. */
+    int64_t (*label)(const stk_dataset *dataset, uint64_t index);
     atomic_uint shares; /* beyond the first */
     bool holds_context; /* it has a share of its context */
     bool created;       /* by stk_dataset_create(): freed behind close() */
@@ -52,6 +89,11 @@ stk_locator stk__locator_of_needs(stk_status (*add)(stk_locator *self, size_t i,
                                                     const stk_need *need));
 /* Tables of built-in datasets in addition to those that the registry opens. */
 extern const stk_dataset_ops stk__synthetic_unlocated, stk__npy_folder;
+/* What recognise() says where looking failed: that it is none, or that there was no memory. */
+static inline int stk__dataset_unsure(stk_status status)
+{
+    return status == STK_ENOMEM ? (int)status : 0;
+}
 /* Whether it, or what a view of it shows, is built in: its functions end and keep to the seam. */
 bool stk__dataset_is_own(const stk_dataset *dataset);
 /* What the loader relies on, looked at once: drivers may be outsiders'. STK_EINVAL. */

@@ -44,6 +44,14 @@ typedef struct digits {
 
 static const char *const digit_names[10] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
 
+static int64_t digits_label(const stk_dataset *dataset, uint64_t index)
+{
+    const digits *d = (const digits *)dataset;
+    unsigned char pixels[STK_DIGIT_SIDE * STK_DIGIT_SIDE];
+
+    return stk__digit_draw(d->seed, d->split, index, pixels);
+}
+
 static stk_status digits_open(stk_context *ctx, const char *url, const void *options,
                               stk_dataset **out, stk_error *err)
 {
@@ -70,6 +78,7 @@ static stk_status digits_open(stk_context *ctx, const char *url, const void *opt
     d->base.fingerprint = stk__fingerprint(d->base.fingerprint, &d->split, sizeof d->split);
     d->base.fingerprint = stk__fingerprint(d->base.fingerprint, &d->seed, sizeof d->seed);
     d->base.cost_ns = COST_NS;
+    d->base.label = digits_label;
     d->base.classes = digit_names;
     d->base.num_classes = STK_COUNT(digit_names);
     *out = &d->base;

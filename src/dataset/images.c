@@ -18,6 +18,7 @@
 typedef struct images_options {
     uint32_t struct_size;
     const char *masks, *root, *index;
+    double index_age;
     bool allow_empty;
 } images_options;
 
@@ -38,9 +39,20 @@ static const stk_option images_option_list[] = {
      .offset = offsetof(images_options, index),
      .initial = "auto",
      .metavar = "auto|none|FILE",
-     .doc = "Where the listing of a local folder is kept, so that opening it again takes no time: "
-            "auto is " STK__IMAGES_INDEX " in it; none lists it each time. Name a FILE outside "
-            "the folder. Files changed in place keep their folder's time: touch it after that."},
+     .doc =
+         "Where the listing of a folder is kept, so that opening it again takes no time: auto "
+         "is " STK__IMAGES_INDEX " in a local folder, and the folder of a cache (cache+URL); none "
+         "lists it each time. Name a FILE outside the folder. Files changed in place keep their "
+         "folder's time: touch it after that."},
+    {.name = "index_age",
+     .type = STK_OPTION_DURATION,
+     .offset = offsetof(images_options, index_age),
+     .initial = "86400",
+     .min = 0,
+     .max = 1e9,
+     .doc = "How long the kept listing of a folder of another machine is believed, which no time "
+            "tells to be old; 0: it is listed each time. An object that was replaced or removed "
+            "since then is an error of its sample."},
     {.name = "allow_empty",
      .type = STK_OPTION_BOOL,
      .offset = offsetof(images_options, allow_empty),
@@ -183,7 +195,9 @@ static stk_status open_masks(images *d, const images_options *o, stk_error *err)
     if (status == STK_OK && stk__file_follows(d->store))
         stk__file_follow(d->mask_store);
     if (status == STK_OK)
-        status = stk__images_open_tree(ctx, d->mask_store, index, &d->masks, &use, err);
+        status = stk__images_open_tree(ctx, d->mask_store,
+                                       &(stk__images_place){o->masks, index, o->index_age},
+                                       &d->masks, &use, err);
     stk__free(ctx, index);
     if (status != STK_OK)
         return status;
@@ -205,7 +219,9 @@ static stk_status open_folder(images *d, const char *url, const images_options *
                          "images: allow_empty is for class folders, and with masks=%.200s there "
                          "are none; leave one of them out",
                          o->masks);
-    STK_TRY(stk__images_open_tree(d->base.context, d->store, o->index, &d->files, &d->index, err));
+    STK_TRY(stk__images_open_tree(d->base.context, d->store,
+                                  &(stk__images_place){url, o->index, o->index_age}, &d->files,
+                                  &d->index, err));
     STK_TRY(pairs ? open_masks(d, o, err) : number_classes(d, url, o->allow_empty, err));
     if (d->files.num_files == d->first)
         return no_pictures(d, url, err);
@@ -279,8 +295,7 @@ static stk_status open_list(images *d, const char *url, const char *name, const 
     if (status == STK_OK)
         status = open_root(d, url, o->root, absolute, lines[0], err);
     if (status == STK_OK)
-        status =
-            stk__images_find_sizes(&d->files, d->store, stk__images_threads(ctx), &missing, err);
+        status = stk__images_find_sizes(&d->files, d->store, stk__lookers(ctx), &missing, err);
     if (status == STK_OK && missing != UINT64_MAX) {
         char key[STK_MAX_OBJECT_KEY];
         stk__images_key(&d->files, missing, key, sizeof key);
@@ -296,23 +311,12 @@ static stk_status open_list(images *d, const char *url, const char *name, const 
 
 /* ---- The head -------------------------------------------------------------------------------- */
 
-/* Paths and sizes: the same however the table came about. */
-static uint64_t print_table(uint64_t print, const stk__images_table *t)
+static int64_t label_of(const stk_dataset *dataset, uint64_t sample)
 {
-    uint64_t sizes[512];
-    size_t n = 0;
+    const images *d = (const images *)dataset;
+    const uint32_t folder = file_of(d, sample)->folder;
 
-    print = stk__fingerprint(print, t->text, t->text_bytes);
-    for (uint64_t i = 0; i < t->num_folders; i++)
-        print = stk__fingerprint(print, &t->folders[i].count, sizeof t->folders[i].count);
-    for (uint64_t i = 0; i < t->num_files; i++) {
-        sizes[n++] = t->files[i].size;
-        if (n == STK_COUNT(sizes) || i + 1 == t->num_files) {
-            print = stk__fingerprint(print, sizes, n * sizeof *sizes);
-            n = 0;
-        }
-    }
-    return print;
+    return d->form == FORM_LIST ? d->labels.labels[sample] : d->folder_labels[folder];
 }
 
 static void fill_head(images *d)
@@ -324,14 +328,15 @@ static void fill_head(images *d)
                        ? stk__images_field("mask", 1, true)
                        : stk__field("label", STK_INT64, (const int64_t[]){-1}, false);
     stk__dataset_init(&d->base, &stk__dataset_images, d->base.context, count, d->fields, 2);
-    uint64_t print = print_table(d->base.fingerprint, &d->files);
+    uint64_t print = stk__images_print(d->base.fingerprint, &d->files);
     if (d->form == FORM_LIST)
         print = stk__fingerprint(print, d->labels.labels, count * sizeof *d->labels.labels);
     for (uint32_t c = 0; c < d->labels.num_classes; c++)
         print = stk__fingerprint(print, d->labels.classes[c], strlen(d->labels.classes[c]) + 1);
     if (d->form == FORM_PAIRS)
-        print = print_table(print, &d->masks);
+        print = stk__images_print(print, &d->masks);
     d->base.fingerprint = stk__fingerprint(print, &d->form, sizeof d->form);
+    d->base.label = d->form == FORM_PAIRS ? NULL : label_of;
     d->base.classes = d->form == FORM_LIST ? d->labels.classes : d->class_names;
     d->base.num_classes = d->form == FORM_LIST ? d->labels.num_classes : d->num_classes;
     for (uint64_t i = 0; i < count; i++)
@@ -352,6 +357,24 @@ static stk_status open_packed(stk_context *ctx, const char *url, const images_op
     return stk__packed_open(ctx, url, out, err);
 }
 
+/* A folder, or a group: a local one is looked at, listing tells what another is. */
+static stk_status open_tree(images *d, const char *url, const images_options *o, bool *group,
+                            stk_error *err)
+{
+    const bool local = stk__file_root(d->store) >= 0;
+
+    if (local)
+        STK_TRY(stk__packed_is_group(d->store, group, err));
+    if (*group)
+        return STK_OK;
+    const stk_status status = open_folder(d, url, o, err);
+    *group = d->files.is_group;
+    /* What cannot be listed may still be a group. */
+    if (status == STK_ENOTSUP && !local)
+        (void)stk__packed_is_group(d->store, group, NULL);
+    return status;
+}
+
 static stk_status images_open(stk_context *ctx, const char *url, const void *options,
                               stk_dataset **out, stk_error *err)
 {
@@ -366,13 +389,7 @@ static stk_status images_open(stk_context *ctx, const char *url, const void *opt
     d->base.context = d->files.context = d->masks.context = ctx;
     stk_status status = stk_store_open(ctx, url, &d->store, key, sizeof key, err);
     if (status == STK_OK && !key[0])
-        status = stk__packed_is_group(d->store, &group, err);
-    if (group) {
-        images_close(&d->base);
-        return open_packed(ctx, url, o, out, err);
-    }
-    if (status == STK_OK && !key[0])
-        status = open_folder(d, url, o, err);
+        status = open_tree(d, url, o, &group, err);
     else if (status == STK_OK && is_list(key))
         status = open_list(d, url, key, o, err);
     else if (status == STK_OK)
@@ -380,6 +397,10 @@ static stk_status images_open(stk_context *ctx, const char *url, const void *opt
                               "images: %.200s is a file and no list; name a folder, or a .csv, "
                               ".tsv or .txt of lines of path and label",
                               url);
+    if (group) {
+        images_close(&d->base);
+        return open_packed(ctx, url, o, out, err);
+    }
     if (status != STK_OK) {
         images_close(&d->base);
         return status;
@@ -403,7 +424,6 @@ static stk_status images_locate(stk_dataset *dataset, const uint64_t *indices, s
 {
     const images *d = (const images *)dataset;
 
-    (void)err;
     for (size_t i = 0; i < n; i++) {
         uint64_t size = file_of(d, indices[i])->size;
         stk_need need = {.object = indices[i], .offset = 0, .length = size};
@@ -460,12 +480,6 @@ static void give(stk_sample *s, uint32_t field)
     s->values[field].size = s->needs[field].size;
 }
 
-static int64_t label_of(const images *d, uint64_t sample)
-{
-    return d->form == FORM_LIST ? d->labels.labels[sample]
-                                : d->folder_labels[file_of(d, sample)->folder];
-}
-
 static void images_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 {
     const images *d = (const images *)dataset;
@@ -485,10 +499,9 @@ static void images_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
                 set_bad(s, STK_ETRUNCATED, "its mask is empty; fetch it again or remove both");
             continue;
         }
-        int64_t label = label_of(d, s->index);
-        memcpy(s->values[1].out, &label, sizeof label);
+        memcpy(s->values[1].out, &(int64_t){label_of(dataset, s->index)}, sizeof(int64_t));
         s->values[1].data = s->values[1].out;
-        s->values[1].size = sizeof label;
+        s->values[1].size = sizeof(int64_t);
     }
 }
 
@@ -556,14 +569,14 @@ static void describe_labels(const images *d, line_fn *line, void *user)
 
 static stk_status images_describe(stk_dataset *dataset, line_fn *line, void *user, stk_error *err)
 {
-    static const char *const uses[] = {[STK__IMAGES_INDEX_NONE] = "none",
-                                       [STK__IMAGES_INDEX_USED] = "used: the tree has not changed",
-                                       [STK__IMAGES_INDEX_WRITTEN] = "written: the tree was listed",
-                                       [STK__IMAGES_INDEX_REFUSED] =
-                                           "could not be written: the tree is listed each time"};
+    static const char *const uses[] = {
+        [STK__IMAGES_INDEX_NONE] = "none",
+        [STK__IMAGES_INDEX_USED] = "used: the tree has not changed",
+        [STK__IMAGES_INDEX_YOUNG] = "used: it is younger than index_age",
+        [STK__IMAGES_INDEX_WRITTEN] = "written: the tree was listed",
+        [STK__IMAGES_INDEX_REFUSED] = "could not be written: the tree is listed each time"};
     const images *d = (const images *)dataset;
 
-    (void)err;
     describe_files(d, line, user);
     describe_labels(d, line, user);
     if (d->form != FORM_LIST)

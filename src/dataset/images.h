@@ -10,6 +10,7 @@
 #define STK_SRC_DATASET_IMAGES_H
 
 #include "dataset/dataset.h"
+#include "dataset/lookers.h"
 #include "store/store.h"
 
 #define STK__IMAGES_MAX_FILES   (UINT64_C(1) << 27)
@@ -19,12 +20,9 @@
 #define STK__IMAGES_MAX_NAME    255u                /* bytes of a name, NAME_MAX of Linux */
 #define STK__IMAGES_MAX_PATH    (STK_MAX_OBJECT_KEY - STK__IMAGES_MAX_NAME - 2)
 #define STK__IMAGES_INDEX       ".stoker-index"
-/* A folder that changed within this time before it was listed may have changed after it with no
- * other time to show for it: the coarsest clock of a file system ticks every two seconds. */
-#define STK__IMAGES_RACY_NS INT64_C(2000000000)
 
-/* A folder, as it was when it was listed. Of other stores than local folders the last three are 0.
- */
+/* A folder, as it was when it was listed. Of other stores than local folders the last three are 0,
+ * but for the inode of the root: a hash of where it lies. */
 typedef struct stk__images_folder {
     uint64_t path;         /* below the root, where it begins in `text`; "" is the root */
     uint64_t first, count; /* its pictures in `files` */
@@ -52,16 +50,20 @@ typedef struct stk__images_table {
     uint64_t num_folders;
     stk__images_file *files;
     uint64_t num_files;
-    uint64_t ignored;    /* files of other names than pictures have */
-    uint64_t unread;     /* those of them that are pictures of formats that are not read */
-    bool followed;       /* links that lead out of the root were followed */
-    int64_t listed_ns;   /* Unix time when listing began, by this machine's clock */
-    uint64_t elapsed_ns; /* from then until the index was written */
+    uint64_t ignored;     /* files of other names than pictures have */
+    uint64_t unread;      /* those of them that are pictures of formats that are not read */
+    uint64_t *identities; /* of the objects of another store than a local folder; else NULL */
+    bool is_group;        /* it was no tree: the root is a group of Zarr */
+    bool followed;        /* links that lead out of the root were followed */
+    int64_t listed_ns;    /* Unix time when listing began, by this machine's clock */
+    uint64_t elapsed_ns;  /* from then until the index was written */
 } stk__images_table;
 
 void stk__images_release(stk__images_table *table);
 /* The key of file `i` in its store: at most `size` bytes with the end; its full length. */
 size_t stk__images_key(const stk__images_table *table, uint64_t i, char *key, size_t size);
+/* A fingerprint of paths and sizes, after another: the same however the table came about. */
+uint64_t stk__images_print(uint64_t print, const stk__images_table *table);
 /* The field of encoded pictures. */
 stk_field stk__images_field(const char *name, int64_t channels, bool mask);
 /* Whether the folder is a class: one level below the root. */
@@ -77,9 +79,6 @@ int stk__images_kind(const char *name, size_t length);
 int stk__images_recognise(stk_context *ctx, const char *url);
 
 /* ---- Trees ----------------------------------------------------------------------------------- */
-
-/* Threads that listing gains from: it waits more than it works. */
-uint32_t stk__images_threads(const stk_context *ctx);
 
 /*
  * List the pictures of a tree, at any depth, with their sizes; hidden names are passed over. Links
@@ -112,11 +111,6 @@ stk_status stk__images_system_fail(const stk_store *store, stk_error *err, const
 stk_status stk__images_find_sizes(stk__images_table *table, stk_store *store, uint32_t threads,
                                   uint64_t *missing, stk_error *err);
 
-/* Run `work` on some threads, all with the same argument, until all have returned; the calling
- * thread tells of progress meanwhile. With 1, or where no thread starts, it works itself. */
-void stk__images_crew(stk_context *ctx, uint32_t threads, void (*work)(void *), void *argument,
-                      const char *what, const atomic_uint_fast64_t *done, uint64_t total);
-
 /* ---- Index (images_index.c: bytes; images_cache.c: files) ------------------------------------ */
 
 /* Bytes of an index that are the table's, in new memory. */
@@ -127,15 +121,23 @@ stk_status stk__images_index_parse(stk_context *ctx, const void *data, uint64_t 
                                    stk__images_table *out);
 
 typedef enum stk__images_index_use {
-    STK__IMAGES_INDEX_NONE,    /* not asked for, or not a local folder */
+    STK__IMAGES_INDEX_NONE,    /* not asked for, or there is no place for it */
     STK__IMAGES_INDEX_USED,    /* the tree has not changed since it was written */
+    STK__IMAGES_INDEX_YOUNG,   /* it is believed, as it is not old */
     STK__IMAGES_INDEX_WRITTEN, /* the tree was listed */
     STK__IMAGES_INDEX_REFUSED  /* the tree was listed and the index could not be written */
 } stk__images_index_use;
 
+/* How a tree is opened. */
+typedef struct stk__images_place {
+    const char *url;   /* of the tree */
+    const char *index; /* "auto", "none" or a path */
+    double index_age;  /* seconds that an index of another store than a local folder is believed */
+} stk__images_place;
+
 /* The table of a tree: from its index where that is true, else listed, with the index written.
- * `index` is "auto", "none" or a path. Blocks. */
-stk_status stk__images_open_tree(stk_context *ctx, stk_store *store, const char *index,
+ * Blocks. */
+stk_status stk__images_open_tree(stk_context *ctx, stk_store *store, const stk__images_place *place,
                                  stk__images_table *out, stk__images_index_use *use,
                                  stk_error *err);
 

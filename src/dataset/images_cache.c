@@ -7,18 +7,21 @@
  * easily. Where the index lies in the tree, writing it changed the root: its names and their inodes
  * are compared. And a folder that changed just before it was listed may have changed once more
  * within the same tick of the clock: there the sizes are compared as well.
+ *
+ * Other stores have no times of folders, and what would tell whether one has changed is listing it.
+ * An index of those is believed for a time that the user sets. It has the identity of each object,
+ * by which the store holds its reads: what was removed or replaced since then is an error of that
+ * sample, and what was added comes with the next listing.
  */
 #include "dataset/images.h"
+#include "dataset/kept.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define TABLE_TIMES                                                                                \
-    4 /* an index and its table take at most so many times the bytes of the index                  \
-       */
+#include <xxhash.h>
 
 /* Where the index lies. */
 typedef struct place {
@@ -118,10 +121,10 @@ static bool tree_is_same(const stk__images_table *table, const stk_store *store,
     /* When listing began by the clock that also stamps the folders, if that was earlier. */
     if (!__builtin_sub_overflow(index_mtime_ns, (int64_t)table->elapsed_ns, &index_mtime_ns))
         listed = STK_MIN(listed, index_mtime_ns);
-    if (__builtin_sub_overflow(listed, STK__IMAGES_RACY_NS, &c.settled_ns))
+    if (__builtin_sub_overflow(listed, STK__RACY_NS, &c.settled_ns))
         return false;
-    uint32_t threads = table->num_folders < 64 ? 1 : stk__images_threads(table->context);
-    stk__images_crew(table->context, threads, check_main, &c, "folders compared", &c.done,
+    uint32_t threads = table->num_folders < 64 ? 1 : stk__lookers(table->context);
+    stk__lookers_run(table->context, threads, check_main, &c, "folders compared", &c.done,
                      table->num_folders);
     *racy = atomic_load(&c.racy);
     return !atomic_load(&c.changed);
@@ -131,19 +134,11 @@ static bool tree_is_same(const stk__images_table *table, const stk_store *store,
 
 static stk_status load(stk_context *ctx, const place *at, stk__images_table *out, int64_t *mtime_ns)
 {
-    stk_object_info info = {.struct_size = sizeof info};
+    stk_object_info info;
+    void *data;
 
-    STK_TRY(stk_store_stat(at->store, at->key, NULL, &info, NULL));
-    if (info.is_folder)
-        return STK_EFORMAT;
-    if (info.size > stk__memory_left(ctx) / TABLE_TIMES)
-        return STK_ELIMIT;
-    void *data = stk__alloc(ctx, info.size);
-    if (!data)
-        return STK_ENOMEM;
-    stk_status status = stk_store_read(at->store, at->key, 0, info.size, data, NULL);
-    if (status == STK_OK)
-        status = stk__images_index_parse(ctx, data, info.size, out);
+    STK_TRY(stk__kept_read(ctx, at->store, at->key, &data, &info));
+    const stk_status status = stk__images_index_parse(ctx, data, info.size, out);
     stk__free(ctx, data);
     *mtime_ns = info.mtime_ns;
     return status;
@@ -157,18 +152,9 @@ static stk_status save(const place *at, const stk__images_table *table, stk_erro
     stk_status status = stk__images_index_make(table, &data, &length);
     if (status != STK_OK)
         return stk__fail(err, status, STK_STAGE_DATASET, "no memory for the index");
-    status = stk_store_put(at->store, at->key, data, length, NULL, err);
+    status = stk__kept_write(at->store, at->key, at->asked, data, length, err);
     stk__free(table->context, data);
     return status;
-}
-
-/* A folder without permission to write is left alone, also by a user whom permissions do not bind.
- */
-static bool is_read_only(const place *at)
-{
-    struct stat st;
-
-    return !at->asked && fstat(stk__file_root(at->store), &st) == 0 && !(st.st_mode & 0222);
 }
 
 /* Without an index everything works as well: what went wrong is a remark. */
@@ -178,9 +164,7 @@ static stk__images_index_use write_index(stk_context *ctx, const place *at,
     stk_error err;
 
     stk_error_init(&err);
-    if (is_read_only(at))
-        snprintf(err.text, sizeof err.text, "the folder is read-only");
-    else if (save(at, table, &err) == STK_OK)
+    if (save(at, table, &err) == STK_OK)
         return STK__IMAGES_INDEX_WRITTEN;
     stk__message(
         ctx, at->asked ? STK_MESSAGE_WARNING : STK_MESSAGE_DEBUG,
@@ -189,14 +173,32 @@ static stk__images_index_use write_index(stk_context *ctx, const place *at,
     return STK__IMAGES_INDEX_REFUSED;
 }
 
-/* Open the folder that the index named by its path lies in. */
+/* Where the index of another store lies that is read through a cache: in its folder. */
+static stk_status find_in_cache(stk_context *ctx, stk_store *store, place *at, stk_error *err)
+{
+    const char *folder;
+    uint64_t of;
+
+    if (!stk__cache_folder(store, &folder, &of))
+        return STK_OK;
+    STK_TRY(stk__file_open_folder(ctx, folder, NULL, &at->own, err));
+    snprintf(at->key, sizeof at->key, "images-%016llx.index", (unsigned long long)of);
+    at->store = at->own;
+    return STK_OK;
+}
+
+/* Open the folder that the index named by its path lies in; at->store NULL: there is no place. */
 static stk_status find_place(stk_context *ctx, stk_store *store, const char *index, place *at,
                              stk_error *err)
 {
     const char *slash = strrchr(index, '/');
+    const bool local = stk__file_root(store) >= 0;
 
-    *at = (place){.store = store, .inside = true};
+    *at = (place){.inside = local};
     snprintf(at->key, sizeof at->key, "%s", STK__IMAGES_INDEX);
+    if (strcmp(index, "auto") == 0 && !local)
+        return find_in_cache(ctx, store, at, err);
+    at->store = store;
     if (strcmp(index, "auto") == 0)
         return STK_OK;
     const char *name = slash ? slash + 1 : index;
@@ -222,8 +224,9 @@ static stk_status find_place(stk_context *ctx, stk_store *store, const char *ind
     at->store = at->own;
     struct stat here, tree;
     int own = stk__file_root(at->own);
-    at->inside = own >= 0 && fstat(own, &here) == 0 && fstat(stk__file_root(store), &tree) == 0 &&
-                 here.st_ino == tree.st_ino && here.st_dev == tree.st_dev;
+    at->inside = local && own >= 0 && fstat(own, &here) == 0 &&
+                 fstat(stk__file_root(store), &tree) == 0 && here.st_ino == tree.st_ino &&
+                 here.st_dev == tree.st_dev;
     return STK_OK;
 }
 
@@ -260,22 +263,70 @@ static bool use_index(stk_context *ctx, stk_store *store, const place *at, stk__
     return true;
 }
 
-stk_status stk__images_open_tree(stk_context *ctx, stk_store *store, const char *index,
+/* A hash of where a tree lies, for an index that may be of another one; never 0. */
+static uint64_t hash_of(const char *url)
+{
+    return XXH3_64bits(url, strcspn(url, "?")) | 1;
+}
+
+/* The same of another store than a local folder: by its age alone. */
+static bool use_far_index(stk_context *ctx, stk_store *store, const place *at,
+                          const stk__images_place *from, stk__images_table *out,
+                          stk__images_index_use *use)
+{
+    int64_t mtime_ns = 0;
+
+    if (load(ctx, at, out, &mtime_ns) != STK_OK)
+        return false;
+    const double age = stk__wall_seconds() - (double)out->listed_ns * 1e-9;
+    if (!out->identities || out->folders[0].inode != hash_of(from->url) || age < 0 ||
+        age >= from->index_age) {
+        stk__message(ctx, STK_MESSAGE_DEBUG, "images: the index %s is of another folder, or old",
+                     at->key);
+        stk__images_release(out);
+        return false;
+    }
+    *use = STK__IMAGES_INDEX_YOUNG;
+    return true;
+}
+
+/* Reads hold to what was listed. */
+static void tell_store(stk_store *store, const stk__images_table *table)
+{
+    char key[STK_MAX_OBJECT_KEY];
+
+    for (uint64_t i = 0; table->identities && i < table->num_files; i++) {
+        const stk_object_info info = {.struct_size = sizeof info,
+                                      .size = table->files[i].size,
+                                      .identity = table->identities[i]};
+        stk__images_key(table, i, key, sizeof key);
+        stk__store_know(store, key, &info);
+    }
+}
+
+stk_status stk__images_open_tree(stk_context *ctx, stk_store *store, const stk__images_place *from,
                                  stk__images_table *out, stk__images_index_use *use, stk_error *err)
 {
+    const bool local = stk__file_root(store) >= 0;
+    stk_status status = STK_OK;
     place at = {0};
-    bool indexed = strcmp(index, "none") != 0 && stk__file_root(store) >= 0;
 
     *out = (stk__images_table){.context = ctx};
     *use = STK__IMAGES_INDEX_NONE;
-    if (indexed)
-        STK_TRY(find_place(ctx, store, index, &at, err));
-    stk_status status = STK_OK;
-    if (!indexed || !use_index(ctx, store, &at, out, use)) {
-        status = stk__images_list_tree(ctx, store, stk__images_threads(ctx), out, err);
-        if (status == STK_OK && indexed)
+    if (strcmp(from->index, "none") != 0)
+        STK_TRY(find_place(ctx, store, from->index, &at, err));
+    const bool used = at.store && (local ? use_index(ctx, store, &at, out, use)
+                                         : use_far_index(ctx, store, &at, from, out, use));
+    if (!used) {
+        status = stk__images_list_tree(ctx, store, local ? stk__lookers(ctx) : STK__LOOKERS_FAR,
+                                       out, err);
+        if (status == STK_OK && !local)
+            out->folders[0].inode = hash_of(from->url);
+        if (status == STK_OK && at.store)
             *use = write_index(ctx, &at, out);
     }
+    if (status == STK_OK)
+        tell_store(store, out);
     stk_store_close(&at.own);
     return status;
 }

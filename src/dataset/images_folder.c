@@ -6,6 +6,7 @@
  */
 #include "dataset/images.h"
 #include "dataset/object.h"
+#include "dataset/packed.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -33,14 +34,14 @@ struct node {
 
 /* A name before sorting. */
 typedef struct raw_name {
-    uint64_t at, size;
+    uint64_t at, size, identity;
 } raw_name;
 
 /* What one thread has found. */
 typedef struct lister {
     char *names;
     uint64_t names_used, names_room;
-    uint64_t *sizes;
+    uint64_t *sizes; /* and identities, in turn */
     uint64_t num_sizes, sizes_room;
     char *raw; /* names of the folder being listed */
     uint64_t raw_used, raw_room;
@@ -54,6 +55,7 @@ typedef struct walk {
     stk_store *store;
     int root; /* -1: no local folder */
     atomic_uint_fast64_t found;
+    atomic_bool is_group;
     lister listers[MAX_LISTERS];
     pthread_mutex_t mutex; /* guards the rest */
     pthread_cond_t changed;
@@ -85,7 +87,8 @@ static stk_status no_memory(stk_error *err, const char *path)
 
 /* ---- What is found --------------------------------------------------------------------------- */
 
-static stk_status add_file(visit *v, const char *name, size_t length, uint64_t size)
+static stk_status add_file(visit *v, const char *name, size_t length, uint64_t size,
+                           uint64_t identity)
 {
     lister *l = v->lister;
     stk_context *ctx = v->walk->context;
@@ -114,7 +117,7 @@ static stk_status add_file(visit *v, const char *name, size_t length, uint64_t s
         return no_memory(v->err, v->node->path);
     memcpy(l->raw + l->raw_used, name, length);
     l->raw[l->raw_used + length] = 0;
-    l->items[l->num_items++] = (raw_name){l->raw_used, size};
+    l->items[l->num_items++] = (raw_name){l->raw_used, size, identity};
     l->raw_used += length + 1;
     return STK_OK;
 }
@@ -184,9 +187,9 @@ static stk_status keep_names(visit *v)
         stk__grow(ctx, l->names, &l->names_room, l->names_used + l->raw_used, sizeof *names);
     if (names)
         l->names = names;
-    uint64_t *sizes =
-        sized ? stk__grow(ctx, l->sizes, &l->sizes_room, l->num_sizes + l->num_items, sizeof *sizes)
-              : NULL;
+    uint64_t *sizes = sized ? stk__grow(ctx, l->sizes, &l->sizes_room,
+                                        l->num_sizes + 2 * l->num_items, sizeof *sizes)
+                            : NULL;
     if (sizes)
         l->sizes = sizes;
     if (!names || (sized && !sizes))
@@ -201,8 +204,10 @@ static stk_status keep_names(visit *v)
         size_t bytes = strlen(name) + 1;
         memcpy(l->names + l->names_used, name, bytes);
         l->names_used += bytes;
-        if (sized)
+        if (sized) {
             l->sizes[l->num_sizes++] = l->items[i].size;
+            l->sizes[l->num_sizes++] = l->items[i].identity;
+        }
     }
     return STK_OK;
 }
@@ -240,7 +245,7 @@ static stk_status local_entry(void *user, int folder, const char *name, unsigned
     if (type == DT_DIR)
         return add_folder(v, name, strlen(name));
     if (type == DT_REG)
-        return add_file(v, name, strlen(name), 0);
+        return add_file(v, name, strlen(name), 0, 0);
     v->lister->ignored++;
     return STK_OK;
 }
@@ -354,11 +359,15 @@ static stk_status store_entry(void *user, const char *key, const stk_object_info
     size_t length;
     const char *name = stk__object_name(key, &length);
 
+    if (!v->node->parent && !info->is_folder && stk__packed_is_metadata(name, length)) {
+        atomic_store(&v->walk->is_group, true);
+        return stk__fail(v->err, STK_EKIND, STK_STAGE_DATASET, "a group of Zarr is no tree");
+    }
     if (length == 0 || name[0] == '.')
         return STK_OK;
     if (info->is_folder)
         return add_folder(v, name, length);
-    return add_file(v, name, length, info->size);
+    return add_file(v, name, length, info->size, info->identity);
 }
 
 static stk_status list_folder(visit *v)
@@ -432,7 +441,9 @@ static stk_status lay_out(const walk *w, node **nodes, stk__images_table *out)
     out->text = stk__alloc(out->context, bytes);
     out->folders = stk__calloc(out->context, out->num_folders, sizeof *out->folders);
     out->files = stk__calloc(out->context, out->num_files, sizeof *out->files);
-    if (!out->text || !out->folders || !out->files)
+    if (w->root < 0)
+        out->identities = stk__calloc(out->context, out->num_files, sizeof *out->identities);
+    if (!out->text || !out->folders || !out->files || (w->root < 0 && !out->identities))
         return STK_ENOMEM;
     for (uint64_t i = 0; i < out->num_folders; i++) {
         size_t length = strlen(nodes[i]->path) + 1;
@@ -449,9 +460,11 @@ static stk_status lay_out(const walk *w, node **nodes, stk__images_table *out)
             continue;
         memcpy(out->text + at, l->names + n->names, n->bytes);
         for (uint64_t k = 0; k < n->folder.count; k++) {
+            if (w->root < 0)
+                out->identities[file] = l->sizes[n->sizes + 2 * k + 1];
             out->files[file++] =
                 (stk__images_file){.name = at,
-                                   .size = w->root < 0 ? l->sizes[n->sizes + k] : 0,
+                                   .size = w->root < 0 ? l->sizes[n->sizes + 2 * k] : 0,
                                    .folder = (uint32_t)i};
             at += strlen(out->text + at) + 1;
         }
@@ -520,7 +533,7 @@ stk_status stk__images_list_tree(stk_context *ctx, stk_store *store, uint32_t th
                                .listed_ns = (int64_t)(stk__wall_seconds() * 1e9)};
     stk_status status = add_folder(&first, "", 0);
     if (status == STK_OK) {
-        stk__images_crew(ctx, STK_MIN(threads, MAX_LISTERS), walk_main, &w, "pictures found",
+        stk__lookers_run(ctx, STK_MIN(threads, MAX_LISTERS), walk_main, &w, "pictures found",
                          &w.found, 0);
         status = w.status;
     }
@@ -532,5 +545,6 @@ stk_status stk__images_list_tree(stk_context *ctx, stk_store *store, uint32_t th
     out->elapsed_ns = stk__now_ns() - begin_ns;
     if (status != STK_OK)
         stk__images_release(out);
+    out->is_group = atomic_load(&w.is_group);
     return status;
 }

@@ -5,6 +5,7 @@
  *   header   magic, version, checksum (XXH3 of all that follows it), counts, times
  *   folders  of each: time of change, inode, hash of its entries, number of its pictures
  *   sizes    of each picture, 8 bytes
+ *   identities of each picture in another store than a local folder, 8 bytes
  *   text     paths of all folders, then names of all pictures, each ended by a zero
  *
  * An index is never trusted: its length follows from its counts, every name is looked at, and what
@@ -20,6 +21,7 @@
 
 #define VERSION          1u
 #define VERSION_FOLLOWED 2u /* the same; links that lead out of the tree were followed */
+#define VERSION_FAR      3u /* of another store: with identities */
 
 static const char magic[8] = {'\x89', 'S', 'T', 'K', 'T', 'R', 'E', '\n'};
 
@@ -41,19 +43,23 @@ typedef struct index_folder {
 #define CHECKED_FROM (offsetof(index_header, checksum) + sizeof(uint64_t))
 
 /* Bytes of an index of these counts; false when there can be none. */
-static bool index_length(uint64_t folders, uint64_t files, uint64_t text, uint64_t *length)
+static bool index_length(const index_header *h, uint64_t *length)
 {
+    const uint64_t folders = h->num_folders, files = h->num_files, text = h->text_bytes;
+    const uint64_t each = sizeof(uint64_t) * (1 + (h->version == VERSION_FAR));
     uint64_t a, b;
 
     return folders <= STK__IMAGES_MAX_FOLDERS && files <= STK__IMAGES_MAX_FILES &&
-           stk__mul_size(folders, sizeof(index_folder), &a) &&
-           stk__mul_size(files, sizeof(uint64_t), &b) && stk__add_size(a, b, &a) &&
-           stk__add_size(a, sizeof(index_header), &a) && stk__add_size(a, text, length);
+           stk__mul_size(folders, sizeof(index_folder), &a) && stk__mul_size(files, each, &b) &&
+           stk__add_size(a, b, &a) && stk__add_size(a, sizeof(index_header), &a) &&
+           stk__add_size(a, text, length);
 }
 
 stk_status stk__images_index_make(const stk__images_table *table, void **data, uint64_t *length)
 {
-    index_header h = {.version = table->followed ? VERSION_FOLLOWED : VERSION,
+    index_header h = {.version = table->identities ? VERSION_FAR
+                                 : table->followed ? VERSION_FOLLOWED
+                                                   : VERSION,
                       .header_bytes = sizeof h,
                       .num_folders = table->num_folders,
                       .num_files = table->num_files,
@@ -64,7 +70,7 @@ stk_status stk__images_index_make(const stk__images_table *table, void **data, u
                       .elapsed_ns = table->elapsed_ns};
 
     *data = NULL;
-    if (!index_length(h.num_folders, h.num_files, h.text_bytes, length))
+    if (!index_length(&h, length))
         return STK_ELIMIT;
     unsigned char *bytes = stk__alloc(table->context, *length);
     if (!bytes)
@@ -77,6 +83,10 @@ stk_status stk__images_index_make(const stk__images_table *table, void **data, u
     }
     for (uint64_t i = 0; i < table->num_files; i++, at += sizeof(uint64_t))
         memcpy(at, &table->files[i].size, sizeof(uint64_t));
+    if (table->identities) {
+        memcpy(at, table->identities, table->num_files * sizeof(uint64_t));
+        at += table->num_files * sizeof(uint64_t);
+    }
     memcpy(at, table->text, table->text_bytes);
     memcpy(h.magic, magic, sizeof magic);
     memcpy(bytes, &h, sizeof h);
@@ -171,12 +181,11 @@ static stk_status check_header(const index_header *h, const unsigned char *bytes
 {
     uint64_t expected;
 
-    if (memcmp(h->magic, magic, sizeof magic) != 0 ||
-        (h->version != VERSION && h->version != VERSION_FOLLOWED) || h->header_bytes != sizeof *h)
+    if (memcmp(h->magic, magic, sizeof magic) != 0 || h->version < VERSION ||
+        h->version > VERSION_FAR || h->header_bytes != sizeof *h)
         return STK_EFORMAT;
-    if (!index_length(h->num_folders, h->num_files, h->text_bytes, &expected) ||
-        expected != length || h->num_folders == 0 || h->unread > h->ignored ||
-        h->elapsed_ns > INT64_MAX)
+    if (!index_length(h, &expected) || expected != length || h->num_folders == 0 ||
+        h->unread > h->ignored || h->elapsed_ns > INT64_MAX)
         return STK_EFORMAT;
     if (XXH3_64bits(bytes + CHECKED_FROM, length - CHECKED_FROM) != h->checksum)
         return STK_ECHECKSUM;
@@ -197,7 +206,9 @@ stk_status stk__images_index_parse(stk_context *ctx, const void *data, uint64_t 
     STK_TRY(check_header(&h, bytes, length));
     const unsigned char *folders = bytes + sizeof h;
     const unsigned char *sizes = folders + h.num_folders * sizeof(index_folder);
-    const unsigned char *text = sizes + h.num_files * sizeof(uint64_t);
+    const unsigned char *text = sizes + h.num_files * sizeof(uint64_t), *identities = text;
+    const bool far = h.version == VERSION_FAR;
+    text += far ? h.num_files * sizeof(uint64_t) : 0;
     *out = (stk__images_table){.context = ctx,
                                .text = stk__alloc(ctx, h.text_bytes),
                                .text_bytes = h.text_bytes,
@@ -205,13 +216,18 @@ stk_status stk__images_index_parse(stk_context *ctx, const void *data, uint64_t 
                                .num_folders = h.num_folders,
                                .files = stk__calloc(ctx, h.num_files, sizeof *out->files),
                                .num_files = h.num_files,
+                               .identities =
+                                   far ? stk__calloc(ctx, h.num_files, sizeof(uint64_t)) : NULL,
                                .ignored = h.ignored,
                                .unread = h.unread,
                                .followed = h.version == VERSION_FOLLOWED,
                                .listed_ns = h.listed_ns,
                                .elapsed_ns = h.elapsed_ns};
-    stk_status status = out->text && out->folders && out->files ? STK_OK : STK_ENOMEM;
+    stk_status status =
+        out->text && out->folders && out->files && (!far || out->identities) ? STK_OK : STK_ENOMEM;
     if (status == STK_OK) {
+        if (far)
+            memcpy(out->identities, identities, h.num_files * sizeof(uint64_t));
         memcpy(out->text, text, h.text_bytes);
         if (!read_folders(out, folders, &at) || !read_files(out, sizes, &at))
             status = STK_EFORMAT;

@@ -36,17 +36,19 @@ static stk_status look(void *user, const char *key, const stk_object_info *info)
 static int recognise_tree(stk_store *store)
 {
     looking root = {0};
-    int sure;
 
-    if (stk_store_list(store, "", NULL, look, &root, NULL) < 0)
-        return 0;
-    sure = root.pictures;
-    for (uint32_t i = 0; i < root.num_folders && sure < 2; i++) {
+    stk_status status = stk_store_list(store, "", NULL, look, &root, NULL);
+    if (status < 0)
+        return stk__dataset_unsure(status);
+    for (uint32_t i = 0; i < root.num_folders; i++) {
         looking inner = {0};
-        if (stk_store_list(store, root.folders[i], NULL, look, &inner, NULL) >= 0 && inner.pictures)
-            sure = 2;
+        status = stk_store_list(store, root.folders[i], NULL, look, &inner, NULL);
+        if (status == STK_ENOMEM)
+            return status;
+        if (status >= 0 && inner.pictures)
+            return 2;
     }
-    return sure;
+    return root.pictures;
 }
 
 int stk__images_recognise(stk_context *ctx, const char *url)
@@ -54,14 +56,14 @@ int stk__images_recognise(stk_context *ctx, const char *url)
     char key[STK_MAX_OBJECT_KEY] = "";
     stk_store *store = NULL;
 
-    if (stk_store_open(ctx, url, &store, key, sizeof key, NULL) != STK_OK)
-        return 0;
     bool group = false;
-    if (!key[0] && stk__packed_is_group(store, &group, NULL) != STK_OK)
-        group = false;
-    int sure = key[0] || group ? 0 : recognise_tree(store);
+
+    stk_status status = stk_store_open(ctx, url, &store, key, sizeof key, NULL);
+    if (status == STK_OK && !key[0])
+        status = stk__packed_is_group(store, &group, NULL);
+    int sure = stk__dataset_unsure(status);
+    if (store && sure == 0 && !key[0] && !group)
+        sure = recognise_tree(store);
     stk_store_close(&store);
-    if (group && stk__packed_recognise(ctx, url))
-        sure = 2;
-    return sure;
+    return group ? stk__packed_recognise(ctx, url) : sure;
 }

@@ -139,7 +139,7 @@ stk_status stk__images_find_sizes(stk__images_table *table, stk_store *store, ui
     atomic_init(&s.missing, UINT64_MAX);
     if (table->num_files <= FEW)
         threads = 1;
-    stk__images_crew(table->context, threads, sizes_main, &s, "sizes of pictures", &s.done,
+    stk__lookers_run(table->context, threads, sizes_main, &s, "sizes of pictures", &s.done,
                      table->num_files);
     if (missing)
         *missing = atomic_load(&s.missing);

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of files, and the threads that fill it. */
+/* The table of files. */
 #include "dataset/images.h"
 
 #include <stdio.h>
 #include <strings.h>
-
-#define MAX_CREW         16u
-#define TELL_AFTER_NS    UINT64_C(500000000) /* what takes less is not worth a bar */
-#define TELL_INTERVAL_NS UINT64_C(200000000)
 
 void stk__images_release(stk__images_table *table)
 {
     stk__free(table->context, table->text);
     stk__free(table->context, table->folders);
     stk__free(table->context, table->files);
+    stk__free(table->context, table->identities);
     *table = (stk__images_table){.context = table->context};
 }
 
@@ -24,6 +21,24 @@ size_t stk__images_key(const stk__images_table *table, uint64_t i, char *key, si
     int n = snprintf(key, size, "%s%s%s", path, path[0] ? "/" : "", table->text + file->name);
 
     return n < 0 ? 0 : (size_t)n;
+}
+
+uint64_t stk__images_print(uint64_t print, const stk__images_table *t)
+{
+    uint64_t sizes[512];
+    size_t n = 0;
+
+    print = stk__fingerprint(print, t->text, t->text_bytes);
+    for (uint64_t i = 0; i < t->num_folders; i++)
+        print = stk__fingerprint(print, &t->folders[i].count, sizeof t->folders[i].count);
+    for (uint64_t i = 0; i < t->num_files; i++) {
+        sizes[n++] = t->files[i].size;
+        if (n == STK_COUNT(sizes) || i + 1 == t->num_files) {
+            print = stk__fingerprint(print, sizes, n * sizeof *sizes);
+            n = 0;
+        }
+    }
+    return print;
 }
 
 bool stk__images_is_class(const stk__images_table *table, uint64_t folder)
@@ -62,75 +77,6 @@ int stk__images_kind(const char *name, size_t length)
             return kinds[i].kind;
     }
     return STK__IMAGES_OTHER;
-}
-
-/* ---- Threads --------------------------------------------------------------------------------- */
-
-typedef struct crew {
-    void (*work)(void *);
-    void *argument;
-    pthread_mutex_t mutex; /* guards `running` */
-    pthread_cond_t ended;
-    uint32_t running;
-} crew;
-
-uint32_t stk__images_threads(const stk_context *ctx)
-{
-    stk_cores cores = {.struct_size = sizeof cores};
-
-    stk_context_cores(ctx, &cores);
-    return STK_MIN(4 * cores.usable, MAX_CREW);
-}
-
-static void crew_main(void *argument)
-{
-    crew *c = argument;
-
-    c->work(c->argument);
-    pthread_mutex_lock(&c->mutex);
-    c->running--;
-    pthread_cond_signal(&c->ended);
-    pthread_mutex_unlock(&c->mutex);
-}
-
-void stk__images_crew(stk_context *ctx, uint32_t threads, void (*work)(void *), void *argument,
-                      const char *what, const atomic_uint_fast64_t *done, uint64_t total)
-{
-    crew c = {.work = work, .argument = argument, .mutex = PTHREAD_MUTEX_INITIALIZER};
-    stk__thread members[MAX_CREW] = {{0}};
-    uint32_t started = 0;
-    bool told = false;
-
-    threads = STK_MIN(threads, MAX_CREW);
-    stk__cond_init(&c.ended);
-    c.running = threads > 1 ? threads : 0;
-    while (threads > 1 && started < threads &&
-           stk__thread_start(ctx, &members[started], "stk-list", crew_main, &c, NULL) == STK_OK)
-        started++;
-    if (started == 0)
-        work(argument);
-    uint64_t when = stk__now_ns() + TELL_AFTER_NS;
-    pthread_mutex_lock(&c.mutex);
-    if (threads > 1)
-        c.running -= threads - started;
-    while (c.running) {
-        if (stk__cond_wait_until(&c.ended, &c.mutex, when))
-            continue;
-        pthread_mutex_unlock(&c.mutex);
-        stk__progress(ctx, what, atomic_load_explicit(done, memory_order_relaxed), total);
-        told = true;
-        when = stk__now_ns() + TELL_INTERVAL_NS;
-        pthread_mutex_lock(&c.mutex);
-    }
-    pthread_mutex_unlock(&c.mutex);
-    for (uint32_t i = 0; i < started; i++)
-        stk__thread_join(&members[i]);
-    if (told) {
-        uint64_t all = atomic_load_explicit(done, memory_order_relaxed);
-        stk__progress(ctx, what, all, total ? total : all);
-    }
-    pthread_cond_destroy(&c.ended);
-    pthread_mutex_destroy(&c.mutex);
 }
 
 void stk__images_remark_splits(stk_context *ctx, const char *url, const char *const *classes,

@@ -9,6 +9,9 @@
 
 #include <stdio.h>
 
+#include "base/url.h"
+#include "dataset/published.h"
+
 #define LABELS      256u
 #define BLOCK_BYTES 65536u
 
@@ -16,6 +19,8 @@ typedef struct mnist_options {
     uint32_t struct_size;
     int32_t split;
     bool memory;
+    bool download;
+    const char *mirror;
     const char *prefix;
     int32_t set;
 } mnist_options;
@@ -33,19 +38,35 @@ enum { SET_BALANCED, SET_BYCLASS, SET_BYMERGE, SET_DIGITS, SET_LETTERS, SET_MNIS
         "memory", STK_OPTION_BOOL, offsetof(mnist_options, memory), "false", 0, 0, NULL, NULL,     \
             "Read the images into memory when opening; gzip files always are."                     \
     }
+#define DOWNLOAD                                                                                   \
+    {"download",                                                                                   \
+     STK_OPTION_BOOL,                                                                              \
+     offsetof(mnist_options, download),                                                            \
+     "false",                                                                                      \
+     0,                                                                                            \
+     0,                                                                                            \
+     NULL,                                                                                         \
+     NULL,                                                                                         \
+     "Fetch the files that are missing, of both sets, from where torchvision does."},              \
+    {                                                                                              \
+        "mirror", STK_OPTION_STRING, offsetof(mnist_options, mirror), "", 0, 0, NULL, "URL",       \
+            "Folder of any store to download from instead."                                        \
+    }
 
 static const stk_option mnist_option_list[] = {
     SPLIT,
     MEMORY,
+    DOWNLOAD,
     {"prefix", STK_OPTION_STRING, offsetof(mnist_options, prefix), "", 0, 0, NULL, "TEXT",
      "What is before `train-images` or `test-images` in the names, as \"emnist-letters-\"."},
 };
 
-static const stk_option plain_option_list[] = {SPLIT, MEMORY};
+static const stk_option plain_option_list[] = {SPLIT, MEMORY, DOWNLOAD};
 
 static const stk_option emnist_option_list[] = {
     SPLIT,
     MEMORY,
+    DOWNLOAD,
     {"set", STK_OPTION_ENUM, offsetof(mnist_options, set), "balanced", 0, 0,
      "balanced|byclass|bymerge|digits|letters|mnist", NULL,
      "Which selection of the characters, as torchvision's `split`."},
@@ -62,16 +83,19 @@ static const stk_option_table kmnist_table = {"kmnist", "Kuzushiji-MNIST.", size
 static const stk_option_table emnist_table = {"emnist", "EMNIST.", sizeof(mnist_options),
                                               emnist_option_list, STK_COUNT(emnist_option_list)};
 
-/* A kind: where torchvision has its files, and the names of its classes. */
+/* A kind: where torchvision has its files, what it downloads, and the names of its classes. */
 typedef struct family {
     const stk_dataset_ops *ops;
     const char *const *folders;
+    const stk__published *published;
     const char *const *classes; /* NULL: the numbers */
     uint32_t num_classes;
 } family;
 
 static const char *const mnist_folders[] = {
     "", "raw/", "MNIST/raw/", "FashionMNIST/raw/", "KMNIST/raw/", "EMNIST/raw/", NULL};
+/* Those that MNIST's own files lie in: where they are downloaded other kinds do not count. */
+static const char *const mnist_own_folders[] = {"", "raw/", "MNIST/raw/", NULL};
 static const char *const fashion_folders[] = {"", "raw/", "FashionMNIST/raw/", NULL};
 static const char *const kmnist_folders[] = {"", "raw/", "KMNIST/raw/", NULL};
 /* The last one is that of the archive from NIST. */
@@ -83,12 +107,15 @@ static const char *const fashion_classes[] = {"T-shirt/top", "Trouser",   "Pullo
 static const char *const kmnist_classes[] = {"o",  "ki", "su", "tsu", "na",
                                              "ha", "ma", "ya", "re",  "wo"};
 
-static const family mnist_family = {&stk__dataset_mnist, mnist_folders, NULL, 0};
+static const family mnist_family = {&stk__dataset_mnist, mnist_folders, &stk__published_mnist, NULL,
+                                    0};
 static const family fashion_mnist_family = {&stk__dataset_fashion_mnist, fashion_folders,
-                                            fashion_classes, STK_COUNT(fashion_classes)};
-static const family kmnist_family = {&stk__dataset_kmnist, kmnist_folders, kmnist_classes,
-                                     STK_COUNT(kmnist_classes)};
-static const family emnist_family = {&stk__dataset_emnist, emnist_folders, NULL, 0};
+                                            &stk__published_fashion_mnist, fashion_classes,
+                                            STK_COUNT(fashion_classes)};
+static const family kmnist_family = {&stk__dataset_kmnist, kmnist_folders, &stk__published_kmnist,
+                                     kmnist_classes, STK_COUNT(kmnist_classes)};
+static const family emnist_family = {&stk__dataset_emnist, emnist_folders, &stk__published_emnist,
+                                     NULL, 0};
 
 /* EMNIST's sets. A class is a character; the merged ones are known by the capital letter. Labels of
  * letters begin at 1: class 0 has no samples, and torchvision's name. */
@@ -112,6 +139,8 @@ typedef struct mnist {
     const unsigned char *label; /* `base.size` of them */
     uint64_t sample_bytes;
     const family *of;
+    const char *const *folders;
+    char prefix[80]; /* of names of files */
     int32_t split, set;
     uint64_t counts[LABELS]; /* samples of each label */
     char names[LABELS][4];   /* "0", "1", ... */
@@ -145,27 +174,39 @@ static stk_status find_idx(stk_store *store, const char *const *folders, const c
     return STK_OK;
 }
 
-static stk_status find_pair(mnist *m, const char *url, const char *prefix, stk_error *err)
+/* What is before "train-images" in the names of files. */
+static stk_status take_prefix(mnist *m, const char *given, stk_error *err)
+{
+    if (m->of == &emnist_family)
+        snprintf(m->prefix, sizeof m->prefix, "emnist-%s-", sets[m->set].name);
+    else
+        snprintf(m->prefix, sizeof m->prefix, "%s", given ? given : "");
+    if (strlen(m->prefix) <= 64 && !strchr(m->prefix, '/'))
+        return STK_OK;
+    return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
+                     "%s: prefix \"%s\" is no beginning of a file name of at most 64 bytes",
+                     m->of->ops->name, given);
+}
+
+static stk_status find_pair(mnist *m, const char *url, stk_error *err)
 {
     const char *kind = m->of->ops->name;
     const char *split = m->split == SPLIT_TRAIN   ? "train"
                         : m->of == &emnist_family ? "test"
                                                   : "t10k";
+    const char *prefix = m->prefix;
     bool found = false;
 
-    if (strlen(prefix) > 64 || strchr(prefix, '/'))
-        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
-                         "%s: prefix \"%s\" is no beginning of a file name of at most 64 bytes",
-                         kind, prefix);
-    STK_TRY(find_idx(m->store, m->of->folders, prefix, m->split, STK__IDX_IMAGES, &m->images.object,
+    STK_TRY(find_idx(m->store, m->folders, prefix, m->split, STK__IDX_IMAGES, &m->images.object,
                      &found, err));
     if (!found)
         return stk__fail_at(err, STK_ENOENT, STK_STAGE_DATASET, url, STK_NO_OFFSET,
                             "%s: %.200s holds no file %s%s-images-idx3-ubyte or .gz; name the "
-                            "folder that does (or its parent in torchvision's layout)%s",
+                            "folder that does (or its parent in torchvision's layout)%s, or have "
+                            "it filled with download=true",
                             kind, url, prefix, split,
                             m->of == &emnist_family ? ", or another set=" : "");
-    STK_TRY(find_idx(m->store, m->of->folders, prefix, m->split, STK__IDX_LABELS, &m->labels.object,
+    STK_TRY(find_idx(m->store, m->folders, prefix, m->split, STK__IDX_LABELS, &m->labels.object,
                      &found, err));
     if (!found)
         return stk__fail_at(err, STK_ENOENT, STK_STAGE_DATASET, url, STK_NO_OFFSET,
@@ -209,6 +250,82 @@ static void fill_classes(mnist *m)
     m->base.num_classes = STK_MAX(m->base.num_classes, count);
 }
 
+/* ---- Files that are published ------------------------------------------------------------------
+ */
+
+/* Where the archive of EMNIST's sets lies: what torchvision and download=true leave. */
+static stk_status find_sets(stk_store *store, stk__object *archive, bool *found, stk_error *err)
+{
+    *found = false;
+    for (size_t f = 0; emnist_folders[f] && !*found; f++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s%s", emnist_folders[f], stk__published_emnist.files[0].name);
+        STK_TRY(stk__object_find(store, key, archive, found, err));
+    }
+    return STK_OK;
+}
+
+/* Where a folder has no files of EMNIST but the archive of them, that is the store. */
+static stk_status enter_sets(mnist *m, const char *url, stk_error *err)
+{
+    stk_context *ctx = m->base.context;
+    char key[STK_MAX_OBJECT_KEY];
+    stk_store *store = NULL;
+    stk__object object;
+    bool found = false;
+
+    STK_TRY(
+        find_idx(m->store, m->folders, m->prefix, m->split, STK__IDX_IMAGES, &object, &found, err));
+    if (found)
+        return STK_OK;
+    STK_TRY(find_sets(m->store, &object, &found, err));
+    if (!found)
+        return STK_OK;
+    char *archive = stk__url_below(ctx, url, object.key);
+    stk_status status =
+        archive ? stk__container_enter(ctx, &archive, err)
+                : stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory to open '%.200s'", url);
+    if (status == STK_OK)
+        status = stk_store_open(ctx, archive, &store, key, sizeof key, err);
+    stk__free(ctx, archive);
+    if (status == STK_OK && key[0]) {
+        stk_store_close(&store);
+        status = stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, object.key, STK_NO_OFFSET,
+                              "%s: %s is no zip archive; copy or download it again",
+                              m->of->ops->name, object.key);
+    }
+    if (status == STK_OK) {
+        stk_store_close(&m->store);
+        m->store = store;
+    }
+    return status;
+}
+
+/* For stk__published_get(): whether a published file is there, in whatever form. */
+static stk_status has_published(const void *user, stk_store *store, size_t file, bool *there,
+                                stk_error *err)
+{
+    const mnist *m = user;
+    uint32_t magic = STK__IDX_IMAGES;
+    int32_t split = m->split;
+    stk__object object;
+
+    if (m->of != &emnist_family) {
+        split = file < 2 ? SPLIT_TRAIN : SPLIT_TEST;
+        magic = file % 2 ? STK__IDX_LABELS : STK__IDX_IMAGES;
+    }
+    STK_TRY(find_idx(store, m->folders, m->prefix, split, magic, &object, there, err));
+    return *there || m->of != &emnist_family ? STK_OK : find_sets(store, &object, there, err);
+}
+
+/* ---- Opening -----------------------------------------------------------------------------------
+ */
+
+static int64_t mnist_label(const stk_dataset *dataset, uint64_t index)
+{
+    return ((const mnist *)dataset)->label[index];
+}
+
 static void fill_head(mnist *m, stk_context *ctx)
 {
     uint64_t count = m->images.dims[0];
@@ -223,6 +340,7 @@ static void fill_head(mnist *m, stk_context *ctx)
         m->counts[m->label[i]]++;
     fill_classes(m);
     m->base.classes = m->classes;
+    m->base.label = mnist_label;
     m->base.block_size = STK_MAX(BLOCK_BYTES / m->sample_bytes, 1);
     m->base.cost_ns = 100;
     m->base.held_bytes = stk__object_held(&m->images.object) + stk__object_held(&m->labels.object);
@@ -234,40 +352,49 @@ static void fill_head(mnist *m, stk_context *ctx)
     m->base.fingerprint = stk__fingerprint(m->base.fingerprint, &print, sizeof print);
 }
 
+/* Open and check the files of a folder. */
+static stk_status open_files(mnist *m, const char *url, bool load, stk_error *err)
+{
+    char key[STK_MAX_OBJECT_KEY] = "";
+
+    STK_TRY(stk_store_open(m->base.context, url, &m->store, key, sizeof key, err));
+    if (key[0])
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_DATASET, url, STK_NO_OFFSET,
+                            "%s: %.200s is a file; name its folder, and split=train or split=test",
+                            m->of->ops->name, url);
+    if (m->of == &emnist_family)
+        STK_TRY(enter_sets(m, url, err));
+    STK_TRY(find_pair(m, url, err));
+    STK_TRY(stk__idx_open(m->store, &m->images, STK__IDX_IMAGES, load, err));
+    STK_TRY(stk__idx_open(m->store, &m->labels, STK__IDX_LABELS, true, err));
+    if (m->images.dims[0] == m->labels.dims[0])
+        return STK_OK;
+    return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, m->labels.object.key, 4,
+                        "%s has %u labels and %s has %u images: they do not belong together",
+                        m->labels.object.key, m->labels.dims[0], m->images.object.key,
+                        m->images.dims[0]);
+}
+
 static stk_status open_family(const family *of, stk_context *ctx, const char *url,
                               const mnist_options *o, stk_dataset **out, stk_error *err)
 {
-    char prefix[32] = "";
-    char key[STK_MAX_OBJECT_KEY] = "";
-
     *out = NULL;
-    if (of == &emnist_family)
-        snprintf(prefix, sizeof prefix, "emnist-%s-", sets[o->set].name);
+    STK_TRY(stk__published_check(of->ops->name, o->download, o->mirror, "prefix",
+                                 o->prefix && o->prefix[0], err));
     mnist *m = stk__calloc(ctx, 1, sizeof *m);
     if (!m)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "%s: no memory to open %.200s",
                          of->ops->name, url);
     m->base.context = ctx;
     m->of = of;
+    m->folders = o->download && of == &mnist_family ? mnist_own_folders : of->folders;
     m->split = o->split;
     m->set = o->set;
-    stk_status status = stk_store_open(ctx, url, &m->store, key, sizeof key, err);
-    if (status == STK_OK && key[0])
-        status =
-            stk__fail_at(err, STK_EINVAL, STK_STAGE_DATASET, url, STK_NO_OFFSET,
-                         "%s: %.200s is a file; name its folder, and split=train or split=test",
-                         of->ops->name, url);
+    stk_status status = take_prefix(m, o->prefix, err);
+    if (status == STK_OK && o->download)
+        status = stk__published_get(ctx, of->published, url, o->mirror, has_published, m, err);
     if (status == STK_OK)
-        status = find_pair(m, url, o->prefix ? o->prefix : prefix, err);
-    if (status == STK_OK)
-        status = stk__idx_open(m->store, &m->images, STK__IDX_IMAGES, o->memory, err);
-    if (status == STK_OK)
-        status = stk__idx_open(m->store, &m->labels, STK__IDX_LABELS, true, err);
-    if (status == STK_OK && m->images.dims[0] != m->labels.dims[0])
-        status = stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, m->labels.object.key, 4,
-                              "%s has %u labels and %s has %u images: they do not belong together",
-                              m->labels.object.key, m->labels.dims[0], m->images.object.key,
-                              m->images.dims[0]);
+        status = open_files(m, url, o->memory, err);
     if (status != STK_OK) {
         mnist_close(&m->base);
         return status;
@@ -308,17 +435,12 @@ static int mnist_recognise(stk_context *ctx, const char *url)
     stk__object object;
     bool found = false;
 
-    if (stk_store_open(ctx, url, &store, key, sizeof key, NULL) != STK_OK)
-        return 0;
-    if (!key[0] &&
-        find_idx(store, mnist_folders, "", SPLIT_TRAIN, STK__IDX_IMAGES, &object, &found, NULL) ==
-            STK_OK &&
-        !found &&
-        find_idx(store, mnist_folders, "", SPLIT_TEST, STK__IDX_IMAGES, &object, &found, NULL) !=
-            STK_OK)
-        found = false;
+    stk_status status = stk_store_open(ctx, url, &store, key, sizeof key, NULL);
+    for (int32_t split = SPLIT_TRAIN; split <= SPLIT_TEST && status == STK_OK && !key[0] && !found;
+         split++)
+        status = find_idx(store, mnist_folders, "", split, STK__IDX_IMAGES, &object, &found, NULL);
     stk_store_close(&store);
-    return found ? 2 : 0;
+    return status == STK_OK && found ? 2 : stk__dataset_unsure(status);
 }
 
 static stk_status mnist_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
@@ -378,66 +500,21 @@ static stk_status mnist_describe(stk_dataset *dataset,
     return STK_OK;
 }
 
-/* They are MNIST by their content: a name is to say which. */
-static int never(stk_context *ctx, const char *url)
-{
-    (void)ctx;
-    (void)url;
-    return 0;
-}
+/* The others are MNIST by their content: a name is to say which. */
+#define OPS(kind, how, what)                                                                       \
+    {                                                                                              \
+        .struct_size = sizeof(stk_dataset_ops), .name = #kind, .doc = what,                        \
+        .options = &kind##_table, .open = kind##_open, .recognise = how, .close = mnist_close,     \
+        .locate = mnist_locate, .object = mnist_object, .prepare = mnist_prepare,                  \
+        .describe = mnist_describe                                                                 \
+    }
 
-const stk_dataset_ops stk__dataset_mnist = {
-    .struct_size = sizeof(stk_dataset_ops),
-    .name = "mnist",
-    .doc = "Images and labels in IDX files, plain or gzip: MNIST, Fashion-MNIST, KMNIST, EMNIST.",
-    .options = &mnist_table,
-    .open = mnist_open,
-    .recognise = mnist_recognise,
-    .close = mnist_close,
-    .locate = mnist_locate,
-    .object = mnist_object,
-    .prepare = mnist_prepare,
-    .describe = mnist_describe,
-};
-
-const stk_dataset_ops stk__dataset_fashion_mnist = {
-    .struct_size = sizeof(stk_dataset_ops),
-    .name = "fashion_mnist",
-    .doc = "Fashion-MNIST: its IDX files, with the names of its classes.",
-    .options = &fashion_mnist_table,
-    .open = fashion_mnist_open,
-    .recognise = never,
-    .close = mnist_close,
-    .locate = mnist_locate,
-    .object = mnist_object,
-    .prepare = mnist_prepare,
-    .describe = mnist_describe,
-};
-
-const stk_dataset_ops stk__dataset_kmnist = {
-    .struct_size = sizeof(stk_dataset_ops),
-    .name = "kmnist",
-    .doc = "Kuzushiji-MNIST: its IDX files, with the names of its classes.",
-    .options = &kmnist_table,
-    .open = kmnist_open,
-    .recognise = never,
-    .close = mnist_close,
-    .locate = mnist_locate,
-    .object = mnist_object,
-    .prepare = mnist_prepare,
-    .describe = mnist_describe,
-};
-
-const stk_dataset_ops stk__dataset_emnist = {
-    .struct_size = sizeof(stk_dataset_ops),
-    .name = "emnist",
-    .doc = "EMNIST: the IDX files of one of its sets, with the names of its classes.",
-    .options = &emnist_table,
-    .open = emnist_open,
-    .recognise = never,
-    .close = mnist_close,
-    .locate = mnist_locate,
-    .object = mnist_object,
-    .prepare = mnist_prepare,
-    .describe = mnist_describe,
-};
+const stk_dataset_ops stk__dataset_mnist =
+    OPS(mnist, mnist_recognise,
+        "Images and labels in IDX files, plain or gzip: MNIST, Fashion-MNIST, KMNIST, EMNIST.");
+const stk_dataset_ops stk__dataset_fashion_mnist =
+    OPS(fashion_mnist, NULL, "Fashion-MNIST: its IDX files, with the names of its classes.");
+const stk_dataset_ops stk__dataset_kmnist =
+    OPS(kmnist, NULL, "Kuzushiji-MNIST: its IDX files, with the names of its classes.");
+const stk_dataset_ops stk__dataset_emnist =
+    OPS(emnist, NULL, "EMNIST: the IDX files of one of its sets, with the names of its classes.");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* npy: samples along the first axis of a NumPy file; a folder of files is npy_folder.c. */
 #include "dataset/npy.h"
+#include "dataset/rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -265,6 +266,11 @@ static stk_status open_data(npy *d, const stk__npy_options *o, uint64_t *print, 
     return STK_OK;
 }
 
+static int64_t npy_label(const stk_dataset *dataset, uint64_t index)
+{
+    return ((const int64_t *)((const npy *)dataset)->labels)[index];
+}
+
 static void fill_head(npy *d, uint64_t print)
 {
     const stk__npy_header *h = &d->header;
@@ -276,6 +282,8 @@ static void fill_head(npy *d, uint64_t print)
     if (d->labels)
         print = stk__fingerprint(print, d->labels, count * d->label_bytes);
     d->base.fingerprint = stk__fingerprint(d->base.fingerprint, &print, sizeof print);
+    if (d->labels && d->fields[1].dtype == STK_INT64 && d->fields[1].rank == 0)
+        d->base.label = npy_label;
     d->base.block_size = STK_MAX(BLOCK_BYTES / d->sample_bytes, 1);
     d->base.held_bytes = stk__object_held(&d->file) + count * d->label_bytes;
     d->base.cost_ns = 100 + (h->swap ? 0.2 * (double)d->sample_bytes : 0);
@@ -332,16 +340,21 @@ static int npy_recognise(stk_context *ctx, const char *url)
     bool found = false;
     int sure = 0;
 
-    if (stk_store_open(ctx, url, &store, key, sizeof key, NULL) != STK_OK)
-        return 0;
-    if (!key[0])
+    stk_status status = stk_store_open(ctx, url, &store, key, sizeof key, NULL);
+    if (status == STK_OK && !key[0]) {
         sure = stk__npy_folder_recognise(store);
-    else if (stk__object_find(store, key, &file, &found, NULL) == STK_OK && found &&
-             file.size >= sizeof head &&
-             stk_store_read(store, key, 0, sizeof head, head, NULL) == STK_OK)
-        sure = memcmp(head, magic, sizeof magic) == 0 ? 2 : 0;
+        if (sure > 0 && stk__npz_named(ctx, url))
+            sure = 1; /* rows of its members, not a sample each */
+    } else if (status == STK_OK) {
+        status = stk__object_find(store, key, &file, &found, NULL);
+        found = status == STK_OK && found && file.size >= sizeof head;
+        if (found)
+            status = stk_store_read(store, key, 0, sizeof head, head, NULL);
+        if (found && status == STK_OK)
+            sure = memcmp(head, magic, sizeof magic) == 0 ? 2 : 0;
+    }
     stk_store_close(&store);
-    return sure;
+    return sure ? sure : stk__dataset_unsure(status);
 }
 
 static stk_status npy_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,

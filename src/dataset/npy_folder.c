@@ -235,6 +235,11 @@ static stk_status read_first(folder *d, stk_error *err)
     return stk__object_read(d->store, &file, 0, d->header.offset, d->head, err);
 }
 
+static int64_t folder_label(const stk_dataset *dataset, uint64_t index)
+{
+    return ((const folder *)dataset)->files.entries[index].label;
+}
+
 static stk_status fill_head(folder *d, stk_error *err)
 {
     const stk__npy_header *h = &d->header;
@@ -256,6 +261,7 @@ static stk_status fill_head(folder *d, stk_error *err)
     d->base.fingerprint = stk__fingerprint(d->base.fingerprint, &print, sizeof print);
     if (!d->classes.count)
         return STK_OK;
+    d->base.label = folder_label;
     d->class_names = stk__calloc(d->base.context, d->classes.count, sizeof *d->class_names);
     if (!d->class_names)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory for %llu names of classes",
@@ -339,11 +345,12 @@ int stk__npy_folder_recognise(stk_store *store)
     char prefix[NAME_MAX_BYTES + 2] = "";
     int sure = 0;
 
-    if (stk_store_list(store, "", NULL, first_file, &sure, NULL) == STK_OK &&
-        stk_store_list(store, "", NULL, first_folder, prefix, NULL) == STK_EOS &&
-        stk_store_list(store, prefix, NULL, first_file, &sure, NULL) < 0)
-        sure = 0;
-    return sure;
+    stk_status status = stk_store_list(store, "", NULL, first_file, &sure, NULL);
+    if (status == STK_OK)
+        status = stk_store_list(store, "", NULL, first_folder, prefix, NULL);
+    if (status == STK_EOS && *prefix)
+        status = stk_store_list(store, prefix, NULL, first_file, &sure, NULL);
+    return status < 0 ? stk__dataset_unsure(status) : sure;
 }
 
 static stk_status folder_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,

@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 
+#include "dataset/nested.h"
 #include "dataset/view.h"
 
 #include "array/array.h"
@@ -180,6 +181,7 @@ static stk_status recognise(stk_context *ctx, const char *url, const stk_dataset
     stk_error_init(&v.refused);
     for (size_t i = 0; (kind = kind_at(ctx, i)); i++) {
         stk_error refused;
+        int sureness = 0;
         taken t;
 
         if (!kind->recognise || !kind->open)
@@ -187,15 +189,13 @@ static stk_status recognise(stk_context *ctx, const char *url, const stk_dataset
         stk_error_init(&refused);
         stk_status status = take(ctx, url, kind->options, &t, &refused);
         if (status == STK_OK)
-            count_vote(&v, kind, kind->recognise(ctx, t.url));
+            sureness = kind->recognise(ctx, t.url);
         else if (v.refused.status == STK_OK)
             v.refused = refused;
+        count_vote(&v, kind, sureness);
         release_taken(ctx, &t);
-        if (status == STK_ENOMEM) {
-            if (err)
-                *err = refused;
-            return status;
-        }
+        if (status == STK_ENOMEM || sureness == STK_ENOMEM)
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory to open '%.200s'", url);
     }
     if (!v.best)
         return nobody(ctx, url, &v, err);
@@ -235,25 +235,22 @@ static stk_status open_kind(stk_context *ctx, const stk_dataset_ops *kind, const
     return status;
 }
 
-stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset **out,
+static stk_status open_spec(stk_context *context, const char *spec, stk_dataset **out,
                             stk_error *err)
 {
     const char *rest = NULL;
     stk_dataset *dataset = NULL;
     taken general = {0};
 
-    if (!out || !context || !spec)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
-                         "no context, no spec or no place for the dataset");
-    *out = NULL;
-    STK_TRY(stk__context_check(context, err));
-    STK_TRY(stk__secret_refuse(spec, err));
     const stk_dataset_ops *kind = named_kind(context, spec, &rest);
     if (!kind && *rest == 0)
         return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
                          "the spec of the dataset is empty; give one, as digits: or mnist:DIR");
+    if (stk__is_nested(kind))
+        STK_TRY(stk__nested_check(kind->name, rest, err));
     stk_status status = take(context, rest, &stk__dataset_option_table, &general, err);
-    if (status == STK_OK && (!kind || kind->recognise))
+    /* Specs in parentheses enter what they name each for itself. */
+    if (status == STK_OK && !stk__is_nested(kind))
         status = stk__container_enter(context, &general.url, err);
     if (status == STK_OK && !kind)
         status = recognise(context, general.url, &kind, err);
@@ -271,5 +268,20 @@ stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset 
         stk__option_unknown_nearer(&stk__dataset_option_table, err);
     }
     release_taken(context, &general);
+    return status;
+}
+
+stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset **out,
+                            stk_error *err)
+{
+    if (!out || !context || !spec)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
+                         "no context, no spec or no place for the dataset");
+    *out = NULL;
+    STK_TRY(stk__context_check(context, err));
+    STK_TRY(stk__secret_refuse(spec, err));
+    stk__opening_begin(context);
+    const stk_status status = open_spec(context, spec, out, err);
+    stk__opening_end(context);
     return status;
 }

@@ -12,7 +12,6 @@
 #include "dataset/images.h"
 #include "dataset/widen.h"
 
-#define MARK        "stoker_packed" /* an attribute of the group */
 #define VERSION     1
 #define BLOCK_BYTES (UINT64_C(4) << 20) /* of neighbours that are read together */
 #define LOCATED     64u                 /* samples that are located at a time */
@@ -251,7 +250,7 @@ static stk_status map_objects(stk__packed_set *d, stk_error *err)
 /* A shard of which nothing is there was lost, where stoker convert wrote them all. */
 static stk_status check_missing(const stk__packed_set *d, stk_error *err)
 {
-    const bool all = json_object_get(d->attributes.value, MARK) != NULL;
+    const bool all = json_object_get(d->attributes.value, STK__PACKED_MARK) != NULL;
     const stk__window_variable *v = image_of(d);
     const uint64_t in = (uint64_t)v->info->shard_shape[0] / d->chunk_rows;
     char key[STK_MAX_OBJECT_KEY];
@@ -302,11 +301,12 @@ static stk_status read_attributes(stk__packed_set *d, stk_error *err)
     const json_t *classes;
 
     STK_TRY(stk__json_parse(ctx, text, strlen(text), "attributes", &d->attributes, err));
-    const json_t *version = json_object_get(d->attributes.value, MARK);
+    const json_t *version = json_object_get(d->attributes.value, STK__PACKED_MARK);
     d->marked = version;
     if (version && json_integer_value(version) != VERSION)
         return stk__fail(err, STK_EFORMAT, STK_STAGE_DATASET,
-                         "packed pictures: the attribute '" MARK "' of the group is no %d: a later "
+                         "packed pictures: the attribute '" STK__PACKED_MARK
+                         "' of the group is no %d: a later "
                          "version wrote it; read it with that",
                          VERSION);
     classes = json_object_get(d->attributes.value, "classes");
@@ -358,6 +358,7 @@ static void fill_head(stk__packed_set *d, const stk_dataset_ops *ops)
     d->base.block_size =
         STK_MIN(STK_MAX(BLOCK_BYTES / d->picture_bytes, STK_MAX(d->chunk_rows, 1)), d->base.size);
     d->base.worker_bytes = ops->decode ? d->windows->worker_bytes : 0;
+    d->base.decoded_bytes = ops->decode ? d->windows->decoded_bytes : 0;
     d->base.held_bytes = d->rows * (sizeof *d->labels + (d->kept ? sizeof *d->kept : 0) +
                                     (d->bytes ? 4 * sizeof *d->shapes : 0));
     d->base.cost_ns = COPY_NS + BYTE_NS * (double)d->picture_bytes;
@@ -391,33 +392,6 @@ stk_status stk__packed_open(stk_context *ctx, const char *url, stk_dataset **out
                              : &stk__packed_decoded);
     *out = &d->base;
     return STK_OK;
-}
-
-stk_status stk__packed_is_group(stk_store *store, bool *out, stk_error *err)
-{
-    static const char *const names[] = {"zarr.json", ".zgroup"};
-    stk__presence is = STK__IS_NOTHING;
-
-    for (size_t i = 0; i < STK_COUNT(names) && is != STK__IS_OBJECT; i++)
-        STK_TRY(stk__store_look(store, names[i], &is, err));
-    *out = is == STK__IS_OBJECT;
-    return STK_OK;
-}
-
-bool stk__packed_recognise(stk_context *ctx, const char *url)
-{
-    stk_group *group = NULL;
-    stk__json attributes = {0};
-    bool is = false;
-
-    if (stk_group_open(ctx, url, &group, NULL) != STK_OK)
-        return false;
-    const char *text = stk_group_attributes(group);
-    if (stk__json_parse(ctx, text, strlen(text), "attributes", &attributes, NULL) == STK_OK)
-        is = json_object_get(attributes.value, MARK) != NULL;
-    stk__json_drop(ctx, &attributes);
-    stk_group_close(&group);
-    return is;
 }
 
 /* ---- Samples --------------------------------------------------------------------------------- */
@@ -562,16 +536,16 @@ stk_status stk__packed_describe(stk_dataset *dataset,
 {
     const stk__packed_set *d = (const stk__packed_set *)dataset;
     const char *transforms = json_string_value(json_object_get(d->attributes.value, "transforms"));
+    const int64_t *shape = d->fields[0].shape;
+    const unsigned long long size = d->base.size;
     char text[160];
 
     (void)err;
     if (d->bytes)
-        snprintf(text, sizeof text, "%llu, each of its own shape",
-                 (unsigned long long)d->base.size);
+        snprintf(text, sizeof text, "%llu, each of its own shape", size);
     else
-        snprintf(text, sizeof text, "%llu of %lld x %lld x %lld bytes, %s",
-                 (unsigned long long)d->base.size, (long long)d->fields[0].shape[0],
-                 (long long)d->fields[0].shape[1], (long long)d->fields[0].shape[2],
+        snprintf(text, sizeof text, "%llu of %lld x %lld x %lld bytes, %s", size,
+                 (long long)shape[0], (long long)shape[1], (long long)shape[2],
                  d->checked                            ? "with checksums"
                  : d->base.ops == &stk__packed_decoded ? "compressed"
                                                        : "as they are");
@@ -579,8 +553,7 @@ stk_status stk__packed_describe(stk_dataset *dataset,
     if (transforms && *transforms)
         line(user, "made by", transforms);
     if (d->kept) {
-        snprintf(text, sizeof text, "%llu, broken in the source",
-                 (unsigned long long)(d->rows - d->base.size));
+        snprintf(text, sizeof text, "%llu, broken in the source", d->rows - size);
         line(user, "left out", text);
     }
     return STK_OK;

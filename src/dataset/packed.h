@@ -7,6 +7,8 @@
 #include "codec/codec.h"
 #include "dataset/window.h"
 
+#define STK__PACKED_MARK "stoker_packed" /* an attribute of the group */
+
 /*
  * Pictures packed by stoker convert, of one of two layouts. Fixed: `image` [N, height, width,
  * channels]. Ragged: `bytes`, in which each picture is a PPM, with `offset` [N] of its pixels and
@@ -42,8 +44,10 @@ extern const stk_dataset_ops stk__packed_pictures, stk__packed_decoded, stk__pac
 
 /* Whether a folder is a group of Zarr; `images:` reads it as packed pictures then. Blocks. */
 stk_status stk__packed_is_group(stk_store *store, bool *out, stk_error *err);
-/* Whether a group says that it is packed pictures. Blocks. */
-bool stk__packed_recognise(stk_context *ctx, const char *url);
+/* Whether a file of this name makes a folder such a group. */
+bool stk__packed_is_metadata(const char *name, size_t length);
+/* As recognise() does, whether a group says that it is packed pictures. Blocks. */
+int stk__packed_recognise(stk_context *ctx, const char *url);
 /* Open one. Blocks. */
 stk_status stk__packed_open(stk_context *ctx, const char *url, stk_dataset **out, stk_error *err);
 

@@ -13,6 +13,7 @@ static void view_close(stk_dataset *dataset)
     stk_dataset *inner = view->inner;
 
     stk__free(dataset->context, view->list);
+    stk__free(dataset->context, view->extra);
     stk__free(dataset->context, view);
     stk_dataset_close(&inner); /* perhaps the last that holds the context */
 }
@@ -148,6 +149,15 @@ static const stk_dataset_ops view_ops = {
     .worker_close = view_worker_close,
 };
 
+static int64_t view_label(const stk_dataset *dataset, uint64_t index)
+{
+    const stk__view *view = (const stk__view *)dataset;
+    uint64_t mapped;
+
+    view->map(view, &index, &mapped, 1);
+    return view->inner->label(view->inner, mapped);
+}
+
 bool stk__is_view(const stk_dataset *dataset)
 {
     return dataset->ops->close == view_close;
@@ -174,12 +184,20 @@ stk_status stk__view_create(stk_dataset *dataset, uint64_t size, const char *wha
     view->base.ops = &view->ops;
     view->base.size = size;
     view->base.block_size = 1;
+    view->base.mixture = NULL; /* its indices are others */
+    view->base.label = dataset->label ? view_label : NULL;
     view->base.holds_context = view->base.created = false;
     atomic_init(&view->base.shares, 0);
     view->base.fingerprint = stk__fingerprint(dataset->fingerprint, what, strlen(what));
     view->what = what;
     *out = view;
     return STK_OK;
+}
+
+void stk__view_same_indices(stk__view *view, const stk_dataset *dataset)
+{
+    view->base.block_size = dataset->block_size;
+    view->base.mixture = dataset->mixture;
 }
 
 void stk__view_finish(stk__view *view, stk_dataset **dataset)

@@ -53,3 +53,36 @@ stk__dataset_widen_fn *stk__widen(const stk_context *ctx, stk_dtype dtype)
     (void)ctx;
     return stk__widen_c(dtype);
 }
+
+/* `misfit` gathers what int32 loses, so that the loop has no branch. */
+#define NARROW(name, type)                                                                         \
+    static bool name(const void *from, size_t n, int32_t *out)                                     \
+    {                                                                                              \
+        uint64_t misfit = 0;                                                                       \
+                                                                                                   \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            type x;                                                                                \
+            memcpy(&x, (const char *)from + i * sizeof x, sizeof x);                               \
+            out[i] = (int32_t)(uint32_t)x;                                                         \
+            misfit |= (uint64_t)((int64_t)x ^ (int64_t)out[i]);                                    \
+        }                                                                                          \
+        return misfit == 0;                                                                        \
+    }
+
+NARROW(narrow_u8, uint8_t)
+NARROW(narrow_i8, int8_t)
+NARROW(narrow_u16, uint16_t)
+NARROW(narrow_i16, int16_t)
+NARROW(narrow_u32, uint32_t)
+NARROW(narrow_i32, int32_t)
+NARROW(narrow_i64, int64_t)
+
+stk__dataset_narrow_fn *stk__narrow(stk_dtype dtype)
+{
+    static stk__dataset_narrow_fn *const all[STK_DTYPE_COUNT] = {
+        [STK_BOOL] = narrow_u8,    [STK_UINT8] = narrow_u8,  [STK_INT8] = narrow_i8,
+        [STK_UINT16] = narrow_u16, [STK_INT16] = narrow_i16, [STK_UINT32] = narrow_u32,
+        [STK_INT32] = narrow_i32,  [STK_INT64] = narrow_i64};
+
+    return dtype < STK_DTYPE_COUNT ? all[dtype] : NULL;
+}

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "dataset/packed.h"
+#include "dataset/rows.h"
 
 /* Where a part of a window lies in its variable, and the chunks that it touches. */
 typedef struct cut {
@@ -143,6 +144,13 @@ static stk_status add_ranges(const stk__window *w, const stk__window_part *part,
     stk__need found;
     stk__box box;
 
+    if (v->row_bytes) { /* of an object that was there, and is not optional */
+        const stk_need row = {.object = v->first_object,
+                              .offset = v->row_offset + (uint64_t)start[0] * v->row_bytes,
+                              .length = v->row_bytes};
+        STK_TRY(stk__array_unchanged(v->array, 0, false, err));
+        return to->add(to, i, &row);
+    }
     cut_box(w, part, start, &box);
     stk_status status = stk__walk_create(v->array, &box, false, &walk);
     while (status == STK_OK && (status = stk__walk_next(walk, &found, err)) == STK_OK) {
@@ -159,8 +167,8 @@ static stk_status add_ranges(const stk__window *w, const stk__window_part *part,
     return status == STK_EOS ? STK_OK : status;
 }
 
-static stk_status window_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
-                                stk_locator *to, stk_error *err)
+stk_status stk__window_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
+                              stk_locator *to, stk_error *err)
 {
     const stk__window *w = (const stk__window *)dataset;
     int64_t start[STK__WINDOW_DIMS];
@@ -184,8 +192,8 @@ static stk__window_variable *variable_of(stk__window *w, uint64_t object)
     return &w->variables[i];
 }
 
-static size_t window_object(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,
-                            size_t size)
+size_t stk__window_object(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,
+                          size_t size)
 {
     stk__window_variable *v = variable_of((stk__window *)dataset, object);
     char none[1]; /* of a caller that asks for the length */
@@ -196,7 +204,7 @@ static size_t window_object(stk_dataset *dataset, uint64_t object, stk_store **s
 
 /* ---- States of threads ---- */
 
-static void window_worker_close(stk_dataset *dataset, void *worker)
+void stk__window_worker_close(stk_dataset *dataset, void *worker)
 {
     stk__window_state *state = worker;
 
@@ -207,7 +215,7 @@ static void window_worker_close(stk_dataset *dataset, void *worker)
     stk__free(dataset->context, state);
 }
 
-static stk_status window_worker_open(stk_dataset *dataset, void **worker)
+stk_status stk__window_worker_open(stk_dataset *dataset, void **worker)
 {
     const stk__window *w = (const stk__window *)dataset;
     stk_context *ctx = dataset->context;
@@ -224,7 +232,7 @@ static stk_status window_worker_open(stk_dataset *dataset, void **worker)
     if (status == STK_OK)
         *worker = state;
     else
-        window_worker_close(dataset, state);
+        stk__window_worker_close(dataset, state);
     return status;
 }
 
@@ -232,7 +240,7 @@ static stk_status window_worker_open(stk_dataset *dataset, void **worker)
 static stk_status begin_work(stk__window *w, void *worker, stk__window_state **out)
 {
     void *own = worker;
-    const stk_status status = worker ? STK_OK : window_worker_open(&w->base, &own);
+    const stk_status status = worker ? STK_OK : stk__window_worker_open(&w->base, &own);
 
     *out = own;
     return status;
@@ -241,13 +249,13 @@ static stk_status begin_work(stk__window *w, void *worker, stk__window_state **o
 static void end_work(stk__window *w, const void *worker, stk__window_state *state)
 {
     if (state != worker)
-        window_worker_close(&w->base, state);
+        stk__window_worker_close(&w->base, state);
 }
 
 /* ---- Decoding ---- */
 
-static stk_status window_decode(stk_dataset *dataset, const stk_need *need, const void *data,
-                                void *out, void *worker, const char **reason)
+stk_status stk__window_decode(stk_dataset *dataset, const stk_need *need, const void *data,
+                              void *out, void *worker, const char **reason)
 {
     stk__window *w = (stk__window *)dataset;
     const stk__window_variable *v = variable_of(w, need->object);
@@ -312,6 +320,14 @@ static stk_status prepare_part(stk__window *w, const stk__window_part *part, con
     int64_t strides[STK__WINDOW_DIMS];
     cut c;
 
+    if (v->row_bytes) {
+        const void *row = s->needs[(*next)++].data;
+        if (v->widen)
+            v->widen(row, part->values, s->values[part->field].out);
+        else
+            s->values[part->field].data = row;
+        return STK_OK;
+    }
     begin_cut(w, part, start, &c);
     stk__array_strides(v->info->rank, c.box.shape, v->info->itemsize, strides);
     if (v->plain)
@@ -326,7 +342,7 @@ static stk_status prepare_part(stk__window *w, const stk__window_part *part, con
     return STK_OK;
 }
 
-static void window_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
+void stk__window_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 {
     stk__window *w = (stk__window *)dataset;
     stk__window_state *state = NULL;
@@ -348,7 +364,7 @@ static void window_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 
 /* ---- The rest ---- */
 
-static void window_close(stk_dataset *dataset)
+void stk__window_close(stk_dataset *dataset)
 {
     stk__window *w = (stk__window *)dataset;
     stk_context *ctx = w->base.context;
@@ -364,6 +380,7 @@ static void window_close(stk_dataset *dataset)
         stk__free(ctx, w->variables[i].skips);
     }
     stk_group_close(&w->group);
+    stk__free(ctx, w->notes);
     stk__free(ctx, w);
 }
 
@@ -403,8 +420,8 @@ static stk_status window_describe(stk_dataset *dataset,
     return STK_OK;
 }
 
-/* npy files are the kind npy's, where no other is given, and packed pictures that of pictures; what
- * a raw file holds, an option says. */
+/* npy files are the kind npy's, where no other is given, packed pictures that of pictures, and what
+ * is plainly a table of HDF5 that of rows; what a raw file holds, an option says. */
 static int window_recognise(stk_context *ctx, const char *url)
 {
     const stk_array_format_ops *format;
@@ -412,7 +429,10 @@ static int window_recognise(stk_context *ctx, const char *url)
 
     if (format == &stk__array_npy || format == &stk__array_raw)
         return 0;
-    return sure && stk__packed_recognise(ctx, url) ? 1 : sure;
+    const int packed = sure > 0 ? stk__packed_recognise(ctx, url) : 0;
+    const int other =
+        sure > 0 && !packed && format == &stk__array_hdf5 ? stk__rows_recognise(ctx, url) : packed;
+    return other ? STK_MIN(other, 1) : sure;
 }
 
 const stk_dataset_ops stk__dataset_array = {
@@ -422,12 +442,6 @@ const stk_dataset_ops stk__dataset_array = {
     .options = &stk__window_table,
     .open = stk__window_open,
     .recognise = window_recognise,
-    .close = window_close,
-    .locate = window_locate,
-    .object = window_object,
-    .prepare = window_prepare,
+    STK__WINDOW_OPS,
     .describe = window_describe,
-    .decode = window_decode,
-    .worker_open = window_worker_open,
-    .worker_close = window_worker_close,
 };

@@ -5,6 +5,7 @@
 
 #include "array/array.h"
 #include "dataset/dataset.h"
+#include "dataset/widen.h"
 
 /*
  * A sample is a window: a box of one or more arrays (variables) over common dimensions. Windows are
@@ -65,7 +66,7 @@ typedef struct stk__window_skip {
 typedef struct stk__window_variable {
     stk_array *array;
     const stk_array_info *info;
-    char name[32];
+    char name[256];
     char *path;                      /* below the group; NULL: it was opened by itself */
     uint32_t dims[STK__WINDOW_DIMS]; /* of the window, for each of the array's */
     bool plain;                      /* read in part, straight from its objects */
@@ -73,6 +74,7 @@ typedef struct stk__window_variable {
     bool prefix;                     /* decoding may end early */
     bool sharded;
     uint64_t chunk_bytes;
+    uint64_t row_offset, row_bytes; /* of rows that follow each other in one object; 0 bytes: not */
     int64_t low[STK__WINDOW_DIMS], count[STK__WINDOW_DIMS]; /* chunks that windows touch */
     uint64_t num_chunks;
     uint32_t *lengths;       /* of each of them, encoded; NULL: plain */
@@ -85,6 +87,8 @@ typedef struct stk__window_variable {
     /* value * scale + offset; elements equal to `missing` are NaN */
     bool converts, has_missing;
     double scale, offset, missing;
+    stk_dtype dtype;              /* of its field */
+    stk__dataset_widen_fn *widen; /* values become int64 by it, and by nothing else; NULL: above */
 } stk__window_variable;
 
 /* A variable's share of a sample. */
@@ -116,8 +120,9 @@ typedef struct stk__window {
     stk_field fields[STK__WINDOW_FIELDS];
     char *names[STK__WINDOW_FIELDS]; /* of the fields */
     uint32_t num_fields;
-    stk_dtype dtype;    /* of the fields */
     uint64_t raw_bytes; /* of the largest part as it is stored; 0: no part is converted */
+    bool rows;          /* a sample is a row of each variable, made by stk__window_open_rows() */
+    char *notes;        /* of rows: lines "name\tvalue\n" that describe() says; NULL: none */
 } stk__window;
 
 /* ---- Dimensions (window_grid.c) ---- */
@@ -161,6 +166,57 @@ bool stk__window_is_real(stk_dtype dtype);
  */
 bool stk__window_convert(const stk__window *w, const stk__window_variable *v, const void *from,
                          uint64_t n, void *to, uint8_t *mask);
+
+/* ---- For others that make windows ---- */
+
+/* What kinds share that deliver windows; each has a describe() of its own. */
+stk_status stk__window_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
+                              stk_locator *to, stk_error *err);
+size_t stk__window_object(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,
+                          size_t size);
+void stk__window_prepare(stk_dataset *dataset, stk_sample *samples, size_t n);
+stk_status stk__window_decode(stk_dataset *dataset, const stk_need *need, const void *data,
+                              void *out, void *worker, const char **reason);
+stk_status stk__window_worker_open(stk_dataset *dataset, void **worker);
+void stk__window_worker_close(stk_dataset *dataset, void *worker);
+void stk__window_close(stk_dataset *dataset);
+#define STK__WINDOW_OPS                                                                            \
+    .close = stk__window_close, .locate = stk__window_locate, .object = stk__window_object,        \
+    .prepare = stk__window_prepare, .decode = stk__window_decode,                                  \
+    .worker_open = stk__window_worker_open, .worker_close = stk__window_worker_close
+
+/* A field of one variable, of the window's dimensions that are left. (window_fields.c) */
+stk_status stk__window_add_field(stk__window *w, const char *name, const char *ending,
+                                 stk_dtype dtype, const int64_t *shape, uint32_t rank,
+                                 uint32_t *number, stk_error *err);
+/* Of variables, grid, fields and parts that are set: where chunks lie, and the dataset's head.
+ * (window_open.c) */
+stk_status stk__window_finish(stk__window *w, const stk_array_options *options, stk_error *err);
+/* STK_ENOTSUP of the format that is too slow to train from. (window_open.c) */
+stk_status stk__window_refuse_slow(const char *url, const stk_array_options *o, stk_error *err);
+
+/* ---- Rows (window_rows.c) ---- */
+
+/* An array of which each row is the value of a field. */
+typedef struct stk__window_row {
+    stk_array *array; /* NULL: it was taken over */
+    const char *path; /* how it is called in messages */
+    const char *field;
+    bool widened; /* integers become int64 */
+} stk__window_row;
+
+/*
+ * A dataset whose samples are the rows of arrays of one length: windows of one step along the first
+ * dimension, which fields do not have. Each field has the type of its array. `notes`: of
+ * stk__window, taken over, also on failure.
+ */
+stk_status stk__window_open_rows(stk_context *ctx, const stk_dataset_ops *ops,
+                                 stk__window_row *rows, uint32_t n,
+                                 const stk_array_options *options, char *notes, stk_dataset **out,
+                                 stk_error *err);
+stk_status stk__window_rows_describe(stk_dataset *dataset,
+                                     void (*line)(void *user, const char *name, const char *value),
+                                     void *user, stk_error *err);
 
 /* The line "advised chunks", "8x64x64 for NAME: ...", for each variable whose chunks cost twice as
  * many bytes as others would (window_advice.c). */

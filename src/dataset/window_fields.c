@@ -4,16 +4,19 @@
 
 #include "dataset/window.h"
 
-static stk_status add_field(stk__window *w, const char *name, const char *ending, stk_dtype dtype,
-                            const int64_t *shape, uint32_t rank, uint32_t *number, stk_error *err)
+stk_status stk__window_add_field(stk__window *w, const char *name, const char *ending,
+                                 stk_dtype dtype, const int64_t *shape, uint32_t rank,
+                                 uint32_t *number, stk_error *err)
 {
     stk_field *field = &w->fields[w->num_fields];
+    const char *remedy = w->rows ? "name those that are wanted in fields"
+                                 : "stack=true puts all variables into one field";
 
     if (w->num_fields == STK__WINDOW_FIELDS || rank > STK_MAX_RANK)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_DATASET,
                          "a sample of %u variables has more than %d fields, or %u dimensions, more "
-                         "than %d; stack=true puts all variables into one field",
-                         w->num_variables, STK__WINDOW_FIELDS, rank, STK_MAX_RANK);
+                         "than %d; %s",
+                         w->num_variables, STK__WINDOW_FIELDS, rank, STK_MAX_RANK, remedy);
     const size_t room = strlen(name) + strlen(ending) + 1;
     char *own = w->names[w->num_fields] = stk__alloc(w->base.context, room);
     if (!own)
@@ -26,11 +29,9 @@ static stk_status add_field(stk__window *w, const char *name, const char *ending
                          .rank = rank};
     for (uint32_t f = 0; f < w->num_fields; f++)
         if (strcmp(w->fields[f].name, field->name) == 0)
-            return stk__fail(
-                err, STK_EINVAL, STK_STAGE_DATASET,
-                "two fields would be named '%.200s'; stack=true puts all variables into "
-                "one, or choose others",
-                field->name);
+            return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
+                             "two fields would be named '%.200s'; %s, or choose others",
+                             field->name, remedy);
     memcpy(field->shape, shape, rank * sizeof *shape);
     if (stk_field_bytes(field) == 0)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_DATASET,
@@ -70,11 +71,12 @@ static stk_status add_parts(stk__window *w, const char *stacked, const char *end
             const char *end = name == stacked ? "" : ending;
             const int64_t *from = stack ? shape : shape + 1;
             rank -= !stack;
-            STK_TRY(add_field(w, name, end, w->dtype, from, rank, &field, err));
+            STK_TRY(stk__window_add_field(w, name, end, v->dtype, from, rank, &field, err));
             if (w->options.nan == STK__NAN_MASK) {
                 const bool alone = strcmp(name, "data") == 0;
-                STK_TRY(add_field(w, alone ? "" : w->fields[field].name, alone ? "mask" : "_mask",
-                                  STK_UINT8, from, rank, &mask, err));
+                STK_TRY(stk__window_add_field(w, alone ? "" : w->fields[field].name,
+                                              alone ? "mask" : "_mask", STK_UINT8, from, rank,
+                                              &mask, err));
             }
         }
         if (v->converts)

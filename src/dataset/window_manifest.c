@@ -8,8 +8,9 @@
 
 #include <stdlib.h>
 
-#define ASK_PIECE   32u /* objects that a thread takes at a time */
+#define ASK_PIECE   32u /* objects that a thread takes at a time of a store that answers at once */
 #define MOST_ASKING 64u /* threads */
+#define FAR_GAP     (UINT64_C(128) << 10) /* a store that joins less than this answers at once */
 #define MOST_CHUNKS (UINT64_C(1) << 27)
 
 /* The box of chunks [low, low + count) of the variable, cut at the array's end. */
@@ -181,6 +182,7 @@ static stk_status walk_shards(stk__window_variable *v, uint64_t most, stk_error 
 
 typedef struct asking {
     stk__window_variable *v;
+    uint64_t piece; /* objects that a thread takes at a time */
     atomic_uint_fast64_t next;
     atomic_bool failed;
     pthread_mutex_t mutex; /* guards the rest */
@@ -217,8 +219,8 @@ static void ask_some(void *argument)
     stk_error err;
 
     while (!atomic_load(&a->failed)) {
-        uint64_t first = atomic_fetch_add(&a->next, ASK_PIECE);
-        uint64_t end = STK_MIN(first + ASK_PIECE, a->v->num_chunks);
+        uint64_t first = atomic_fetch_add(&a->next, a->piece);
+        uint64_t end = STK_MIN(first + a->piece, a->v->num_chunks);
         if (first >= a->v->num_chunks)
             return;
         for (uint64_t i = first; i < end; i++) {
@@ -254,7 +256,9 @@ static stk_status ask_sizes(stk__window_variable *v, stk_error *err)
     if (!unknown)
         return STK_OK;
     stk__store_limits(store, &limits);
-    uint64_t helpers = STK_MIN(STK_MIN(limits.io_depth, MOST_ASKING), unknown / ASK_PIECE);
+    /* Where each question takes long, few are asked at once, too. */
+    a.piece = limits.coalesce_gap < FAR_GAP ? ASK_PIECE : 1;
+    uint64_t helpers = STK_MIN(STK_MIN(limits.io_depth, MOST_ASKING), unknown / a.piece);
     pthread_mutex_init(&a.mutex, NULL);
     /* A thread that cannot be started leaves its share to the others. */
     for (uint64_t i = 0; i < helpers; i++)

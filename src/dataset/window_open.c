@@ -240,7 +240,7 @@ static stk_status open_either(stk__window *w, const char *url, const stk_array_o
 }
 
 /* One format is for looking and converting alone: reads by libhdf5 wait for each other. */
-static stk_status refuse_slow(const char *url, const stk_array_options *o, stk_error *err)
+stk_status stk__window_refuse_slow(const char *url, const stk_array_options *o, stk_error *err)
 {
     const char *slow = stk__array_libhdf5.name;
 
@@ -267,7 +267,7 @@ static stk_status open_variables(stk__window *w, const char *url, const char *va
     stk_array_options_init(o);
     stk_status status = stk__spec_take(ctx, rest, &stk__array_option_table, o, &texts, err);
     if (status == STK_OK)
-        status = refuse_slow(url, o, err);
+        status = stk__window_refuse_slow(url, o, err);
     if (status == STK_OK && variables)
         status = open_group(w, rest, variables, o, err);
     else if (status == STK_OK)
@@ -359,21 +359,22 @@ static stk_status choose_dtype(stk__window *w, const stk__window_options *o, stk
         computed |= w->variables[i].converts || w->variables[i].info->dtype != own;
         wide |= w->variables[i].info->dtype == STK_FLOAT64;
     }
-    w->dtype = computed ? (wide ? STK_FLOAT64 : STK_FLOAT32) : own;
+    stk_dtype dtype = computed ? (wide ? STK_FLOAT64 : STK_FLOAT32) : own;
     if (o->convert && *o->convert) {
-        w->dtype = stk_dtype_parse(o->convert);
-        if (w->dtype != STK_FLOAT32 && w->dtype != STK_FLOAT64 && (computed || w->dtype != own))
+        dtype = stk_dtype_parse(o->convert);
+        if (dtype != STK_FLOAT32 && dtype != STK_FLOAT64 && (computed || dtype != own))
             return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "convert", STK_NO_OFFSET,
                                 "convert=%.60s: values are converted to float32 or float64 alone",
                                 o->convert);
     }
     for (uint32_t i = 0; i < w->num_variables; i++) {
         stk__window_variable *v = &w->variables[i];
-        v->converts |= o->nan != STK__NAN_KEEP || w->dtype != v->info->dtype;
+        v->dtype = dtype;
+        v->converts |= o->nan != STK__NAN_KEEP || dtype != v->info->dtype;
         if (v->converts && !stk__window_is_real(v->info->dtype))
             return stk__fail(err, STK_EKIND, STK_STAGE_DATASET,
                              "'%s' holds %s, which cannot be converted to %s", v->name,
-                             v->info->type_name, stk_dtype_name(w->dtype));
+                             v->info->type_name, stk_dtype_name(dtype));
     }
     return STK_OK;
 }
@@ -399,12 +400,26 @@ static bool is_alone(const stk__window *w, const stk__window_part *part)
     return parts == 1 && !v->plain && !v->converts;
 }
 
+/* Of all chunks that windows touch; 0: more than can be said. */
+static uint64_t decoded_bytes(const stk__window *w)
+{
+    uint64_t all = 0, bytes;
+
+    for (uint32_t i = 0; i < w->num_variables; i++) {
+        const stk__window_variable *v = &w->variables[i];
+        if (!v->plain && (!stk__mul_size(v->num_chunks, v->chunk_bytes, &bytes) ||
+                          !stk__add_size(all, bytes, &all)))
+            return 0;
+    }
+    return all;
+}
+
 /* What the samples are: arrays, their values, the windows. */
 static void fill_head(stk__window *w)
 {
     uint64_t bytes = 0, block = 1, scratch = 0, print;
 
-    stk__dataset_init(&w->base, &stk__dataset_array, w->base.context, w->base.size, w->fields,
+    stk__dataset_init(&w->base, w->base.ops, w->base.context, w->base.size, w->fields,
                       w->num_fields);
     print = w->base.fingerprint;
     for (uint32_t i = 0; i < w->num_dims; i++) {
@@ -430,23 +445,18 @@ static void fill_head(stk__window *w)
     w->base.fingerprint = print;
     w->base.block_size = STK_MIN(block, w->base.size);
     w->base.worker_bytes = scratch + w->raw_bytes + sizeof(stk__window_state);
+    w->base.decoded_bytes = decoded_bytes(w);
     w->base.cost_ns = 500 + BYTE_NS * (double)bytes;
 }
 
-static stk_status open_all(stk__window *w, const char *url, const stk__window_options *o,
-                           stk_error *err)
+stk_status stk__window_finish(stk__window *w, const stk_array_options *options, stk_error *err)
 {
-    stk_array_options array_options;
     uint64_t objects = 0;
 
-    STK_TRY(open_variables(w, url, o->variables, &array_options, err));
-    STK_TRY(choose_dtype(w, o, err));
-    STK_TRY(stk__window_grid(w, o, url, err));
-    STK_TRY(stk__window_fields(w, err));
     for (uint32_t i = 0; i < w->num_variables; i++) {
         stk__window_variable *v = &w->variables[i];
         v->num_objects = v->info->num_objects;
-        STK_TRY(stk__window_manifest(w, v, &array_options, err));
+        STK_TRY(stk__window_manifest(w, v, options, err));
         v->prefix = !v->plain && !v->fixed && v->info->order == 'C' &&
                     !stk__array_has_parts(v->array) &&
                     stk__chain_has_prefix(stk__array_chain(v->array));
@@ -459,6 +469,18 @@ static stk_status open_all(stk__window *w, const char *url, const stk__window_op
         w->parts[p].alone = is_alone(w, &w->parts[p]);
     fill_head(w);
     return STK_OK;
+}
+
+static stk_status open_all(stk__window *w, const char *url, const stk__window_options *o,
+                           stk_error *err)
+{
+    stk_array_options array_options;
+
+    STK_TRY(open_variables(w, url, o->variables, &array_options, err));
+    STK_TRY(choose_dtype(w, o, err));
+    STK_TRY(stk__window_grid(w, o, url, err));
+    STK_TRY(stk__window_fields(w, err));
+    return stk__window_finish(w, &array_options, err);
 }
 
 stk_status stk__window_open(stk_context *ctx, const char *url, const void *options,

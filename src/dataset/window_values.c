@@ -77,10 +77,14 @@ static void store(stk_dtype dtype, const double *from, size_t n, char *to)
 bool stk__window_convert(const stk__window *w, const stk__window_variable *v, const void *from,
                          uint64_t n, void *to, uint8_t *mask)
 {
-    const size_t in = stk_dtype_size(v->info->dtype), out = stk_dtype_size(w->dtype);
+    const size_t in = stk_dtype_size(v->info->dtype), out = stk_dtype_size(v->dtype);
     const bool fills = w->options.nan == STK__NAN_FILL || w->options.nan == STK__NAN_MASK;
     double values[PIECE];
 
+    if (v->widen) {
+        v->widen(from, (size_t)n, to);
+        return true;
+    }
     for (uint64_t done = 0; done < n; done += PIECE) {
         size_t count = (size_t)STK_MIN(n - done, PIECE);
         bool any = false;
@@ -99,7 +103,7 @@ bool stk__window_convert(const stk__window *w, const stk__window_variable *v, co
         for (size_t i = 0; i < count && any && fills; i++)
             if (values[i] != values[i])
                 values[i] = w->options.fill;
-        store(w->dtype, values, count, (char *)to + done * out);
+        store(v->dtype, values, count, (char *)to + done * out);
     }
     return true;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/sized.h"
+#include "base/tiers.h"
 #include "loader/parts.h"
 
 #define LOOK_NS UINT64_C(20000000)
@@ -246,6 +247,7 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
                               .io_depth = l->budget.io_depth,
                               .memory_budget = l->options.memory_budget,
                               .slab_bytes = ring->slab_bytes};
+    stk__tiers_get(l->ctx, &out->tiers);
     out->cache_bytes = l->keeping.cache ? stk__cache_bytes(l->keeping.cache) : 0;
     pthread_mutex_lock(&ring->pool.lock);
     out->memory_bytes = ring->pool.held + out->cache_bytes;
@@ -300,6 +302,8 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
     out->read_ns_per_byte = reads.ns_per_byte;
     out->read_transfer_share = reads.transfer_share;
     out->read_latency_ns = reads.latency_ns;
+    out->tiers.of[STK_TIER_MEMORY] =
+        (stk_tier){.reads = l->planner.shown.cache_hits, .bytes = l->planner.shown.cache_hit_bytes};
     pthread_mutex_unlock(&ring->lock);
 }
 
@@ -308,8 +312,11 @@ void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out)
     stk_loader *l = (stk_loader *)loader; /* its locks are written, nothing else */
     stk_loader_stats stats = {.struct_size = sizeof stats};
 
-    if (!stk__context_forked(l->ctx))
+    if (!stk__context_forked(l->ctx)) {
         take_stats(l, &stats);
+        if (stk__network_get)
+            stk__network_get(l->ctx, &stats.network);
+    }
     stk__sized_write(out, &stats);
 }
 

@@ -216,10 +216,9 @@ static void begin_step(stk__planner *p, stk__step *step, uint64_t serial)
 }
 
 /* Whether the cache has a sample: its fields, or its needs. */
-static bool find_sample(const stk__keeping *keeping, stk__row *row)
+static bool find_sample(const stk__keeping *keeping, stk__row *row, uint64_t *size)
 {
-    uint64_t size;
-    const void *blob = stk__cache_get(keeping->cache, 0, row->index, &size);
+    const void *blob = stk__cache_get(keeping->cache, 0, row->index, size);
 
     if (keeping->encoded)
         row->slices = (stk_slice *)blob;
@@ -239,8 +238,10 @@ static uint32_t find_kept(stk__planner *p, stk__step *step)
     for (uint32_t r = 0; samples && r < step->num_rows; r++)
         stk__cache_prefetch(p->keeping->cache, 0, step->indices[r]);
     for (uint32_t r = 0; r < step->num_rows; r++) {
-        const bool kept = samples && find_sample(p->keeping, &step->rows[r]);
+        uint64_t size = 0;
+        const bool kept = samples && find_sample(p->keeping, &step->rows[r], &size);
         p->cache_hits += kept;
+        p->cache_hit_bytes += kept ? size : 0;
         p->cache_misses += samples && !kept;
         if (kept) {
             if (p->ring->num_ragged && p->dataset->ops->locate)

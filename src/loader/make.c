@@ -240,6 +240,27 @@ static bool reads_now(const stk_loader *loader)
     return ops->locate && !ops->decode && loader->options.memory_budget >= LEAST_BUDGET_NOW;
 }
 
+/*
+ * What `auto` comes to. In random order samples come back to a chunk again and again, and each time
+ * it would be decoded anew; in any other order it is decoded about once an epoch, and so it is
+ * where samples are few. Half of the cache is left for what is lost at the ends of its arenas.
+ */
+static void settle_cache(stk_loader *loader)
+{
+    stk_loader_options *o = &loader->options;
+    stk__budget trial = loader->budget;
+    const uint64_t bytes = loader->dataset->decoded_bytes;
+
+    if (o->cache != STK_CACHE_AUTO)
+        return;
+    trial.silent = trial.caches = trial.caches_decoded = true;
+    trial.worker = stk__worker_bytes(&loader->workers);
+    const bool keeps = loader->dataset->ops->decode && o->shuffle == STK_SHUFFLE_FULL && bytes &&
+                       stk__budget_divide(&trial, NULL) == STK_OK && bytes <= trial.now.cache / 2 &&
+                       bytes / STK_MAX(trial.row, 1) <= loader->dataset->size / 2;
+    o->cache = keeps ? STK_CACHE_DECODED : STK_CACHE_NONE;
+}
+
 /* What there is to divide, and what has to be paid of it; then each part's share. */
 static stk_status make_budget(stk_loader *loader, stk_error *err)
 {
@@ -260,6 +281,7 @@ static stk_status make_budget(stk_loader *loader, stk_error *err)
     for (uint32_t c = 0; c < n; c++)
         b->ragged += columns[c].field.layout != STK_FIXED;
     b->decodes = loader->workers.decodes;
+    settle_cache(loader);
     b->caches = o->cache != STK_CACHE_NONE;
     b->caches_decoded = o->cache == STK_CACHE_DECODED;
     if (reads_now(loader)) {

@@ -43,8 +43,9 @@ static const stk_option options[] = {
      "Concurrent reads; auto: as many as serve the store well."},
     {"memory_budget", STK_OPTION_SIZE, AT(memory_budget), "0", 0, 0, NULL, "SIZE",
      "Bound on all memory of the loader; 0: a quarter of what the process may use, at most 4 GiB."},
-    {"cache", STK_OPTION_ENUM, AT(cache), "none", 0, 0, "none|encoded|decoded", NULL,
-     "Keep samples in memory within the budget: as they were read, or as they were decoded."},
+    {"cache", STK_OPTION_ENUM, AT(cache), "auto", 0, 0, "none|encoded|decoded|auto", NULL,
+     "Keep samples in memory within the budget: as they were read, or as they were decoded; auto: "
+     "decoded chunks, where shuffle is true and all of them fit."},
     {"timeout", STK_OPTION_DURATION, AT(timeout), "0", 0, 1e9, NULL, "SECONDS",
      "Give up when a batch takes longer; 0: never. It cannot end a call of a dataset of one's own "
      "in the caller's thread (num_workers 0)."},

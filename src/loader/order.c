@@ -17,11 +17,23 @@
 
 #include "base/random.h"
 #include "dataset/dataset.h"
+#include "loader/order_mix.h"
 
 /* Numbers of permutations within an epoch: 0 full, then one for each column, then one for each
  * buffer of a stream. */
 enum { WHICH_FULL = 0, WHICH_COLUMN = 1 };
 #define MOST_STREAMS 4096
+
+static void set_mixture(stk__order *order, const stk_dataset *dataset, const stk_loader_options *o)
+{
+    order->mixture = dataset->mixture;
+    stk_loader_options_init(&order->options);
+    order->options.shuffle = o->shuffle;
+    order->options.block_size = o->block_size;
+    order->options.streams = o->streams;
+    order->options.shuffle_buffer = o->shuffle_buffer;
+    order->options.batch_size = 1;
+}
 
 stk_status stk__order_init(stk__order *order, const stk_dataset *dataset,
                            const stk_loader_options *o, stk_error *err)
@@ -58,6 +70,8 @@ stk_status stk__order_init(stk__order *order, const stk_dataset *dataset,
                          "what is short: "
                          "nothing is left; lower batch_size or set drop_last: false",
                          (unsigned long long)global, (unsigned long long)order->size);
+    if (dataset->mixture && (o->shuffle != STK_SHUFFLE_NONE || dataset->mixture->num_stages))
+        set_mixture(order, dataset, o);
     if (o->shuffle != STK_SHUFFLE_BLOCK)
         return STK_OK;
     order->block_size = o->block_size ? o->block_size : STK_MAX(dataset->block_size, 1);
@@ -111,6 +125,8 @@ stk_status stk__order_epoch_init(stk__order_epoch *view, stk_context *ctx, const
 
     *view = (stk__order_epoch){
         .order = order, .ctx = ctx, .epoch = UINT64_MAX, .avx2 = stk__cpu_has_avx2(ctx)};
+    if (order->mixture)
+        return stk__order_mix_create(ctx, order, &view->mix);
     if (order->shuffle != STK_SHUFFLE_BLOCK)
         return STK_OK;
     view->streams = stk__calloc(ctx, order->streams, sizeof *view->streams);
@@ -135,7 +151,9 @@ void stk__order_epoch_release(stk__order_epoch *view)
     if (view->ctx) {
         stk__free(view->ctx, view->streams);
         stk__free(view->ctx, view->columns);
+        stk__order_mix_destroy(view->ctx, view->mix);
     }
+    view->mix = NULL;
     view->streams = NULL;
     view->columns = NULL;
 }
@@ -147,6 +165,10 @@ void stk__order_epoch_set(stk__order_epoch *view, uint64_t epoch)
     if (view->epoch == epoch)
         return;
     view->epoch = epoch;
+    if (order->mixture) {
+        stk__order_mix_epoch(view->mix);
+        return;
+    }
     if (order->shuffle == STK_SHUFFLE_FULL)
         stk__permutation_init(&view->full, order->size, order->seed, epoch, WHICH_FULL);
     if (order->shuffle != STK_SHUFFLE_BLOCK)
@@ -234,6 +256,10 @@ void stk__order_indices(stk__order_epoch *view, const uint64_t *positions, uint6
     const stk__order *order = view->order;
 
     view->evaluated += n;
+    for (size_t i = 0; order->mixture && i < n; i++)
+        indices[i] = stk__order_mix_index(view->mix, view->epoch, positions[i]);
+    if (order->mixture)
+        return;
     switch (order->shuffle) {
     case STK_SHUFFLE_FULL:
         stk__permutation_many(&view->full, positions, indices, n, view->avx2);

@@ -8,6 +8,9 @@
 #include "base/base.h"
 #include "base/random.h"
 
+struct stk__mixture;
+typedef struct stk__order_mix stk__order_mix;
+
 /* Everything the order depends on. */
 typedef struct stk__order {
     uint64_t size, seed, global_batch;
@@ -18,6 +21,8 @@ typedef struct stk__order {
     /* shuffle: block */
     uint64_t block_size, blocks, streams, buffer_blocks;
     uint64_t rows, longer; /* blocks of a column, and how many of the first have one more */
+    const struct stk__mixture *mixture; /* NULL: of one source, which is the same in all epochs */
+    stk_loader_options options;         /* with mixture: of the order of each source */
 } stk__order;
 
 /* Keys of one epoch, and what a walk in order would compute again and again. One thread at a time.
@@ -38,6 +43,7 @@ typedef struct stk__order_epoch {
     stk__order_stream *streams; /* of shuffle: block; else NULL; so the next two */
     stk__permutation *columns;  /* the blocks of each */
     uint64_t short_place;       /* of the last block in the line */
+    stk__order_mix *mix;        /* NULL: one source */
     bool avx2;
     uint64_t evaluated; /* positions so far */
 } stk__order_epoch;

@@ -76,6 +76,7 @@ static void ready_at_once(stk__planner *p, stk__step *step)
             bool cached = stk__kept_need(p->keeping, &row->needs[i].need, &row->slices[i]);
             p->cache_hits += cached && ranges;
             p->cache_misses += !cached && ranges;
+            p->cache_hit_bytes += cached && ranges ? row->slices[i].size : 0;
             all = all && cached;
         }
         row->now = !all && stk__row_is_near(p, row);
@@ -347,6 +348,7 @@ void stk__plan_round_locked(stk__planner *p)
     p->shown.busy_ns += event.end_ns - start;
     p->shown.cache_hits = p->cache_hits;
     p->shown.cache_misses = p->cache_misses;
+    p->shown.cache_hit_bytes = p->cache_hit_bytes;
     p->shown.positions = p->epoch.evaluated;
     /* With no buffer out no thread would ever give one back. */
     if (atomic_load(&p->ring->pool.used) == 0 && !p->wanted)

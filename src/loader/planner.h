@@ -81,9 +81,9 @@ typedef struct stk__planner {
     stk__round round;
     char reason[STK_ERROR_TEXT]; /* what locate() said first of a failure; "": nothing */
     uint32_t *map;               /* row of each index handed to locate() */
-    uint64_t rows, cache_hits, cache_misses; /* so far */
+    uint64_t rows, cache_hits, cache_misses, cache_hit_bytes; /* so far */
     struct {
-        uint64_t rows, busy_ns, cache_hits, cache_misses, positions;
+        uint64_t rows, busy_ns, cache_hits, cache_misses, cache_hit_bytes, positions;
     } shown;               /* (L) the same as of the last round */
     uint64_t admit_serial; /* the step whose rows are being admitted */
     uint32_t num_replace;  /* (L) rows in all steps that want one, or were put back */

@@ -92,6 +92,31 @@ const stk__figure stk__figures[] = {
     FIGURE("picture_pixels", picture_pixels, COUNT),
     FIGURE("picture_side", picture_side, COUNT),
     FIGURE("max_epochs", max_epochs, COUNT),
+    FIGURE("memory_hits", tiers.of[STK_TIER_MEMORY].reads, COUNT),
+    FIGURE("memory_hit_bytes", tiers.of[STK_TIER_MEMORY].bytes, COUNT),
+    FIGURE("disk_reads", tiers.of[STK_TIER_DISK].reads, COUNT),
+    FIGURE("disk_read_bytes", tiers.of[STK_TIER_DISK].bytes, COUNT),
+    FIGURE("disk_read_ns", tiers.of[STK_TIER_DISK].ns, COUNT),
+    FIGURE("remote_reads", tiers.of[STK_TIER_REMOTE].reads, COUNT),
+    FIGURE("remote_read_bytes", tiers.of[STK_TIER_REMOTE].bytes, COUNT),
+    FIGURE("remote_read_ns", tiers.of[STK_TIER_REMOTE].ns, COUNT),
+    FIGURE("net_reads", network.reads, COUNT),
+    FIGURE("net_bytes", network.bytes, COUNT),
+    FIGURE("net_requests", network.requests, COUNT),
+    FIGURE("net_retries", network.retries, COUNT),
+    FIGURE("net_twice", network.twice, COUNT),
+    FIGURE("net_throttled", network.throttled, COUNT),
+    FIGURE("net_late", network.late, COUNT),
+    FIGURE("net_connects", network.connects, COUNT),
+    FIGURE("net_turn_ns", network.turn_ns, COUNT),
+    FIGURE("net_throttled_ns", network.throttled_ns, COUNT),
+    FIGURE("net_again_ns", network.again_ns, COUNT),
+    FIGURE("net_connect_ns", network.connect_ns, COUNT),
+    FIGURE("net_first_ns", network.first_ns, COUNT),
+    FIGURE("net_body_ns", network.body_ns, COUNT),
+    FIGURE("net_connections", network.connections, COUNT),
+    FIGURE("net_window", network.window, COUNT),
+    FIGURE("net_transfer_share", network.transfer_share, SHARE),
 #define WAIT(NAME, name, text) FIGURE("wait_" #name, waits[STK_WAIT_##NAME], SECONDS),
     STK_WAIT_LIST(WAIT)
 #undef WAIT
@@ -183,4 +208,20 @@ void stk__waits_subtract(stk_waits *waits, const stk_waits *earlier)
     waits->total_ns -= earlier->total_ns;
     for (int i = 0; i < STK_WAIT_PARTS; i++)
         waits->parts_ns[i] -= earlier->parts_ns[i];
+}
+
+void stk__network_subtract(stk_network *network, const stk_network *earlier)
+{
+    uint64_t *const counts[] = {
+        &network->reads,    &network->bytes,        &network->requests, &network->retries,
+        &network->twice,    &network->throttled,    &network->late,     &network->connects,
+        &network->turn_ns,  &network->throttled_ns, &network->again_ns, &network->connect_ns,
+        &network->first_ns, &network->body_ns,
+    };
+
+    for (size_t i = 0; i < STK_COUNT(counts); i++) {
+        const uint64_t then =
+            *(const uint64_t *)((const char *)earlier + ((char *)counts[i] - (char *)network));
+        *counts[i] -= STK_MIN(then, *counts[i]); /* the stores may have been closed in between */
+    }
 }

@@ -6,6 +6,7 @@
 #include <stoker/trainer.h>
 
 #include "base/sized.h"
+#include "base/tiers.h"
 #include "measure/figures.h"
 
 bool stk__figures_begin(stk_context *ctx, const stk_loader_options *options, stk_figures *f)
@@ -62,10 +63,14 @@ static void take_loader(stk_figures *f, const stk_loader_stats *then, const stk_
     f->requests = now->requests - then->requests;
     f->read_seconds =
         stk__seconds(now->stages[STK_LOADER_READ].busy_ns - then->stages[STK_LOADER_READ].busy_ns);
+    f->tiers = now->tiers;
+    stk__tiers_subtract(&f->tiers, &then->tiers);
     if (f->requests)
         f->read_latency = f->read_seconds / (double)f->requests;
     if (now->workers)
         f->prefetch = (int64_t)(now->depth / now->workers);
+    f->network = now->network;
+    stk__network_subtract(&f->network, &then->network);
     take_pictures(f, then, now);
 }
 

@@ -176,6 +176,9 @@ double stk__memory_slope(const uint64_t *epochs, const uint64_t *bytes, uint64_t
 /* `waits` becomes what was waited since `earlier`, an earlier look at the same. Pure. */
 void stk__waits_subtract(stk_waits *waits, const stk_waits *earlier);
 
+/* Likewise what was read over the network. Pure. */
+void stk__network_subtract(stk_network *network, const stk_network *earlier);
+
 /* ---- Figures and verdicts -------------------------------------------------------------------- */
 
 struct stk_loader_source;

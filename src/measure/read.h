@@ -128,6 +128,7 @@ typedef struct stk__run {
     stk_figures figures;
     stk_verdict verdict;
     bool has_figures;
+    char tiers[512];
 } stk__run;
 
 /* An event, taken from an object. */

@@ -8,7 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <stoker/store.h>
+
 #include "base/options.h"
+#include "base/url.h"
 
 #define PIECE          (UINT64_C(256) << 10)
 #define FOREIGN_BYTES  (UINT64_C(4) << 20) /* without an event, from which on a file is no log */
@@ -317,51 +320,104 @@ static const char *packed_as(const char *bytes, size_t n)
     return NULL;
 }
 
-static stk_status read_all(stk_report *report, int fd, const char *path, uint64_t size,
-                           stk_error *err)
-{
-    uint64_t done = 0;
+/* Where a log comes from: a file, or an object of a store. */
+typedef struct source {
+    const char *path;
+    int fd;           /* -1: of the store */
+    stk_store *store; /* NULL: of the file */
+    char key[STK_MAX_OBJECT_KEY];
+    uint64_t size, done; /* 0: a pipe */
+} source;
 
+/* Up to `room` bytes into `to`; *n = 0 at the end. */
+static stk_status read_some(stk_report *report, source *from, char *to, size_t room, size_t *n,
+                            stk_error *err)
+{
+    *n = 0;
+    if (from->store) {
+        const uint64_t piece = STK_MIN(from->size - from->done, room);
+        if (piece)
+            STK_TRY(stk_store_read(from->store, from->key, from->done, piece, to, err));
+        *n = (size_t)piece;
+        return STK_OK;
+    }
     for (;;) {
-        size_t room;
+        const ssize_t got = read(from->fd, to, room);
+        if (got >= 0) {
+            *n = (size_t)got;
+            return STK_OK;
+        }
+        if (errno != EINTR || atomic_load(&report->canceled))
+            return fail_read(from->path, errno, err);
+    }
+}
+
+static stk_status read_all(stk_report *report, source *from, stk_error *err)
+{
+    for (;;) {
+        size_t room, n;
         char *to = stk__scanner_room(&report->scanner, &room);
-        ssize_t n = read(fd, to, STK_MIN(room, PIECE));
-        if (n < 0 && errno == EINTR && !atomic_load(&report->canceled))
-            continue;
+        const stk_status status = read_some(report, from, to, STK_MIN(room, PIECE), &n, err);
         if (atomic_load(&report->canceled))
             return stk__fail(err, STK_ECANCELED, STK_STAGE_MEASURE, "reading %s was cancelled",
-                             path);
-        if (n < 0)
-            return fail_read(path, errno, err);
+                             from->path);
+        STK_TRY(status);
         if (n == 0)
             break;
-        const char *packed = done ? NULL : packed_as(to, STK_MIN((size_t)n, 4096));
+        const char *packed = from->done ? NULL : packed_as(to, STK_MIN(n, 4096));
         if (packed)
-            return stk__fail_at(err, STK_EFORMAT, STK_STAGE_MEASURE, path, 0,
-                                "%s is no event log but %s", path, packed);
-        STK_TRY(take_bytes(report, (size_t)n, err));
-        done += (uint64_t)n;
-        stk__progress(report->ctx, "reading", done, STK_MAX(size, done));
+            return stk__fail_at(err, STK_EFORMAT, STK_STAGE_MEASURE, from->path, 0,
+                                "%s is no event log but %s", from->path, packed);
+        STK_TRY(take_bytes(report, n, err));
+        from->done += (uint64_t)n;
+        stk__progress(report->ctx, "reading", from->done, STK_MAX(from->size, from->done));
     }
     return stk__report_end(report, err);
+}
+
+static stk_status open_object(stk_report *report, source *from, stk_error *err)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+
+    STK_TRY(
+        stk_store_open(report->ctx, from->path, &from->store, from->key, sizeof from->key, err));
+    if (!from->key[0])
+        return stk__fail_at(
+            err, STK_EINVAL, STK_STAGE_MEASURE, from->path, STK_NO_OFFSET,
+            "could not read the log %s: no object has this name, or it is a folder; "
+            "give the URL of a log",
+            from->path);
+    STK_TRY(stk_store_stat(from->store, from->key, NULL, &info, err));
+    from->size = info.size;
+    return STK_OK;
+}
+
+static stk_status open_file(source *from, bool input, stk_error *err)
+{
+    struct stat st;
+
+    from->fd = input ? STDIN_FILENO : open(from->path, O_RDONLY | O_CLOEXEC);
+    if (from->fd < 0)
+        return fail_read(from->path, errno, err);
+    posix_fadvise(from->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    from->size = fstat(from->fd, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+    return STK_OK;
 }
 
 stk_status stk_report_read(stk_report *report, const char *path, stk_error *err)
 {
     STK_TRY(stk__context_check(report->ctx, err));
-    bool input = strcmp(path, "-") == 0;
-    struct stat st;
+    const bool input = strcmp(path, "-") == 0;
+    source from = {.path = path, .fd = -1};
 
-    int fd = input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fail_read(path, errno, err);
-    stk_status status = stk__report_begin(report, input ? "standard input" : path, err);
-    if (status == STK_OK) {
-        posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-        uint64_t size = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
-        status = read_all(report, fd, path, size, err);
-    }
-    if (!input)
-        close(fd);
+    stk_status status = stk__url_elsewhere(report->ctx, path) ? open_object(report, &from, err)
+                                                              : open_file(&from, input, err);
+    if (status == STK_OK)
+        status = stk__report_begin(report, input ? "standard input" : path, err);
+    if (status == STK_OK)
+        status = read_all(report, &from, err);
+    stk_store_close(&from.store);
+    if (from.fd >= 0 && !input)
+        close(from.fd);
     return status;
 }

@@ -279,6 +279,7 @@ void stk__run_summary(stk__run *run)
     const stk_figures *f = &run->figures;
     stk_report_run *out = &run->out;
 
+    stk_tiers_format(&f->tiers, run->tiers, sizeof run->tiers);
     if (!run->has_figures || out->steps || !f->steps)
         return;
     out->steps = f->steps;

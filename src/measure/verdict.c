@@ -58,6 +58,15 @@ void stk__verdict_advise(stk_verdict *out, const char *knob, double value)
     snprintf(out->value, sizeof out->value, "%.0f", value);
 }
 
+double stk__verdict_double(double from, double least)
+{
+    double value = STK_MAX(from, 1.0);
+
+    while (value < least && value < STK_JUDGE_MOST_DEPTH)
+        value *= 2;
+    return value;
+}
+
 void stk__verdict_advise_chunks(const stk__case *v, stk_verdict *out)
 {
     const char *chunks = v->f->chunks;
@@ -466,6 +475,10 @@ const char *stk_limit_name(stk_limit limit)
         return "logging";
     case STK_LIMIT_CHECKPOINT:
         return "checkpoints";
+    case STK_LIMIT_THROTTLED:
+        return "throttling";
+    case STK_LIMIT_CONNECTIONS:
+        return "connections";
     case STK_LIMIT_UNKNOWN:
         break;
     }

@@ -39,6 +39,8 @@ typedef struct stk__case {
 void stk__verdict_say(stk_verdict *out, const char *format, ...) STK_PRINTF(2, 3);
 void stk__verdict_say_waits(stk_verdict *out, const stk__case *v);
 void stk__verdict_advise(stk_verdict *out, const char *knob, double value);
+/* `from` doubled until it is `least` or as much as is ever advised. */
+double stk__verdict_double(double from, double least);
 /* Which chunks would suit the samples, where that is known. */
 void stk__verdict_advise_chunks(const stk__case *v, stk_verdict *out);
 /* Factor in samples/s when the wait of a step shrinks to `wait` and the step to `step`. */
@@ -50,6 +52,24 @@ double stk__workers_advised(const stk__case *v);
 void stk__say_cores(const stk__case *v, stk_verdict *out);
 /* What the waits were for tells (verdict_waits.c); false where it is not known. */
 bool stk__judge_waits(const stk__case *v, stk_verdict *out);
+
+/* ---- Over the network (verdict_network.c) ---- */
+
+/* Whether that is where the reads went. */
+bool stk__network_counts(const stk__case *v);
+/* Whether the server throttles. */
+bool stk__network_throttles(const stk_network *network);
+/* Whether reads share a bandwidth that more at once do not make more of. */
+bool stk__network_shares(const stk__case *v);
+/* Whether requests that fail or are throttled cost much of the time of the reads. */
+bool stk__network_fails(const stk__case *v);
+/* The verdict where they do, or where reads wait for a connection and the `bandwidth` is not what
+ * they would wait for then; `best` is the gain where nothing is waited for. False: neither. */
+bool stk__judge_network(const stk__case *v, bool bandwidth, double best, stk_verdict *out);
+/* Which parts a read had, as a sentence; nothing where they went elsewhere. */
+void stk__verdict_say_network(const stk__case *v, stk_verdict *out);
+/* How many are to be under way to be `factor` times as fast, as a setting. */
+void stk__verdict_advise_connections(const stk__case *v, double factor, stk_verdict *out);
 
 /* What the reads say of their store, as a sentence; `queues`: they take longer the more there are
  * (storage.c). */

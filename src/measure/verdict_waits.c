@@ -47,15 +47,6 @@ static double best_of(const stk__case *v)
     return stk__gain_to(v, STK_MAX(v->step, work_of_step(v)), 0);
 }
 
-static double double_up_to(double from, double least)
-{
-    double value = STK_MAX(from, 1.0);
-
-    while (value < least && value < STK_JUDGE_MOST_DEPTH)
-        value *= 2;
-    return value;
-}
-
 static double in_flight(const stk__case *v)
 {
     return ratio(v->f->read_seconds, v->f->wall);
@@ -111,13 +102,17 @@ static void judge_bandwidth(const stk__case *v, stk_verdict *out)
         stk__verdict_advise_chunks(v, out);
         return;
     }
+    const bool remote = stk__network_counts(v);
     stk__verdict_say(
-        out, "The bandwidth of the storage is the limit: reads take longer the more is under way");
+        out, "The bandwidth of the %s is the limit: reads take longer the more is under way",
+        remote ? "network" : "storage");
     say_reads(v, out);
     stk__verdict_say(
         out,
         " More reads at once do not help; fewer bytes do: a compressed format, smaller pictures "
-        "('stoker convert'), cache: encoded or decoded where it fits, or nearer storage.");
+        "('stoker convert'), cache: encoded or decoded where it fits, or %s.",
+        remote ? "cache+URL, which keeps on a local disk what was read once" : "nearer storage");
+    stk__verdict_say_network(v, out);
     stk__verdict_say_store(v, true, out);
     if (!f->no_step)
         stk__verdict_say(out, " No wait at all would be %.2fx the samples/s.", best_of(v));
@@ -145,16 +140,21 @@ static void judge_latency(const stk__case *v, stk_verdict *out)
                      MS * (f->read_floor > 0 ? f->read_floor : f->read_latency));
     say_reads(v, out);
     stk__verdict_say_store(v, false, out);
-    if (full && depth > 0) {
+    stk__verdict_say_network(v, out);
+    if (full && stk__network_counts(v) && depth >= (double)f->network.connections) {
+        stk__verdict_advise_connections(v, best, out);
+    } else if (full && depth > 0) {
         /* Of a read that is alone its bytes are known: so many of them fill the link. */
         const double most = depth > 1 || f->read_transfer_share <= 0
                                 ? best
                                 : STK_MIN(best, 1 / f->read_transfer_share);
-        const double value = double_up_to(depth, depth * most);
+        double value = stk__verdict_double(depth, depth * most);
+        if (stk__network_counts(v)) /* no more of them are ever under way */
+            value = STK_MIN(value, (double)f->network.connections);
         stk__verdict_advise(out, "io_depth", value);
         out->gain = STK_MIN(value / depth, most);
     } else if (f->prefetch > 0) {
-        const double value = double_up_to((double)f->prefetch, (double)f->prefetch * best);
+        const double value = stk__verdict_double((double)f->prefetch, (double)f->prefetch * best);
         stk__verdict_say(out, " Reads do not fill io_depth: too few are planned ahead.");
         stk__verdict_advise(out, "prefetch_factor", value);
         out->gain = STK_MIN(value / (double)f->prefetch, best);
@@ -168,6 +168,10 @@ static bool is_bandwidth(const stk__case *v)
     const double *w = f->waits, slot = w[STK_WAIT_READ_SLOT];
     const double transfer = w[STK_WAIT_STORAGE_TRANSFER] + slot * f->read_transfer_share;
 
+    /* Reads that wait for a connection take longer the more there are, too: the line through those
+     * that have one tells. */
+    if (stk__network_counts(v))
+        return stk__network_shares(v);
     return transfer >= (f->io_depth > 1 ? STK_JUDGE_TRANSFER : STK_JUDGE_ALONE) *
                            (slot + w[STK_WAIT_STORAGE_LATENCY] + w[STK_WAIT_STORAGE_TRANSFER]);
 }
@@ -179,6 +183,11 @@ static void judge_storage(const stk__case *v, stk_verdict *out)
     const double vain =
         slot * STK_MIN(1.0, ratio((double)v->f->read_failures, (double)v->f->requests));
 
+    if (stk__judge_network(v, is_bandwidth(v), best_of(v), out)) {
+        say_reads(v, out);
+        stk__verdict_say_network(v, out);
+        return;
+    }
     if (w[STK_WAIT_RETRY] + vain >
         slot - vain + w[STK_WAIT_STORAGE_LATENCY] + w[STK_WAIT_STORAGE_TRANSFER])
         judge_retries(v, out);
@@ -263,6 +272,16 @@ static void blame_budget(const stk__case *v, double seconds[CAUSES])
     seconds[STORAGE] = 0;
 }
 
+/* A batch that is late because one of its reads was tried again, or shared the network with those
+ * of the next, is no straggler by its work. */
+static void blame_network(const stk__case *v, double seconds[CAUSES])
+{
+    if (!stk__network_fails(v) && !stk__network_shares(v))
+        return;
+    seconds[STORAGE] += seconds[ORDERING];
+    seconds[ORDERING] = 0;
+}
+
 bool stk__judge_waits(const stk__case *v, stk_verdict *out)
 {
     static const char *const names[CAUSES] = {"storage", "preparation", "the memory budget",
@@ -273,6 +292,7 @@ bool stk__judge_waits(const stk__case *v, stk_verdict *out)
     for (int i = 0; i < STK_WAIT_PARTS; i++)
         seconds[cause_of[i]] += v->f->waits[i];
     blame_budget(v, seconds);
+    blame_network(v, seconds);
     for (int i = 0; i < CAUSES; i++) {
         all += seconds[i];
         if (seconds[i] > seconds[first])

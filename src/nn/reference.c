@@ -106,6 +106,8 @@ static void convolve(const conv *c, pass which, double *x, double *y, double *dw
 {
     const stk__node *n = c->node;
     int64_t taps = n->kernel[0] * n->kernel[1], places = n->shape[1] * n->shape[2];
+    const int64_t in = c->in;
+    const double *weights = c->w;
 
     for (int64_t p = 0; p < places; p++)
         for (int64_t t = 0; t < taps; t++) {
@@ -114,16 +116,20 @@ static void convolve(const conv *c, pass which, double *x, double *y, double *dw
             if (at < 0)
                 continue;
             for (int64_t o = 0; o < n->out; o++) {
-                double *to = &y[p * n->out + o], *from = &x[at * n->in + o / c->out * c->in];
-                int64_t w = o * c->in * taps + t;
-                for (int64_t i = 0; i < c->in; i++, w += taps) {
+                double *to = &y[p * n->out + o], *from = &x[at * n->in + o / c->out * in];
+                const double dy = *to;
+                double sum = dy;
+                int64_t w = o * in * taps + t;
+                for (int64_t i = 0; i < in; i++, w += taps) {
                     if (which == PASS_Y)
-                        *to += from[i] * c->w[w];
+                        sum += from[i] * weights[w];
                     else if (which == PASS_DX)
-                        from[i] += *to * c->w[w];
+                        from[i] += dy * weights[w];
                     else
-                        dw[w] += *to * from[i];
+                        dw[w] += dy * from[i];
                 }
+                if (which == PASS_Y)
+                    *to = sum;
             }
         }
 }

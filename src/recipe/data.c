@@ -25,6 +25,13 @@ static bool selects(const char *option, size_t length)
     return is_word(option, length, "split") || is_word(option, length, "size");
 }
 
+/* Whether it is a dataset of datasets, which have splits of their own. */
+static bool holds_specs(const char *spec)
+{
+    return strncmp(spec, "mix:", 4) == 0 || strncmp(spec, "concat:", 7) == 0 ||
+           strncmp(spec, "pair:", 5) == 0;
+}
+
 /* "mnist:DIR?subset=0:1000&memory=true" -> "mnist:DIR?memory=true&split=test". False where the spec
  * names its split itself, or the result does not fit. */
 static bool test_spec(const char *spec, char *out, size_t size)
@@ -32,7 +39,7 @@ static bool test_spec(const char *spec, char *out, size_t size)
     size_t used = strcspn(spec, "?");
     const char *p = spec + used + (spec[used] == '?');
 
-    if (used + 16 >= size)
+    if (used + 16 >= size || holds_specs(spec))
         return false;
     memcpy(out, spec, used);
     out[used] = 0;

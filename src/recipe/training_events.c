@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/sized.h"
+#include "base/tiers.h"
 #include "measure/measure.h"
 #include "recipe/recipe.h"
 
@@ -56,6 +57,7 @@ static void subtract(stk_trainer_times *now, const stk_trainer_times *then)
     now->optimizer_steps -= then->optimizer_steps;
     now->optimizer -= then->optimizer;
     stk__waits_subtract(&now->waits, &then->waits);
+    stk__tiers_subtract(&now->tiers, &then->tiers);
 }
 
 static void log_ledger(stk_training_events *l, const char *first, uint64_t now_ns,
@@ -72,7 +74,7 @@ static void log_ledger(stk_training_events *l, const char *first, uint64_t now_n
                  {"logging", t->logging},
                  {"checkpoint", t->checkpoint},
                  {"other", t->other}};
-    char line[LINE], waits[1024], number[32];
+    char line[LINE], waits[1024], tiers[160], number[32];
     size_t used = (size_t)snprintf(line, sizeof line, "\"parts\": {");
 
     for (size_t i = 0; i < STK_COUNT(parts); i++) {
@@ -81,7 +83,8 @@ static void log_ledger(stk_training_events *l, const char *first, uint64_t now_n
                                  parts[i].name, number);
     }
     stk_waits_format(&t->waits, waits, sizeof waits);
-    snprintf(line + used, sizeof line - used, "}, \"wait\": {%s}", waits);
+    stk__tiers_members(&t->tiers, tiers, sizeof tiers);
+    snprintf(line + used, sizeof line - used, "}, \"wait\": {%s}%s", waits, tiers);
     stk_event_log_write(l->log, "ledger", first, now_ns, t->wall, line);
 }
 

@@ -70,7 +70,8 @@ static void describe(const stk__container *c, const stk__container_entry *entry,
     out->is_folder = entry->is == STK__CONTAINED_FOLDER;
     out->size = out->is_folder ? 0 : entry->length;
     out->mtime_ns = entry->mtime_ns;
-    out->identity = XXH3_64bits(parts, sizeof parts);
+    /* Of an object that nobody can tell from its successor, nothing in it can be told either. */
+    out->identity = c->identity ? XXH3_64bits(parts, sizeof parts) : 0;
 }
 
 stk_status stk__container_stat(stk_store *base, const char *key, const stk_store_call *call,
@@ -147,22 +148,22 @@ stk_status stk__container_list(stk_store *base, const char *prefix, const stk_st
 
 /* ---- Without waiting ------------------------------------------------------------------------- */
 
-/* The run at `offset` of a file that is stored as it is, where it can be said without waiting. */
-static bool find_raw_now(stk__container_store *store, const stk__container_entry *file,
+/* The run at `offset` of a file, where it can be said without waiting. */
+static bool find_run_now(stk__container_store *store, const stk__container_entry *file,
                          uint64_t offset, stk__container_run *out)
 {
     stk__container *const c = store->container;
     const char *reason;
     unsigned char lead[LEAD_MOST];
 
-    if (stk__container_find_run(c, file, offset, out) != STK_OK || !out->raw)
+    if (stk__container_find_run(c, file, offset, out) != STK_OK)
         return false;
     if (!out->lead)
         return true;
     return out->lead <= sizeof lead &&
            stk__store_read_now(store->inner, store->key, out->at, out->lead, lead) &&
            c->format->settle(c, c->tables, file, lead, &reason) == STK_OK &&
-           stk__container_find_run(c, file, offset, out) == STK_OK && out->raw && !out->lead;
+           stk__container_find_run(c, file, offset, out) == STK_OK && !out->lead;
 }
 
 /* The entry of a file that a key names; NULL: it names none. */
@@ -177,16 +178,36 @@ static const stk__container_entry *file_of(const stk__container_store *store, co
 }
 
 bool stk__container_file_now(stk__container_store *store, const stk__container_entry *file,
-                             uint64_t offset, uint64_t length, void *data)
+                             uint64_t offset, uint64_t length, bool unpack, void *data)
 {
     stk__container_run run;
 
-    if (!find_raw_now(store, file, offset, &run) || length > run.length ||
-        !stk__store_read_now(store->inner, store->key, run.at + run.skip, length, data))
+    if (!find_run_now(store, file, offset, &run) || length > run.length)
+        return false;
+    if (!run.raw)
+        return unpack && run.stored && length == run.decoded &&
+               stk__container_unpack_now(store, &run, data);
+    if (!stk__store_read_now(store->inner, store->key, run.at + run.skip, length, data))
         return false;
     /* submit() names what is wrong. */
     return length != file->length || length != run.decoded ||
            stk__container_sum_right(store->container, file, &run, data);
+}
+
+bool stk__container_unpacks(stk_store *base, const char *key, uint64_t *bytes, uint64_t *most)
+{
+    stk__container_run run;
+
+    if (base->ops->close != stk__container_close)
+        return false;
+    const stk__container_store *store = (const stk__container_store *)base;
+    const stk__container_entry *file = file_of(store, key);
+    if (!file || !file->length ||
+        stk__container_find_run(store->container, file, 0, &run) != STK_OK || run.raw)
+        return false;
+    *bytes = run.decoded;
+    *most = store->options.unpacked_cache;
+    return true;
 }
 
 stk_status stk__container_read_now(stk_store *base, const char *key, uint64_t offset,
@@ -198,8 +219,8 @@ stk_status stk__container_read_now(stk_store *base, const char *key, uint64_t of
     if (!file || offset > file->length || length > file->length - offset ||
         stk__container_changed(store))
         return STK_EAGAIN;
-    return !length || stk__container_file_now(store, file, offset, length, data) ? STK_OK
-                                                                                 : STK_EAGAIN;
+    return !length || stk__container_file_now(store, file, offset, length, true, data) ? STK_OK
+                                                                                       : STK_EAGAIN;
 }
 
 stk_status stk__container_map(stk_store *base, const char *key, const void **data, uint64_t *size)
@@ -212,7 +233,7 @@ stk_status stk__container_map(stk_store *base, const char *key, const void **dat
     stk__container_run e;
 
     if (!file || !file->length || !STK__STORE_HAS(inner->ops, map) ||
-        !find_raw_now(store, file, 0, &e) || e.length != file->length)
+        !find_run_now(store, file, 0, &e) || !e.raw || e.length != file->length)
         return STK_ENOTSUP;
     STK_TRY(inner->ops->map(inner, store->key, &all, &all_size));
     if (all_size != store->container->size)
@@ -247,6 +268,35 @@ void stk__container_close(stk_store *base)
     stk__context_unref(ctx);
 }
 
+/* A URL without "!/": say where that belongs, by what there is. */
+static stk_status no_mark(stk_context *ctx, const stk__container_format *format, const char *text,
+                          const stk__url *url, stk_error *err)
+{
+    size_t length = url->path_length;
+
+    while (length > 1 && url->path[length - 1] == '/')
+        length--;
+    char *meant = stk__format(ctx, "%.*s", (int)length, url->path);
+    const stk_status status = meant ? stk__container_enter(ctx, &meant, err) : STK_ENOMEM;
+    const size_t found = meant ? strlen(meant) : 0;
+    const bool below = found > length && !stk__ends_with(meant, found, "!/");
+
+    if (status == STK_OK && below)
+        stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
+                  "'%.200s' does not say where the %s ends and the path in it begins; write %.200s",
+                  text, format->word, meant);
+    else if (status == STK_OK)
+        stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
+                  "'%.200s' does not say where the %s ends and the path in it begins; write "
+                  "%s:%.*s!/ for all of it, %s:%.*s!/FOLDER for a folder of it",
+                  text, format->word, format->name, (int)STK_MIN(length, 200u), url->path,
+                  format->name, (int)STK_MIN(length, 200u), url->path);
+    else
+        stk__fail(err, status, STK_STAGE_STORE, "no memory to open '%.200s'", text);
+    stk__free(ctx, meant);
+    return status == STK_OK ? STK_EINVAL : status;
+}
+
 /* The URL of the object, with what of the query is not the container's own; and the folder in it.
  */
 static stk_status take_url(stk_context *ctx, const stk__container_format *format, const char *text,
@@ -256,10 +306,7 @@ static stk_status take_url(stk_context *ctx, const stk__container_format *format
 
     STK_TRY(stk__url_parse(ctx, text, &url, err));
     if (!url.object_length)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
-                         "'%.200s' does not say where the %s ends and the path in it begins; write "
-                         "%.200s!/ for all of it, %.200s!/FOLDER for a folder of it",
-                         text, format->word, text, text);
+        return no_mark(ctx, format, text, &url, err);
     STK_TRY(stk__url_decode(url.path + url.object_length, url.path_length - url.object_length,
                             folder, STK_MAX_OBJECT_KEY, err));
     const int length = (int)(url.object_length - 2);
@@ -283,6 +330,7 @@ static stk_status take_object(stk__container_store *store, const stk__container_
     if (!store->key)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.200s'", object);
     stk__store_limits(store->inner, &store->limits);
+    store->limits.ends = false;
     return stk__container_take(ctx, format, object, store->inner, store->key, &store->container,
                                err);
 }

@@ -3,13 +3,15 @@
 #ifndef STK_SRC_STORE_CONTAINER_H
 #define STK_SRC_STORE_CONTAINER_H
 
+#include "base/url.h"
 #include "codec/codec.h"
 #include "store/store.h"
 
 /*
  * A container is an object of any store. Its store is a driver whose open() is one call of
  * stk__container_open() with a format, and whose other members are those of STK__CONTAINER_OPS;
- * its name stands in the list of base/url.c, so that its URLs are taken apart as NAME:URL!/PATH.
+ * its name stands in STK__CONTAINERS of base/url.h, so that its URLs are taken apart as
+ * NAME:URL!/PATH.
  *
  * A format reads its tables once, when the object is opened for the first time in a context, and
  * adds every file and folder by its path. From then on nothing of it changes but what settle()
@@ -47,6 +49,8 @@ typedef struct stk__container_entry {
 
 typedef struct stk__container_format stk__container_format;
 
+#define STK__CONTAINER_PART 4 /* of memory_limit that tables and paths of one may take */
+
 /* An object that was opened: its paths and the tables of its format. */
 typedef struct stk__container {
     stk_context *context;
@@ -58,6 +62,7 @@ typedef struct stk__container {
     size_t count, room;
     char *names; /* paths, each with its end */
     size_t names_length, names_room;
+    uint64_t held;        /* bytes of tables and paths, within their part of memory_limit */
     atomic_uint *checked; /* a bit for each entry: the sum of a whole read was found right */
     /* While it is being opened: where it lies. */
     stk_store *store;
@@ -102,6 +107,8 @@ stk_status stk__container_peek(stk_store *store, const char *key, uint64_t offse
 /* Read a range of the object while it is opened; one that lies beyond its end is STK_ETRUNCATED. */
 stk_status stk__container_read(stk__container *c, uint64_t offset, uint64_t length, void *data,
                                stk_error *err);
+/* Count bytes that stay as long as the container; STK_ELIMIT beyond their part of memory_limit. */
+stk_status stk__container_hold(stk__container *c, uint64_t count, uint64_t size, stk_error *err);
 /*
  * Add a path of `length` bytes, without '/' at its end; the empty one is the root. Refused by name:
  * one that is empty between two '/', "." or "..", absolute, or that holds a zero byte; one
@@ -185,8 +192,9 @@ stk_status stk__container_describe(stk_store *store, const char *key,
     .list = stk__container_list, .map = stk__container_map, .limits = stk__container_limits,       \
     .read_now = stk__container_read_now, .describe = stk__container_describe
 
-/* ---- Recognising (container_enter.c), which has a list of the formats ---- */
+/* ---- Recognising (container_enter.c) ---- */
 
-extern const stk__container_format stk__zip_format, stk__squashfs_format;
+#define STK__CONTAINER_FORMAT(name) extern const stk__container_format stk__##name##_format;
+STK__CONTAINERS(STK__CONTAINER_FORMAT)
 
 #endif

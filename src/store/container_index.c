@@ -35,6 +35,20 @@ const char *stk__container_path(const stk__container *c, const stk__container_en
     return c->names + entry->name;
 }
 
+stk_status stk__container_hold(stk__container *c, uint64_t count, uint64_t size, stk_error *err)
+{
+    const uint64_t most = stk__context_memory_limit(c->context) / STK__CONTAINER_PART;
+    uint64_t bytes;
+
+    if (!stk__mul_size(count, size, &bytes) || bytes > most - STK_MIN(most, c->held))
+        return stk__container_fail(c, err, STK_ELIMIT, STK_NO_OFFSET,
+                                   "names so many files that what is kept of them takes more than "
+                                   "%llu bytes of memory, a quarter of memory_limit; raise it",
+                                   (unsigned long long)most);
+    c->held += bytes;
+    return STK_OK;
+}
+
 /* ---- Adding ---------------------------------------------------------------------------------- */
 
 /* Why a path is none that a store may have; NULL: it may. */
@@ -61,6 +75,7 @@ stk_status stk__container_add(stk__container *c, const char *path, size_t length
                               const stk__container_entry *entry, stk_error *err)
 {
     const char *const wrong = wrong_path(path, length);
+    const size_t room = c->room, names_room = c->names_room;
 
     if (wrong)
         return stk__container_fail(c, err, STK_EFORMAT, STK_NO_OFFSET,
@@ -72,10 +87,12 @@ stk_status stk__container_add(stk__container *c, const char *path, size_t length
     if (!entries)
         return no_memory(c, err);
     c->entries = entries;
+    STK_TRY(stk__container_hold(c, c->room - room, sizeof *entries, err));
     char *names = stk__grow(c->context, c->names, &c->names_room, c->names_length + length + 1, 1);
     if (!names || c->names_length > MOST_NAMES)
         return no_memory(c, err);
     c->names = names;
+    STK_TRY(stk__container_hold(c, c->names_room - names_room, 1, err));
     memcpy(names + c->names_length, path, length);
     names[c->names_length + length] = 0;
     entries[c->count] = *entry;
@@ -140,6 +157,7 @@ bool stk__container_sum_right(const stk__container *c, const stk__container_entr
 
 stk_status stk__container_finish(stk__container *c, stk_error *err)
 {
+    STK_TRY(stk__container_hold(c, c->count / WORD + 1, sizeof *c->checked, err));
     c->checked = stk__calloc(c->context, c->count / WORD + 1, sizeof *c->checked);
     if (!c->checked)
         return no_memory(c, err);

@@ -6,6 +6,8 @@
  */
 #include "store/container.h"
 
+#include "base/slot.h"
+
 #define MOST_IDLE 4 /* containers kept that no store uses */
 
 static void free_container(stk__container *c)

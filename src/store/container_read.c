@@ -452,7 +452,8 @@ bool stk__container_changed(stk__container_store *store)
         !atomic_compare_exchange_strong(&store->due_ns, &due, now + EVERY_NS))
         return atomic_load(&store->changed);
     /* One that is gone, or cannot be asked for, is no other one: reads say what fails. */
-    if (stk_store_stat(store->inner, store->key, &call, &is, NULL) != STK_OK || !is.identity)
+    if (stk_store_stat(store->inner, store->key, &call, &is, NULL) != STK_OK || !is.identity ||
+        !c->identity)
         return atomic_load(&store->changed);
     /* File systems made of other things number files anew now and then. */
     const bool changed = is.identity != c->identity &&
@@ -499,8 +500,9 @@ stk_status stk__container_submit(stk_store *base, stk_read *read)
     if (status == STK_OK && stk__container_changed(store))
         status = STK_ECHANGED;
     /* Most reads of what is in memory end here, without a part. */
-    const bool now = status == STK_OK && length && (length <= NOW_MOST || read->needed_next) &&
-                     stk__container_file_now(store, file, read->offset, length, read->data);
+    const bool now =
+        status == STK_OK && length && (length <= NOW_MOST || read->needed_next) &&
+        stk__container_file_now(store, file, read->offset, length, read->needed_next, read->data);
     if (status != STK_OK || !length || now) {
         if (read->up_to)
             read->got = length;

@@ -105,9 +105,10 @@ stk_status stk__container_find_run(const stk__container *c, const stk__container
                                    uint64_t offset, stk__container_run *out);
 /* Whether the object is another one than was opened, as far as is known. (container_read.c) */
 bool stk__container_changed(stk__container_store *store);
-/* Bytes of a file that can be had without waiting; false: they cannot. (container.c) */
+/* Bytes of a file that can be had without waiting, also by unpacking where the thread goes on with
+ * them; false: they cannot. (container.c) */
 bool stk__container_file_now(stk__container_store *store, const stk__container_entry *file,
-                             uint64_t offset, uint64_t length, void *data);
+                             uint64_t offset, uint64_t length, bool unpack, void *data);
 
 /* ---- Reads (container_read.c) ---- */
 
@@ -133,6 +134,10 @@ void stk__container_warn(const stk__container_store *store, const stk__container
 
 /* Unpack what a part has read, on a thread for that, or here. The part ends in time. */
 void stk__container_unpack(stk__container_part *part);
+/* Unpack a whole run whose bytes are in memory, on the thread that goes on with it. False: it is to
+ * be read, which says what is wrong. */
+bool stk__container_unpack_now(stk__container_store *store, const stk__container_run *run,
+                               void *out);
 void stk__container_unpackers_end(stk__container_store *store);
 
 /* ---- Blocks (container_cache.c) ---- */

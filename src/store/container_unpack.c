@@ -7,6 +7,8 @@
  */
 #include "store/container_store.h"
 
+#define NOW_MOST 16384 /* stored bytes of a run that are unpacked without a part */
+
 /* ---- One run after the other ----------------------------------------------------------------- */
 
 static stk__codec_state *take_state(stk__container_store *store)
@@ -45,6 +47,23 @@ static stk_status unpack_run(stk__container_store *store, stk__codec_state *stat
         return STK_OK;
     *reason = "its checksum does not match its bytes; copy or download the archive again";
     return STK_ECHECKSUM;
+}
+
+bool stk__container_unpack_now(stk__container_store *store, const stk__container_run *run,
+                               void *out)
+{
+    uint8_t stored[NOW_MOST];
+    const char *reason = NULL;
+
+    if (run->stored > sizeof stored ||
+        !stk__store_read_now(store->inner, store->key, run->at, run->stored, stored))
+        return false;
+    stk__codec_state *state = take_state(store);
+    if (!state)
+        return false;
+    const stk_status status = unpack_run(store, state, run, stored, out, &reason);
+    give_state(store, state);
+    return status == STK_OK;
 }
 
 /* Unpack the runs of a part, or the one that it carries. */

@@ -36,6 +36,7 @@ static stk__source *source_locked(stk__fetcher *f, stk_store *store)
     }
     made->fetcher = f;
     made->store = store;
+    made->retries = limits.tries_again ? 0 : f->options.retries;
     made->reads_now = STK__STORE_HAS(store->ops, read_now);
     made->max_read = limits.max_read;
     if (f->options.max_read && (!limits.max_read || f->options.max_read < limits.max_read))
@@ -75,6 +76,7 @@ static void fill_piece(stk__piece *piece, stk__transfer *t, stk__source *source,
                              .deadline_ns = t->deadline_ns,
                              .needed_next = t->needed_next,
                              .up_to = t->up_to,
+                             .from_end = t->from_end,
                              .canceled = stk__piece_canceled,
                              .done = stk__piece_done,
                              .user = piece};
@@ -90,10 +92,14 @@ static stk_status cut_locked(stk__fetcher *f, stk__transfer *t)
     if (!source)
         return STK_ENOMEM;
     /* What ends beyond 2^64 the store refuses, as it is. */
-    const uint64_t max_read = stk__add_size(t->offset, t->length, &end) ? source->max_read : 0;
+    const bool whole = t->from_end || !stk__add_size(t->offset, t->length, &end);
+    const uint64_t max_read = whole ? 0 : source->max_read;
     const size_t pieces = stk__plan_pieces(t->length, max_read);
     stk__piece *last = &t->piece;
     fill_piece(last, t, source, max_read, 0);
+    /* Of several they might be named by several threads. */
+    if (pieces <= 1)
+        last->read.error = t->error;
     for (size_t i = 1; i < pieces; i++) {
         stk__piece *piece = piece_locked(f);
         if (!piece)

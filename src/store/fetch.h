@@ -54,13 +54,16 @@ struct stk__transfer {
     uint64_t priority;    /* smaller goes first; of equals, the one that was added first */
     uint64_t deadline_ns; /* by the fetcher's clock, waits and retries included; 0: none */
     bool up_to;           /* the object may end within the range: `got` says how much came */
+    bool from_end;        /* as in stk_read, which a store has to know; at most one read of it */
     bool needed_next;     /* as in stk_read */
+    stk_error *error;     /* where a store may name the failure, if it is one read; NULL: nowhere */
     void *user;
     /* Filled in when it has ended. */
     stk_status status;    /* STK_OK, or that of the first piece in the range that failed */
     int32_t system_error; /* errno or protocol status behind a failure; 0: none */
     bool at_once;         /* all of it came within calls of the store, which knows read_now() */
     uint64_t got;         /* bytes at the start of `data` that were read */
+    uint64_t size;        /* of `from_end`: bytes of the object */
     uint64_t added_ns;    /* from here on of the piece that ended last: */
     uint64_t first_ns, sent_ns, ended_ns; /* first try, last try (0: never sent), end */
     uint64_t bytes_before; /* bytes under way when its last try was sent, its own included */

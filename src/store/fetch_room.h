@@ -18,6 +18,7 @@ struct stk__source {
     stk_store *store;
     uint64_t max_read;
     uint32_t depth, under_way;
+    uint32_t retries;        /* more tries of a read; 0 where the store tries by itself */
     bool reads_now;          /* the store knows read_now() */
     stk__piece_list waiting; /* by priority */
 };

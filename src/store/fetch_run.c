@@ -126,6 +126,7 @@ static void end_piece_locked(stk__fetcher *f, stk__piece *piece, stk_status stat
         t->system_error = piece->read.system_error;
         t->failed_at = piece->read.offset;
     }
+    t->size = piece->read.size;
     t->first_ns = piece->first_ns;
     t->sent_ns = piece->sent_ns;
     t->ended_ns = piece->ended_ns;
@@ -171,7 +172,7 @@ static void finish_locked(stk__fetcher *f, stk__piece *piece)
     if (piece->late && status == STK_ECANCELED)
         status = STK_ETIMEDOUT;
     if (stk_status_fault(status) == STK_FAULT_MACHINE && !piece->stop &&
-        piece->tries <= f->options.retries) {
+        piece->tries <= piece->source->retries) {
         piece->due_ns = stk__fetcher_now(f) + draw_wait(f, piece);
         if (!t->deadline_ns || piece->due_ns < t->deadline_ns) {
             wait_for_retry_locked(f, piece);

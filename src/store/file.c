@@ -84,6 +84,11 @@ static void drop(stk__file_store *store, stk__file_entry *entry)
 static void finish(stk__file_store *store, stk_read *read, stk__file_entry *entry,
                    stk_status status, int system_error)
 {
+    struct stat st;
+
+    /* After the bytes: a file that was changed meanwhile is another one. */
+    if (entry && read->identity && fstat(entry->fd, &st) == 0)
+        *read->identity = stk__file_identity(&st);
     if (entry)
         drop(store, entry);
     read->system_error = system_error;

@@ -94,6 +94,8 @@ bool stk__file_available_locked(const stk__file_store *store);
 void stk__file_forget(stk__file_store *store, const char *key, const struct stat *st);
 /* Open a key, giving up idle descriptors when there are too few. -1: errno. */
 int stk__file_open_key(stk__file_store *store, const char *key, int flags);
+/* What tells one version of a file from another. */
+uint64_t stk__file_identity(const struct stat *st);
 /* Whether to try again after opening something failed with this errno: idle descriptors were given
  * up. */
 bool stk__file_try_again(stk__file_store *store, int error);

@@ -87,16 +87,23 @@ int stk__file_stat_below(const stk_store *base, const char *path, struct stat *s
     return stk__stat_beneath(store->root, path, st);
 }
 
+uint64_t stk__file_identity(const struct stat *st)
+{
+    const uint64_t parts[3] = {
+        (uint64_t)st->st_size,
+        (uint64_t)((int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec),
+        (uint64_t)st->st_ino};
+
+    return XXH3_64bits(parts, sizeof parts);
+}
+
 /* Fill what is known of a file or folder; false for anything else. */
 static bool describe(const struct stat *st, stk_object_info *out)
 {
-    int64_t mtime = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
-    uint64_t parts[3] = {(uint64_t)st->st_size, (uint64_t)mtime, (uint64_t)st->st_ino};
-
     out->is_folder = S_ISDIR(st->st_mode);
-    out->size = out->is_folder ? 0 : parts[0];
-    out->mtime_ns = mtime;
-    out->identity = XXH3_64bits(parts, sizeof parts);
+    out->size = out->is_folder ? 0 : (uint64_t)st->st_size;
+    out->mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+    out->identity = stk__file_identity(st);
     return out->is_folder || S_ISREG(st->st_mode);
 }
 

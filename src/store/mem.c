@@ -9,6 +9,7 @@
 
 #include <xxhash.h>
 
+#include "base/slot.h"
 #include "store/url.h"
 
 #define SMALL_COPY 4096 /* bytes copied under the lock, which is cheaper than to pin the object */
@@ -26,6 +27,13 @@ static void copy_pinned(stk__mem_store *store, stk__mem_object *o, const stk_rea
     pthread_mutex_unlock(&s->mutex);
     if (last)
         stk__mem_free(s->context, o);
+}
+
+static uint64_t identity_of(const stk__mem_object *o)
+{
+    const uint64_t parts[2] = {o->size, o->serial};
+
+    return XXH3_64bits(parts, sizeof parts);
 }
 
 static stk_status mem_submit(stk_store *base, stk_read *read)
@@ -52,6 +60,8 @@ static stk_status mem_submit(stk_store *base, stk_read *read)
     } else if (length) {
         memcpy(read->data, o->data + read->offset, (size_t)length);
     }
+    if (o && read->identity)
+        *read->identity = identity_of(o);
     pthread_mutex_unlock(&store->space->mutex);
     if (pinned)
         copy_pinned(store, pinned, read, length);
@@ -84,10 +94,8 @@ static stk_status mem_map(stk_store *base, const char *key, const void **data, u
 
 static void describe(const stk__mem_object *o, stk_object_info *out)
 {
-    uint64_t parts[2] = {o->size, o->serial};
-
     out->size = o->size;
-    out->identity = XXH3_64bits(parts, sizeof parts);
+    out->identity = identity_of(o);
 }
 
 /* Whether some object lies below the folder `key` (with or without '/' at its end; "": the root).

@@ -8,6 +8,8 @@
 #include "base/url.h"
 
 #define FOLDER "/tmp/stoker-log-XXXXXX"
+/* What a put may take, and more for its size: it is tried again, and an end may be near. */
+#define PATIENCE_NS UINT64_C(10000000000)
 
 static void forget(stk_mirror *m)
 {
@@ -73,6 +75,7 @@ stk_status stk_mirror_open(stk_context *context, const char *url, stk_mirror **o
         return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory for the log '%.200s'", url);
     m->ctx = stk__context_ref(context);
     m->place.context = context;
+    m->place.patience_ns = PATIENCE_NS;
     m->due_ns = stk__now_ns() + STK__MIRROR_NS;
     const stk_status status = stk__url_elsewhere(context, url)
                                   ? make_file(m, url, err)

@@ -109,3 +109,40 @@ stk_status stk__store_given_take(stk_context *ctx, const char *text, const stk__
         stk__store_given_release(ctx, given);
     return status;
 }
+
+/* Whether one of the stores of a URL, wrappers and what holds a container included, has an option.
+ */
+static bool is_known(const stk_context *ctx, const char *url, const char *name)
+{
+    stk__url parsed;
+
+    for (const char *text = url; text;) {
+        stk__url_scan(ctx, text, &parsed);
+        const stk_store_ops *driver = parsed.driver;
+        if (driver && STK__STORE_HAS(driver, options) && stk_options_find(driver->options, name))
+            return true;
+        text = parsed.inner ? parsed.inner : parsed.object_length > 0 ? parsed.path : NULL;
+    }
+    return false;
+}
+
+char *stk__store_query(stk_context *ctx, const char *bare, const char *query)
+{
+    stk__text out = {.ctx = ctx};
+    char name[STK_OPTION_NAME], join = '?';
+
+    stk__text_add(&out, "%s", bare);
+    for (const char *at = query; *at && *++at;) {
+        const size_t length = strcspn(at, "&");
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "=&"), at);
+        if (is_known(ctx, bare, name)) {
+            stk__text_add(&out, "%c%.*s", join, (int)length, at);
+            join = '&';
+        }
+        at += length;
+    }
+    if (!out.failed)
+        return out.bytes;
+    stk__text_release(&out);
+    return NULL;
+}

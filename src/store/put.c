@@ -39,7 +39,9 @@ stk_status stk__store_put_begin(stk_store *store, const char *key, const stk_sto
                                 stk_put **out, stk_error *err)
 {
     stk_put *put = NULL;
+    stk_error unheard;
 
+    err = err ? err : &unheard;
     *out = NULL;
     STK_TRY(stk__context_check(store->context, err));
     STK_TRY(stk__key_check(key, err));
@@ -56,9 +58,10 @@ stk_status stk__store_put_begin(stk_store *store, const char *key, const stk_sto
 stk_status stk__store_put_commit(stk_put **put, stk_error *err)
 {
     stk_put *own = *put;
+    stk_error unheard;
 
     *put = NULL;
-    return own->ops->commit(own, err);
+    return own->ops->commit(own, err ? err : &unheard);
 }
 
 void stk__store_put_abandon(stk_put **put)
@@ -68,12 +71,17 @@ void stk__store_put_abandon(stk_put **put)
     *put = NULL;
 }
 
-uint64_t stk__store_put_deadline(uint64_t length)
+static uint64_t deadline_in(uint64_t patience_ns, uint64_t length)
 {
     const uint64_t most = UINT64_MAX / 4;
 
-    return stk__now_ns() + PUT_PATIENCE_NS +
+    return stk__now_ns() + patience_ns +
            STK_MIN(length, most / PUT_NS_FOR_BYTES) * PUT_NS_FOR_BYTES;
+}
+
+uint64_t stk__store_put_deadline(uint64_t length)
+{
+    return deadline_in(PUT_PATIENCE_NS, length);
 }
 
 stk_status stk_store_put(stk_store *store, const char *key, const void *data, uint64_t length,
@@ -81,7 +89,9 @@ stk_status stk_store_put(stk_store *store, const char *key, const void *data, ui
 {
     stk_store_call own;
     stk_put *put = NULL;
+    stk_error unheard;
 
+    err = err ? err : &unheard;
     if (!store || (!data && length) || length > SIZE_MAX)
         return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "stk_store_put: an argument is NULL");
     STK_TRY(stk__store_call_take(call, 0, &own, err));
@@ -94,17 +104,27 @@ stk_status stk_store_put(stk_store *store, const char *key, const void *data, ui
     return status;
 }
 
-stk_status stk__store_remove(stk_store *store, const char *key, stk_error *err)
+static stk_status remove_by(stk_store *store, const char *key, const stk_store_call *call,
+                            stk_error *err)
 {
+    stk_error unheard;
+
+    err = err ? err : &unheard;
     STK_TRY(stk__context_check(store->context, err));
     STK_TRY(stk__key_check(key, err));
     if (!STK__STORE_HAS(store->ops, remove))
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_STORE, key, STK_NO_OFFSET,
                             "a store of the kind '%s' cannot remove '%.200s'", store->ops->name,
                             key);
+    return store->ops->remove(store, key, call, err);
+}
+
+stk_status stk__store_remove(stk_store *store, const char *key, stk_error *err)
+{
     const stk_store_call call = {.struct_size = sizeof call,
                                  .deadline_ns = stk__store_put_deadline(0)};
-    return store->ops->remove(store, key, &call, err);
+
+    return remove_by(store, key, &call, err);
 }
 
 /* ---- Places ---------------------------------------------------------------------------------- */
@@ -343,12 +363,32 @@ stk_status stk_put_bytes(stk_context *context, const char *url, const void *data
     return status;
 }
 
+/* A call about so many bytes of a place. */
+static stk_store_call call_of(const stk__put_place *place, uint64_t length)
+{
+    return (stk_store_call){.struct_size = sizeof(stk_store_call),
+                            .deadline_ns = stk__store_put_deadline(length),
+                            .canceled = place->canceled,
+                            .user = place->user};
+}
+
+stk_status stk__url_put(stk__put_place *place, const char *url, const void *data, size_t size,
+                        stk_error *err)
+{
+    STK_TRY(stk__put_place_open(place, url, err));
+    const stk_store_call call = call_of(place, size);
+    const stk_status status = stk_store_put(place->store, place->key, data, size, &call, err);
+    stk__put_place_rest(place);
+    return status;
+}
+
 stk_status stk__url_remove(stk__put_place *place, const char *url, stk_error *err)
 {
+    const stk_store_call call = call_of(place, 0);
     stk_error own;
 
     STK_TRY(stk__put_place_open(place, url, err));
-    stk_status status = stk__store_remove(place->store, place->key, &own);
+    stk_status status = remove_by(place->store, place->key, &call, &own);
     stk__put_place_rest(place);
     if (status == STK_ENOENT)
         return STK_OK;
@@ -379,7 +419,8 @@ static stk_status copy_bytes(stk_store *from, const char *key, stk_put *put, uin
 }
 
 static stk_status read_and_put(stk_store *from, const char *from_key, stk_store *to,
-                               const char *to_key, const stk_store_call *call, stk_error *err)
+                               const char *to_key, const stk_store_call *call, uint64_t patience_ns,
+                               stk_error *err)
 {
     stk_object_info info = {.struct_size = sizeof info};
     stk_store_call own = *call;
@@ -391,7 +432,7 @@ static stk_status read_and_put(stk_store *from, const char *from_key, stk_store 
                             "'%.300s' is a folder; name an object in it", from_key);
     own.length = info.size;
     if (!own.deadline_ns)
-        own.deadline_ns = stk__store_put_deadline(info.size);
+        own.deadline_ns = deadline_in(patience_ns ? patience_ns : PUT_PATIENCE_NS, info.size);
     STK_TRY(stk__store_put_begin(to, to_key, &own, &put, err));
     stk_status status = copy_bytes(from, from_key, put, info.size, err);
     if (status == STK_OK)
@@ -412,7 +453,7 @@ static stk_status copy_in(stk_store *store, const char *from, const char *to,
             return status;
         }
     }
-    return read_and_put(store, from, store, to, call, err);
+    return read_and_put(store, from, store, to, call, 0, err);
 }
 
 /* The key of `from` in the folder of the URL `to`, or NULL where it lies elsewhere. */
@@ -429,7 +470,8 @@ static const char *key_beside(const char *from, const char *to)
 
 stk_status stk__url_copy(stk__put_place *place, const char *from, const char *to, stk_error *err)
 {
-    const stk_store_call *call = &stk__store_call_none;
+    const stk_store_call call = {
+        .struct_size = sizeof call, .canceled = place->canceled, .user = place->user};
     const char *beside = key_beside(from, to);
     stk_status status;
 
@@ -441,12 +483,13 @@ stk_status stk__url_copy(stk__put_place *place, const char *from, const char *to
     if (beside && *beside && stk__key_check(beside, NULL) == STK_OK &&
         (size_t)above + strlen(beside) < sizeof key) {
         snprintf(key, sizeof key, "%.*s%s", above, place->key, beside);
-        status = copy_in(place->store, key, place->key, call, err);
+        status = copy_in(place->store, key, place->key, &call, err);
     } else {
         stk__put_place other = {.context = place->context, .calls = place->calls};
         status = stk__put_place_open(&other, from, err);
         if (status == STK_OK)
-            status = read_and_put(other.store, other.key, place->store, place->key, call, err);
+            status = read_and_put(other.store, other.key, place->store, place->key, &call,
+                                  place->patience_ns, err);
         stk__put_place_close(&other);
     }
     stk__put_place_rest(place);

@@ -112,11 +112,21 @@ stk_status stk_store_read(stk_store *store, const char *key, uint64_t offset, ui
         return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "stk_store_read: an argument is NULL");
     STK_TRY(stk__context_check(store->context, err));
     STK_TRY(stk__key_check(key, err));
+    stk_error named;
+    stk_error_init(&named);
     stk__transfer t = {.store = store,
                        .key = key,
                        .offset = offset,
                        .length = length,
                        .data = data,
+                       .error = &named,
                        .deadline_ns = stk__now_ns() + READ_PATIENCE_NS};
-    return run(store, &t) == STK_OK ? STK_OK : name_failure(store, &t, err);
+    const stk_status status = run(store, &t);
+    if (status == STK_OK)
+        return STK_OK;
+    if (named.status != status)
+        return name_failure(store, &t, err);
+    if (err)
+        *err = named;
+    return status;
 }

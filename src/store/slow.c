@@ -349,6 +349,7 @@ static void plan_locked(slow_store *store, slow_slot *slot, uint64_t number,
                              .deadline_ns = read->deadline_ns,
                              .up_to = read->up_to,
                              .got = read->length,
+                             .identity = read->identity,
                              .done = inner_done};
     if (store->options.order == STK__SLOW_RANDOM)
         swap_due_locked(store, slot, drawn->place);
@@ -452,6 +453,11 @@ static stk_status slow_copy(stk_store *base, const char *from, const char *to,
     return store->inner->ops->copy(store->inner, from, to, call, err);
 }
 
+static void slow_know(stk_store *base, const char *key, const stk_object_info *info)
+{
+    stk__store_know(((slow_store *)base)->inner, key, info);
+}
+
 /* As many bytes in vain as the link carries during one latency. */
 static void slow_limits(stk_store *base, stk_store_limits *out)
 {
@@ -464,6 +470,8 @@ static void slow_limits(stk_store *base, stk_store_limits *out)
         out->coalesce_gap = (uint64_t)STK_MIN(gap, (double)MAX_GAP);
     }
     out->io_depth = STK_MAX(out->io_depth, IO_DEPTH);
+    out->tries_again = false; /* not what is drawn here */
+    out->ends = false;
 }
 
 /* ---- Opening and closing ---- */
@@ -562,4 +570,5 @@ const stk_store_ops stk__store_slow = {
     .remove = slow_remove,
     .limits = slow_limits,
     .copy = slow_copy,
+    .know = slow_know,
 };

@@ -41,6 +41,21 @@ bool stk__store_read_now(stk_store *store, const char *key, uint64_t offset, uin
            store->ops->read_now(store, key, offset, length, data) == STK_OK;
 }
 
+void stk__store_know(stk_store *store, const char *key, const stk_object_info *info)
+{
+    if (STK__STORE_HAS(store->ops, know))
+        store->ops->know(store, key, info);
+}
+
+/* File systems made of other things number files anew now and then, so that of a near one time and
+ * size count, and not which file it is. */
+bool stk__store_is_other(const stk_object_info *was, const stk_object_info *is, bool far)
+{
+    if (was->identity == is->identity)
+        return false;
+    return far || !was->mtime_ns || was->mtime_ns != is->mtime_ns || was->size != is->size;
+}
+
 static const stk__member members[] = {
     STK__MEMBER(stk_store_ops, open), STK__MEMBER(stk_store_ops, close),
     STK__MEMBER(stk_store_ops, submit), STK__MEMBER(stk_store_ops, cancel),
@@ -78,7 +93,9 @@ static stk_status open_with(const stk__url *parsed, stk_context *ctx, const char
 stk_status stk__store_open_url(stk_context *ctx, const char *url, stk_store **out, stk_error *err)
 {
     stk__url parsed;
+    stk_error unheard;
 
+    err = err ? err : &unheard;
     *out = NULL;
     STK_TRY(stk__url_parse(ctx, url, &parsed, err));
     return open_with(&parsed, ctx, url, out, err);
@@ -147,7 +164,9 @@ stk_status stk_store_stat(stk_store *store, const char *key, const stk_store_cal
 {
     stk_object_info info = {.struct_size = sizeof info};
     stk_store_call own;
+    stk_error unheard;
 
+    err = err ? err : &unheard;
     if (!store || !out)
         return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "stk_store_stat: an argument is NULL");
     STK_TRY(stk__context_check(store->context, err));
@@ -196,7 +215,9 @@ stk_status stk_store_list(stk_store *store, const char *prefix, const stk_store_
                           stk_list_fn *each, void *user, stk_error *err)
 {
     stk_store_call own;
+    stk_error unheard;
 
+    err = err ? err : &unheard;
     if (!store || !each)
         return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "stk_store_list: an argument is NULL");
     STK_TRY(stk__context_check(store->context, err));
@@ -215,6 +236,9 @@ stk_status stk_store_describe(stk_store *store, const char *key,
                               void (*line)(void *user, const char *name, const char *value),
                               void *user, stk_error *err)
 {
+    stk_error unheard;
+
+    err = err ? err : &unheard;
     if (!store || !line)
         return stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
                          "stk_store_describe: an argument is NULL");

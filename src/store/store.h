@@ -8,9 +8,12 @@
 #include <stoker/store.h>
 
 #include "base/base.h"
+#include "base/url.h"
 
-extern const stk_store_ops stk__store_file, stk__store_mem, stk__store_slow, stk__store_zip,
-    stk__store_squashfs;
+extern const stk_store_ops stk__store_file, stk__store_mem, stk__store_slow, stk__store_cache,
+    stk__store_http, stk__store_https, stk__store_s3, stk__store_gs;
+#define STK__STORE_OF_CONTAINER(name) extern const stk_store_ops stk__store_##name;
+STK__CONTAINERS(STK__STORE_OF_CONTAINER)
 /* Whether an outsider's table of a store is whole. */
 stk_status stk__store_kind_check(const void *table, stk_error *err);
 
@@ -21,10 +24,22 @@ stk_status stk__store_kind_check(const void *table, stk_error *err);
 /* Limits of a store, filled also where its driver says nothing. */
 void stk__store_limits(stk_store *store, stk_store_limits *out);
 
+/* Say what a listing said of an object, which may have been kept. (store.c) */
+void stk__store_know(stk_store *store, const char *key, const stk_object_info *info);
+/* Whether an object is another one now; `far`: its identity is of its content. */
+bool stk__store_is_other(const stk_object_info *was, const stk_object_info *is, bool far);
+/* The folder of a cache, and a hash of what it is a cache of; false: it is no such store, or keeps
+ * nothing. (cache/driver.c) */
+bool stk__cache_folder(const stk_store *store, const char **folder, uint64_t *of);
+
 /* A range that can be had without waiting; false: it is to be asked for by a fetcher, and `data`
  * holds whatever. (store.c) */
 bool stk__store_read_now(stk_store *store, const char *key, uint64_t offset, uint64_t length,
                          void *data);
+
+/* What the reads of a context over the network took so far. Of stores that are open: after the last
+ * was closed it begins at zero. Any thread. NULL in a build without libcurl. (http/counts.c) */
+extern void (*const stk__network_get)(stk_context *ctx, stk_network *out);
 
 /* ---- Calls that wait (store.c) ---- */
 
@@ -55,8 +70,27 @@ stk_status stk__store_split(stk_context *ctx, const char *url, stk_store **out, 
  * nothing, stays. (container_enter.c)
  */
 stk_status stk__container_enter(stk_context *ctx, char **url, stk_error *err);
+/*
+ * Whether a part of a file in a container is had by unpacking more than is asked for: `bytes` are
+ * kept then, of at most `most` that the store keeps (option unpacked_cache). False of stores that
+ * are no containers. (container.c)
+ */
+bool stk__container_unpacks(stk_store *store, const char *key, uint64_t *bytes, uint64_t *most);
 /* STK_ENOENT for a rest that its reader does not take. */
 stk_status stk__store_no_rest(const char *url, const char *key, const char *rest, stk_error *err);
+
+/*
+ * From the first to the last of these, which nest, stores of other machines keep what they saw of
+ * objects and are not asked for it again (opening.h). Around whatever opens a URL.
+ */
+void stk__opening_begin(stk_context *ctx);
+void stk__opening_end(stk_context *ctx);
+/*
+ * Ask for some objects at once, for those who look at one after another while something is opened:
+ * what is seen of them is kept, and nothing fails. Does nothing for stores that answer at once.
+ * (expect.c)
+ */
+void stk__store_expect(stk_store *store, const char *const *keys, size_t count);
 
 /* ---- Writing (put.c): the one way to write whole objects ---- */
 
@@ -88,6 +122,10 @@ typedef struct stk__put_place {
     stk_store *store;
     char *folder; /* of `store`, where that may serve the next object; NULL: it may not */
     char key[STK_MAX_OBJECT_KEY];
+    uint64_t patience_ns; /* of a copy from another store, and more for its size; 0: 2 minutes */
+    /* Whether copying, removing or putting ends early, and what it is asked with; NULL: never. */
+    bool (*canceled)(void *user);
+    void *user;
 } stk__put_place;
 
 stk_status stk__put_place_open(stk__put_place *place, const char *url, stk_error *err);
@@ -105,6 +143,9 @@ stk_status stk__put_folder_open(stk_context *ctx, const char *url, stk_store **o
 stk_status stk__url_copy(stk__put_place *place, const char *from, const char *to, stk_error *err);
 /* Remove an object; one that is not there is removed. */
 stk_status stk__url_remove(stk__put_place *place, const char *url, stk_error *err);
+/* Put bytes in place of what may be there. */
+stk_status stk__url_put(stk__put_place *place, const char *url, const void *data, size_t size,
+                        stk_error *err);
 
 /* The folder of a store that is a local folder, which stays the store's; -1: it is another kind.
  * (file_list.c) */

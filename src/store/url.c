@@ -65,3 +65,14 @@ stk_status stk__key_below(const char *prefix, const char *name, char key[STK_MAX
                         "the key of '%.200s' below '%.200s' is longer than %d bytes", name, prefix,
                         STK_MAX_OBJECT_KEY - 1);
 }
+
+bool stk__url_means_folder(const char *path, size_t length)
+{
+    static const char end[] = ".zarr";
+
+    while (length && path[length - 1] == '/')
+        length--;
+    if (length < sizeof end || memcmp(path + length - (sizeof end - 1), end, sizeof end - 1) != 0)
+        return false;
+    return !memchr(path, '.', length - (sizeof end - 1));
+}

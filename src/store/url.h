@@ -22,7 +22,14 @@ typedef struct stk__store_given {
 
 stk_status stk__store_given_take(stk_context *ctx, const char *text, const stk__url *url,
                                  stk__store_given *given, stk_error *err);
+/* `bare`, a URL without a query, with what its stores know of `query` ("" or "?..."): other options
+ * are those of readers above. NULL: no memory. */
+char *stk__store_query(stk_context *ctx, const char *bare, const char *query);
 void stk__store_given_release(stk_context *ctx, stk__store_given *given);
+
+/* Whether a path is that of a folder by its name, "data/era5.zarr", with no other point in it, so
+ * that no other machine has to be asked whether an object is called so. */
+bool stk__url_means_folder(const char *path, size_t length);
 
 /* Open by URL alone, as a wrapper opens what it wraps. */
 stk_status stk__store_open_url(stk_context *ctx, const char *url, stk_store **out, stk_error *err);

@@ -278,6 +278,7 @@ static stk_status zip_open(stk__container *c, void **tables, stk_error *err)
                                    "says that it holds %llu files, for which its central "
                                    "directory of %llu bytes has no room; copy or download it again",
                                    (unsigned long long)end.count, (unsigned long long)end.length);
+    STK_TRY(stk__container_hold(c, end.count + 1, sizeof(stk__zip_member), err));
     stk__zip_tables *zip = *tables = stk__calloc(ctx, 1, sizeof *zip);
     uint8_t *bytes = NULL;
     if (zip && has_room(c, &end)) {

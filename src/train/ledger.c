@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/sized.h"
+#include "base/tiers.h"
 #include "train/ledger.h"
 #include "train/trainer.h"
 
@@ -41,6 +42,9 @@ static void carry_counts(stk_loader_stats *begin, const stk_loader_stats *old)
     }
     for (int i = 0; i < STK_WAIT_PARTS; i++)
         begin->waits.parts_ns[i] -= old->waits.parts_ns[i];
+    /* The context counts the others, whichever loader there is. */
+    begin->tiers.of[STK_TIER_MEMORY].reads -= old->tiers.of[STK_TIER_MEMORY].reads;
+    begin->tiers.of[STK_TIER_MEMORY].bytes -= old->tiers.of[STK_TIER_MEMORY].bytes;
     for (int i = 0; i < STK_LOADER_STAGES; i++) {
         stk_stage_stats *to = &begin->stages[i];
         const stk_stage_stats *of = &old->stages[i];
@@ -113,6 +117,8 @@ void stk_trainer_get_times(const stk_trainer *t, stk_trainer_times *out)
     for (size_t i = 0; i < STK__PARTS; i++)
         times.wall += parts[i];
     divide_waits(&t->ledger, &end.waits, times.data_wait, &times.waits);
+    times.tiers = end.tiers;
+    stk__tiers_subtract(&times.tiers, &begin.tiers);
     stk__sized_write(out, &times);
 }
 
@@ -153,7 +159,7 @@ int stk__trainer_times_format(const stk_trainer_times *given, char *text, size_t
                  {"callbacks", times->callbacks},    {"logging", times->logging},
                  {"checkpoints", times->checkpoint}, {"everything else", times->other}};
     const double wall = STK_MAX((double)times->wall, 1.0), seconds = wall * 1e-9;
-    char list[512] = "", waits[600], windows[64] = "";
+    char list[512] = "", waits[600], windows[64] = "", tiers[400] = " ";
     size_t used = 0;
 
     for (size_t i = 0; i < STK_COUNT(parts); i++) {
@@ -165,6 +171,8 @@ int stk__trainer_times_format(const stk_trainer_times *given, char *text, size_t
         used = STK_MIN(used, sizeof list - 1);
     }
     say_waits(times, waits, sizeof waits);
+    if (stk_tiers_format(&times->tiers, tiers + 1, sizeof tiers - 1) == 0)
+        *tiers = 0;
     if (times->optimizer_steps)
         snprintf(windows, sizeof windows, ", %llu steps of the optimizer",
                  (unsigned long long)times->optimizer_steps);
@@ -173,7 +181,7 @@ int stk__trainer_times_format(const stk_trainer_times *given, char *text, size_t
     return snprintf(
         text, size,
         "%.2f s for %llu training batches%s (%.0f samples/s over all, %.1f us a batch in "
-        "the step). Of the time: %s.%s",
+        "the step). Of the time: %s.%s%s",
         seconds, (unsigned long long)times->steps, windows, (double)times->samples / seconds,
-        (double)times->step * 1e-3 / (double)times->steps, list, waits);
+        (double)times->step * 1e-3 / (double)times->steps, list, waits, tiers);
 }

@@ -6,7 +6,9 @@
 #include "base/options.h"
 #include "base/registry.h"
 #include "base/table.h"
+#include "train/loggers/loggers.h"
 #include "train/loggers/run_folder.h"
+#include "train/remote/remote.h"
 #include "train/trainer.h"
 
 static const stk__member members[] = {STK__MEMBER(stk_logger_ops, open),
@@ -199,7 +201,8 @@ static bool first_is_known(const stk_trainer *t, const void **options)
               : stk__driver_find(t->ctx, STK_DRIVER_LOGGER, names, strcspn(names, ","));
 
     *options = first ? first->options : NULL;
-    return !ops || (ops->options && ops->options->options == stk__logger_option_list);
+    return !ops || ops == &stk__logger_csv || ops == &stk__logger_tensorboard ||
+           ops == &stk__logger_mlflow || ops == &stk__logger_wandb;
 }
 
 stk_status stk__loggers_runs(const stk_trainer *t, char **out, stk_error *err)

@@ -91,6 +91,12 @@ static const stk_option options[] = {
      "ignore it. The batch's samples are named."},
     {"nan_limit", STK_OPTION_UINT, AT(nan_limit), "10", 1, 1e9, NULL, "N",
      "So many such batches in a row stop the run all the same."},
+    {"upload_dir", STK_OPTION_STRING, AT(upload_dir), STK__UPLOAD_DIR, 0, 0, NULL, "DIR",
+     "Local folder where checkpoints for a URL lie, in a folder of the run's own, until they are "
+     "uploaded."},
+    {"upload_deadline", STK_OPTION_DURATION, AT(upload_deadline), "25s", 0.1, 1e9, NULL, "TIME",
+     "How long uploads may still take after SIGTERM or SIGINT; else the end waits until nothing "
+     "has got through for five times as long."},
 };
 
 const stk_option_table stk__trainer_option_table = {

@@ -44,6 +44,18 @@ bool stk_restorer_peek(const stk_restorer *restorer, const char *path, const cha
 
 /* ---- Which ----------------------------------------------------------------------------------- */
 
+/* The folder of a URL that names the newest checkpoint below it, "s3://bucket/run/last"; NULL: it
+ * is none, or there is no memory. */
+static char *folder_of_last(stk_context *ctx, const char *url)
+{
+    size_t length;
+    const char *name = stk__url_name(ctx, url, &length);
+
+    if (!stk__url_elsewhere(ctx, url) || length != 4 || memcmp(name, "last", 4) != 0)
+        return NULL;
+    return stk__format(ctx, "%.*s%s", (int)(name - url), url, name + length);
+}
+
 /* Where this run saves; then the runs beside it, of the same root and the same logger. A logger of
  * others may have its folders anywhere below the root. */
 static stk_status find_newest(stk_trainer *t, bool goes_on, char *path, size_t size, stk_error *err)
@@ -72,10 +84,21 @@ static stk_status find_newest(stk_trainer *t, bool goes_on, char *path, size_t s
     return status;
 }
 
-static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *err)
+/* `last`, or that of a folder. */
+static stk_status find_newest_in(stk_trainer *t, const char *folder, bool goes_on, char *path,
+                                 size_t size, stk_error *err)
+{
+    const stk__newest_where where = {.runs = folder, .wanted = goes_on ? STK__STATE_LOOPS : NULL};
+
+    return folder ? stk__checkpoint_newest(t->ctx, &where, path, size, err)
+                  : find_newest(t, goes_on, path, size, err);
+}
+
+static stk_status find_last(stk_trainer *t, const char *folder, char *path, size_t size,
+                            stk_error *err)
 {
     stk_error why;
-    stk_status status = find_newest(t, t->at.task == STK_TASK_FIT, path, size, &why);
+    stk_status status = find_newest_in(t, folder, t->at.task == STK_TASK_FIT, path, size, &why);
 
     if (status != STK_ENOENT || t->at.task != STK_TASK_FIT) {
         if (status != STK_OK && err)
@@ -111,17 +134,24 @@ static stk_status find_best(stk_trainer *t, char *path, size_t size, stk_error *
 static stk_status find_path(stk_trainer *t, const char *ckpt_path, char *path, size_t size,
                             stk_error *err)
 {
-    if (strcmp(ckpt_path, "last") == 0)
-        return find_last(t, path, size, err);
+    char *folder = folder_of_last(t->ctx, ckpt_path);
+
+    if (folder || strcmp(ckpt_path, "last") == 0) {
+        const stk_status status = find_last(t, folder, path, size, err);
+        stk__free(t->ctx, folder);
+        return status;
+    }
     if (strcmp(ckpt_path, "best") == 0) {
         const char *best = stk_trainer_best_model_path(t);
         if (!best)
             return find_best(t, path, size, err);
         snprintf(path, size, "%s", best);
         /* It may still be on its way to the disk. */
-        return stk__checkpoint_flush(t->writer, err);
+        STK_TRY(stk__checkpoint_flush(t->writer, err));
+    } else {
+        snprintf(path, size, "%s", ckpt_path);
     }
-    snprintf(path, size, "%s", ckpt_path);
+    stk__checkpoint_local(t->writer, path, path, size);
     return STK_OK;
 }
 
@@ -132,28 +162,47 @@ stk_status stk_trainer_peek(stk_trainer *t, const char *ckpt_path, stk_loader_st
     char path[STK_MAX_OBJECT_KEY], state[512];
 
     STK_TRY(stk__context_check(t->ctx, err));
-    STK_TRY(strcmp(ckpt_path, "last") == 0 ? find_newest(t, true, path, sizeof path, err)
-                                           : find_path(t, ckpt_path, path, sizeof path, err));
+    char *folder = folder_of_last(t->ctx, ckpt_path);
+    const stk_status status = folder || strcmp(ckpt_path, "last") == 0
+                                  ? find_newest_in(t, folder, true, path, sizeof path, err)
+                                  : find_path(t, ckpt_path, path, sizeof path, err);
+    stk__free(t->ctx, folder);
+    STK_TRY(status);
     if (!stk_restorer_peek(&restorer, path, STK__STATE_LOADER, state, sizeof state))
         return stk__fail_at(err, STK_ENOENT, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
                             "'%s' says nothing of data: training cannot go on from it", path);
     return stk_loader_state_parse(state, out, err);
 }
 
-stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err)
+/* What runs with the same folders left on this machine goes to the store; the search for the last
+ * checkpoint `waits` for it. A store that takes nothing ends no training. */
+static void upload_left(stk_trainer *t, bool waits)
 {
-    char path[STK_MAX_OBJECT_KEY];
+    const char *root = t->options.default_root_dir;
+    stk_error err;
 
-    t->restart.restarted = t->restart.within_epoch = false;
-    stk__free(t->ctx, t->restart.path);
-    t->restart.path = NULL;
-    if (t->at.task == STK_TASK_FIT) {
-        STK_TRY(stk__state_note(t, NULL, err));
-        t->validated = UINT64_MAX;
-    }
-    if (!ckpt_path)
-        return STK_OK;
-    *path = 0;
+    if (t->at.task != STK_TASK_FIT || t->ranks.strategy.rank || !stk__url_elsewhere(t->ctx, root))
+        return;
+    if (stk__checkpoint_upload_left(t->writer, root, &err) != STK_OK)
+        stk__message(t->ctx, STK_MESSAGE_WARNING, "%s", err.text);
+    if (waits)
+        stk__checkpoint_upload(t->writer);
+}
+
+static bool is_searched(stk_trainer *t, const char *ckpt_path)
+{
+    char *folder = folder_of_last(t->ctx, ckpt_path);
+    const bool is = folder || strcmp(ckpt_path, "last") == 0;
+
+    stk__free(t->ctx, folder);
+    return is;
+}
+
+/* Open the checkpoint that rank 0 has found. */
+static stk_status open_found(stk_trainer *t, const char *ckpt_path, stk_error *err)
+{
+    char path[STK_MAX_OBJECT_KEY] = "";
+
     /* Rank 0 says which: the others may see another state of the folder. */
     if (t->ranks.strategy.rank == 0)
         STK_TRY(find_path(t, ckpt_path, path, sizeof path, err));
@@ -173,6 +222,27 @@ stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err
                             path);
     t->restart.restarted = t->at.task == STK_TASK_FIT;
     return STK_OK;
+}
+
+stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err)
+{
+    stk_status status = STK_OK;
+
+    t->restart.restarted = t->restart.within_epoch = false;
+    stk__free(t->ctx, t->restart.path);
+    t->restart.path = NULL;
+    if (t->at.task == STK_TASK_FIT) {
+        STK_TRY(stk__state_note(t, NULL, err));
+        t->validated = UINT64_MAX;
+    }
+    if (ckpt_path && is_searched(t, ckpt_path))
+        upload_left(t, true);
+    if (ckpt_path)
+        status = open_found(t, ckpt_path, err);
+    /* It may be the file of the checkpoint that was named, which goes when it is uploaded. */
+    if (status == STK_OK)
+        upload_left(t, false);
+    return status;
 }
 
 void stk__state_close(stk_trainer *t)

@@ -331,6 +331,11 @@ static stk_status settle(stk_trainer *t, stk_status status, stk_error *err)
     stk_error own;
 
     stk__ledger_mark(&t->ledger, STK__PART_OTHER);
+    /* Where the program is to end soon nothing is worth more. */
+    stk__checkpoint_upload(t->writer);
+    stk__ledger_mark(&t->ledger, STK__PART_CHECKPOINT);
+    if (t->logs.queue)
+        stk__log_queue_ended(t->logs.queue, status);
     stk_status logged = t->logs.queue ? stk__log_queue_flush(t->logs.queue, &own) : STK_OK;
     /* The queue has said it already, as it was met; a log with a hole is no success. */
     if (logged != STK_OK && status == STK_OK) {
@@ -386,7 +391,7 @@ static stk_status end_profile(const stk_trainer *t, stk_status status, stk_error
 static void say_times(stk_trainer *t)
 {
     stk_trainer_times times = {.struct_size = sizeof times};
-    char text[1400];
+    char text[1800];
 
     if (t->options.barebones || t->at.task != STK_TASK_FIT)
         return;

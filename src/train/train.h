@@ -6,6 +6,7 @@
 /* The way of a step is in stoker/trainer.h; here is what the room brings to the registry. */
 #include "train/callbacks/callback.h"
 #include "train/loggers/loggers.h"
+#include "train/remote/remote.h"
 
 extern const stk_option_table stk__trainer_option_table, stk__model_module_option_table,
     stk__profile_option_table, stk__weights_option_table;

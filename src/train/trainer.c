@@ -126,6 +126,22 @@ static stk_status open_device(stk_trainer *t, stk_error *err)
     return STK_OK;
 }
 
+static bool is_told(void *user)
+{
+    return atomic_load_explicit(&((stk_trainer *)user)->stop, memory_order_relaxed);
+}
+
+static stk_status create_writer(stk_trainer *t, stk_error *err)
+{
+    const stk__upload_options upload = {.dir = t->options.upload_dir,
+                                        .deadline_ns = (uint64_t)(t->options.upload_deadline * 1e9),
+                                        .told = is_told,
+                                        .user = t};
+
+    STK_TRY(stk__checkpoint_writer_create(t->ctx, &t->writer, err));
+    return stk__checkpoint_upload_by(t->writer, &upload, err);
+}
+
 stk_status stk_trainer_create(stk_context *ctx, const stk_trainer_options *options,
                               stk_trainer **out, stk_error *err)
 {
@@ -147,7 +163,7 @@ stk_status stk_trainer_create(stk_context *ctx, const stk_trainer_options *optio
     if (status == STK_OK)
         status = open_device(t, err);
     if (status == STK_OK)
-        status = stk__checkpoint_writer_create(ctx, &t->writer, err);
+        status = create_writer(t, err);
     if (status != STK_OK) {
         stk_trainer_destroy(&t);
         return status;

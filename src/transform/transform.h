@@ -25,6 +25,11 @@ stk_status stk__transform_keep(stk_context *ctx, const char *who, const void *ma
                                stk_transform **out, stk_error *err);
 void stk__transform_free(stk_transform *transform);
 
+/* The sides of a picture that resize(`side`) makes: the longer one is int(side * long / short), as
+ * torchvision has it; with `most` it has at most that, 0: no bound. */
+void stk__resized_sides(int64_t side, int64_t most, int64_t width, int64_t height,
+                        int64_t *out_width, int64_t *out_height);
+
 /*
  * A chain of transforms for one field, made from text: "random_crop(28, padding=4),
  * normalize(mnist)". Compiled once: neighbours that one pass can do (to_float, normalize, layout)

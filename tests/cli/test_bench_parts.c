@@ -11,6 +11,7 @@
 #include "../../cli/bench_json.c"
 #include "../../cli/bench_ladder.c"
 #include "../../cli/bench_ledger.c"
+#include "../../cli/bench_network.c"
 #include "../../cli/bench_report.c"
 #include "../../cli/bench_sweep.c"
 #include "../../cli/bench_trainings.c"

@@ -569,17 +569,19 @@ CORPORA = {
     "jpeg": ("p/a/1.jpg", PICTURES[:2]), "png": ("p/a/1.png", PICTURES[:2]), "npy": ("a.npy", ["cat a.npy", "info npy:a.npy"]),
     "log": ("a.log", ["report a.log"]), "safetensors": ("a.safetensors", ["info a.safetensors"]),
     "zip": ("a.zip", ["info zip:a.zip!/", "info a.zip", "cat zip:a.zip!/a.zarr"]), "pth": ("a.pth", [TRAIN + "a.pth"]),
-    "hdf5": ("a.h5", ["info a.h5", "chunks a.h5/masks"]),
+    "hdf5": ("a.h5", ["info a.h5", "chunks a.h5/masks", "info hdf5:a.h5"]), "npz": ("a.npz", ["info a.npz"]),
     "hdf5_index": (".a.h5.stoker-index", []),
     "options": ("a.yaml", ["train --config a.yaml", "bench --config a.yaml"]),
     "zarr_v3": ("a.zarr/zarr.json", ARRAY[:2]), "zarr_v2": ("a.zarr/.zarray", ARRAY[:2]),
     "zarr_group": ("a.zarr/zarr.json", ["info a.zarr"]), "zarr_shard": ("a.zarr/c/0/0", ["info a.zarr"]),
     "windows": ("a.zarr/zarr.json", ARRAY[:2]), "idx": ("m/train-images-idx3-ubyte", ["info mnist:m"]),
     "cifar": ("m/test_batch.bin", ["info cifar10:m?split=test"]), "pickles": ("m/test_batch", ["info cifar10:m?split=test", "info m"]), "images_index": ("p/.stoker-index", ["info images:p"]),
+    "webdataset": ("w/a.tar", ["info webdataset:w?index=none", "info w/a.tar?missing=empty"]),
     "chain": ("a.zarr/zarr.json", ARRAY[:1]), "codecs": ("a.npy", ["cat a.npy"]),
+    "tfrecord": ("a.tfrecord", ["info a.tfrecord", "convert a.tfrecord tfrecord:out"]),
 }
 # Bytes in front that a target takes for itself.
-AHEAD = {"npy": 3, "log": 1, "zarr_v3": 2, "zarr_v2": 2, "zarr_group": 1, "windows": 2, "idx": 3, "cifar": 2, "pickles": 1}
+AHEAD = {"npy": 3, "npz": 1, "log": 1, "zarr_v3": 2, "zarr_v2": 2, "zarr_group": 1, "windows": 2, "idx": 3, "cifar": 2, "pickles": 1, "tfrecord": 1, "webdataset": 1}
 
 
 def from_corpus(path, target):

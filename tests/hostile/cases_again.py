@@ -19,18 +19,18 @@ def collection(size, text):
 
 @case
 def hdf5_texts_of_one_object(folder):
-    """4 GiB of texts that are one of a MiB."""
-    text = 1 << 20
-    messages = [space(4), INT8, chunked(2**64 - 1, 4), attribute_of_texts(b"a", [(text, 65536 * 2)] * 4000)]
-    (folder / "a.h5").write_bytes(hdf5(messages, 2 << 20, [(65536 * 2, collection(text + 32, text) + b"x" * text)]))
+    """64 GiB of texts that are one of a MiB."""
+    text, at = 1 << 20, 2 << 20
+    messages = [space(4), INT8, chunked(2**64 - 1, 4)] + [attribute_of_texts(b"a%d" % i, [(text, at)] * 4000) for i in range(16)]
+    (folder / "a.h5").write_bytes(hdf5(messages, 4 << 20, [(at, collection(text + 32, text) + b"x" * text)]))
     return HDF5
 
 
 @case
 def hdf5_collections_read_again(folder):
     """More collections than are kept, each asked for again and again."""
-    begin, size, texts = 4 << 20, 1 << 20, [(1, (4 << 20) + 64 * (i % 9)) for i in range(4000)]
-    messages = [space(4), INT8, chunked(2**64 - 1, 4)] + [attribute_of_texts(b"a%d" % i, texts) for i in range(50)]
+    begin, size, texts = 16 << 20, 1 << 20, [(1, (16 << 20) + 64 * (i % 9)) for i in range(4000)]
+    messages = [space(4), INT8, chunked(2**64 - 1, 4)] + [attribute_of_texts(b"a%d" % i, texts) for i in range(100)]
     (folder / "a.h5").write_bytes(hdf5(messages, begin + size + 4096, [(begin + 64 * i, collection(size, 1)) for i in range(9)]))
     return HDF5[:2]
 

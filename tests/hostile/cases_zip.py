@@ -57,3 +57,46 @@ def zip_ends_without_end(folder):
     locator = struct.pack("<IIQI", 0x07064b50, 0, 0, 1)
     (folder / "b.zip").write_bytes(end64 + locator + b"PK\5\6" + b"\xff" * 16 + bytes(2))
     return ZIP + ["info zip:b.zip!/"]
+
+
+NPZ = ["info npz:a.npz", "info a.npz", "bench --dataset a.npz --num-batches 2 --num-epochs 1 --train-step-time 0"]
+
+
+def npy(shape, data, descr="|u1"):
+    head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode() + data
+
+
+@case
+def npz_that_unpacks_to_much(folder):
+    with zipfile.ZipFile(folder / "a.npz", "w", zipfile.ZIP_DEFLATED) as z:
+        for name in "abcd":
+            z.writestr(name + ".npy", npy("(1000, 204800)", bytes(1000 * 204800)))
+    return NPZ
+
+
+@case
+def npz_that_claims(folder):
+    with zipfile.ZipFile(folder / "a.npz", "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr("a.npy", npy("(4294967296, 4294967296, 2)", bytes(100), "<f8"))
+    with zipfile.ZipFile(folder / "b.npz", "w") as z:
+        z.writestr("a.npy", npy("(9223372036854775807,)", bytes(100)))
+        z.writestr("b.npy", npy("(2,)", b"\x80\2cos\nsystem\nU\x14echo changed > victim\x85R.", "|O"))
+    return NPZ + ["info npz:b.npz", "info npz:b.npz?fields=b"]
+
+
+@case
+def npz_of_many_members(folder):
+    with zipfile.ZipFile(folder / "a.npz", "w") as z:
+        for i in range(20000):
+            z.writestr(f"{i}.npy", npy("(3,)", b"abc"))
+    return NPZ + ["info npz:a.npz?fields=7,19999", "info npz:a.npz?fields=x"]
+
+
+@case
+def npz_of_names_with_controls(folder):
+    with zipfile.ZipFile(folder / "a.npz", "w") as z:
+        z.writestr("\x1b[2Ja\tb\n.npy", npy("(3,)", b"abc"))
+        z.writestr("x\x1b[2J\n.npy", npy("(4,)", b"abcd"))
+        z.writestr("y.npy", npy("(3,)", b"abc"))
+    return NPZ

@@ -15,9 +15,14 @@ from pathlib import Path
 
 import cases
 import cases_again  # noqa: F401: adds to the cases
+import cases_cache  # noqa: F401
 import cases_packed  # noqa: F401: likewise
 import cases_pickles  # noqa: F401
 import cases_squashfs  # noqa: F401
+import cases_tabled  # noqa: F401
+import cases_tfrecord  # noqa: F401
+import cases_tokens  # noqa: F401
+import cases_web  # noqa: F401
 import cases_zip  # noqa: F401
 from sandbox import Sandbox
 
@@ -29,6 +34,14 @@ def every_case(root):
     return chosen
 
 
+def words_of(command, stoker):
+    """"@X.py WORDS" is a script beside this one, to which the program is the first argument."""
+    words = command.split()
+    if not words[0].startswith("@"):
+        return [stoker, *words]
+    return [sys.executable, "-B", str(Path(__file__).resolve().parent / words[0][1:]), stoker, *words[1:]]
+
+
 def run_case(box, stoker, case, number):
     """Lines that say what is wrong."""
     wrong = []
@@ -38,7 +51,7 @@ def run_case(box, stoker, case, number):
         folder = Path(outer) / "case"
         folder.mkdir()
         for i, command in enumerate(case(folder)):
-            what, _, text = box.run([stoker, *command.split()], folder, f"{number}-{i}")
+            what, _, text = box.run(words_of(command, stoker), folder, f"{number}-{i}")
             if what:
                 wrong.append(f"{case.__name__}: stoker {command}: {what}\n    " + "\n    ".join(text.splitlines()[-3:]))
         # Folders without the right to be read, say, are ours to remove.

@@ -239,7 +239,7 @@ PYTHON
 done
 
 # A training goes on from the newest checkpoint of the store, and from one that is named by its URL.
-found=$(cd away && find lightning_logs/version_1/checkpoints -name 'epoch*' | sort | tail -1)
+found=$(cd away && find lightning_logs/version_1/checkpoints -name 'epoch*.safetensors' | sort | tail -1)
 for from in last "echo://$work/away/$found"; do
     "$stoker" train away.yaml --allow-plugins --default-root-dir "echo://$work/away" --max-epochs 3 --ckpt-path "$from" \
         >out.txt 2>&1 || fail "train from $from: $(cat out.txt)"

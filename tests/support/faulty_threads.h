@@ -15,7 +15,7 @@ static faults thread_faults = {.left = FAULTS_NONE};
 int __interceptor_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                                  void *(*run)(void *), void *argument) __attribute__((weak));
 
-/* Stands before the C library's own: the static library calls this one. */
+/* Stands before the C library's own: the library under test calls this one. */
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
                    void *argument)
 {

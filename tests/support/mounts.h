@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "support/support.h"
 
 static inline bool test_tell(const char *path, const char *text)
 {
@@ -46,6 +49,26 @@ static inline bool test_mount_small(const char *path, const char *size)
     snprintf(options, sizeof options, "size=%s", size);
     return test_own_mounts() && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
            mount("none", path, "tmpfs", 0, options) == 0;
+}
+
+#define MOUNTS_NONE 77 /* what a child says where it may mount nothing */
+
+static inline int test_mounts_end(pid_t child)
+{
+    int status;
+
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static inline void test_mounts_good(int said)
+{
+    if (said == MOUNTS_NONE) {
+        print_message("skipped: no file system may be mounted here\n");
+        skip();
+    }
+    assert_int_equal(said, 0);
 }
 
 #endif

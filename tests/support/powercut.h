@@ -260,4 +260,32 @@ static uint64_t cut_everywhere(uint64_t cuts, cut_lie lie, cut_good *good, void 
     return bad;
 }
 
+/* Cuts of what was recorded below `folder`, which goes then: an honest disk leaves nothing bad, of
+ * one that leaves something out `cuts` moments show it. */
+static inline void cut_check(const char *folder, cut_lie lie, uint64_t cuts, cut_good *good,
+                             void *user)
+{
+    const uint64_t bad = cut_everywhere(lie ? cuts : cut_wanted(), lie, good, user);
+
+    test_folder_remove(folder);
+    if (lie)
+        assert_true(bad > 0);
+    else
+        assert_int_equal(bad, 0);
+}
+
+static inline void cut_each_lie(void (*check)(cut_lie lie))
+{
+    check(CUT_NO_FILE_SYNC);
+    check(CUT_NO_FOLDER_SYNC);
+    check(CUT_NO_PARENT_SYNC);
+}
+
+/* Folders of the test lie in memory, where there is such a place. */
+static inline void cut_in_memory(void)
+{
+    if (access("/dev/shm", W_OK) == 0)
+        setenv("TMPDIR", "/dev/shm", 1);
+}
+
 #endif

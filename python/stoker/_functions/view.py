@@ -153,6 +153,15 @@ class Stats(Result):
     cache_hits: int
     cache_misses: int
     cache_bytes: int
+    cache_hit_bytes: int
+    disk_reads: int
+    """From the folder of a store ``cache+URL``, of all such stores of this process."""
+    disk_read_bytes: int
+    disk_read_s: float
+    remote_reads: int
+    """From the store below it."""
+    remote_read_bytes: int
+    remote_read_s: float
     bad_samples: int
     pictures: int
     """That were decoded, in decode_s, and made ready in resize_s, over all threads."""

@@ -21,6 +21,7 @@ import torch
 from torch.utils.data import IterDataPipe, MapDataPipe, _DatasetKind, _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _sharding_worker_init_fn
 
+from stoker import _native
 from stoker.torch import _random
 from stoker.torch._message import END, EPOCH, ERROR, TASK, Answer, value_of
 from stoker.torch._process import Process, Work, check_process, preload, uninterrupted
@@ -169,7 +170,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
             self._base_seed, self._epoch = resumed["base_seed"], resumed["epoch"] - 1
             go_to(resumed["now"], self._generators)  # this seed had been drawn before
         self._plan = plan_of(self, loader)
-        self._anyone = self._plan.positions and not self._plan.iterable  # any worker may make any batch
+        self._anyone = self._plan.anyone
         preload(self._context)
         try:
             with uninterrupted():
@@ -191,6 +192,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
                 self._poll.register(process.pidfd, select.POLLIN)
                 self._processes[process.number:process.number + 1] = [process]
                 self._workers[process.number:process.number + 1] = [process.process]
+                self._sockets = [p.fd for p in self._processes]
         except (TypeError, AttributeError, pickle.PicklingError):
             warnings.warn(
                 "A worker cannot be started, as what it is given cannot be pickled: the dataset, collate_fn or worker_init_fn. "
@@ -384,7 +386,10 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
     def _send_queued(self) -> None:
         """To the workers that have least to do. One that is told little ahead leaves more to the others, should it take long."""
         while self._queue:
-            process = min(self._processes, key=lambda process: len(process.tasks))
+            process = self._processes[0]
+            for other in self._processes:
+                if len(other.tasks) < len(process.tasks):
+                    process = other
             if self._sparing and process.tasks and self._owner:
                 return
             self._assign(process, self._queue.popleft())
@@ -393,9 +398,10 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         """What has come while the consumer was away. Workers that had nothing to do for long are told more ahead."""
         received = True
         while received:
-            ready = {fd for fd, _ in self._poll.poll(0)}
-            received = any([self._received(process) for process in self._processes if process.socket.fileno() in ready])
-        if self._queue and not all(process.tasks for process in self._processes):
+            received = False
+            for number in _native.readable(self._sockets):
+                received |= self._received(self._processes[number])
+        if self._queue and not all([process.tasks for process in self._processes]):
             self._sparing = self._sparing and time.monotonic() - self._left < _LONG
             self._send_queued()
 
@@ -465,14 +471,15 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         check_process(self._pid)
         if not self._processes:
             raise StopIteration
-        deadline = time.monotonic() + (self._timeout or _LOOK)
-        wait = self._wait
         if self._anyone:
             self._look()
-            wait = self._wait_for_any
         try:
-            while (found := self._ready()) is None:
-                deadline = wait(deadline)
+            if (found := self._ready()) is None:
+                deadline = time.monotonic() + (self._timeout or _LOOK)
+                wait = self._wait_for_any if self._anyone else self._wait
+                while found is None:
+                    deadline = wait(deadline)
+                    found = self._ready()
         except StopIteration:
             if not self._persistent_workers:
                 self._shutdown_workers()
@@ -508,7 +515,7 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
                 while self._received(process):
                     pass
                 self._replace(process)
-            elif process.socket.fileno() in ready:
+            elif process.fd in ready:
                 self._received(process)
         return deadline
 

@@ -8,6 +8,7 @@ process that is killed leaves no half of one.
 from __future__ import annotations
 
 import array
+import functools
 import io
 import os
 import pickle
@@ -22,6 +23,7 @@ from stoker.torch import _random
 
 HEADER = 64  # bytes of a slab that are the native module's
 INLINE = 4096  # bytes of a payload that travel in the message
+_SHORT = 512  # bytes of one that may be that of the batch before: it has tensors and little else
 
 BATCH, ERROR, END = range(3)  # kinds of answers
 TASK, EPOCH = range(2)  # kinds of tasks
@@ -62,6 +64,12 @@ def _send(to: socket.socket, packet: bytes, fd: int | None, flags: int = 0) -> N
         to.sendmsg([packet], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))], flags)
 
 
+class Placed(NamedTuple):
+    """A tensor of a batch that lies in the slab."""
+
+    place: Place
+
+
 # ---- Tasks ----
 
 
@@ -75,14 +83,13 @@ class Task(NamedTuple):
 def send_task(to: socket.socket, task: Task) -> None:
     """Without waiting: BlockingIOError where the socket is full."""
     payload = pickle.dumps(task.index, 5)
-    head = _TASK.pack(task.kind, task.epoch, task.number, len(payload))
     if len(payload) <= INLINE:
-        _send(to, head + payload, None, socket.MSG_DONTWAIT)
+        _native.task_send(to.fileno(), task.kind, task.epoch, task.number, payload)
         return
     slab, fd = _native.slab_create(HEADER + len(payload))
     try:
         memory_of(slab.lease(False))[HEADER:] = payload
-        _send(to, head, fd, socket.MSG_DONTWAIT)
+        _send(to, _TASK.pack(task.kind, task.epoch, task.number, len(payload)), fd, socket.MSG_DONTWAIT)
     finally:
         os.close(fd)
 
@@ -123,33 +130,55 @@ class _Reader(pickle.Unpickler):
         return self.made[place]
 
 
+class _PlainReader(pickle.Unpickler):
+    """Nothing but what pickle itself knows; the places of tensors as they are."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(name)
+
+    def persistent_load(self, place: Place) -> Placed:
+        return Placed(place)
+
+
+@functools.lru_cache(maxsize=8)
+def _plain_of(payload: bytes) -> tuple[tuple[Any, ...] | None, tuple[Place, ...]] | None:
+    """Of a payload that is a list or dict of tensors, each of its own: keys (None: a list) and places.
+
+    Batches of default_collate follow each other with the same payload, if they are of one size.
+    """
+    try:
+        value = _PlainReader(io.BytesIO(payload)).load()
+    except Exception:
+        return None
+    if type(value) is list:
+        keys, found = None, value
+    elif type(value) is dict and all(type(key) is str for key in value):
+        keys, found = tuple(value), list(value.values())
+    else:
+        return None
+    if not all(type(one) is Placed and type(one.place[0]) is int for one in found):
+        return None
+    places = tuple(one.place for one in found)
+    return (keys, places) if len(set(places)) == len(places) else None
+
+
 def value_of(answer: Answer, copied: bool = False) -> Any:
     """The batch or the error that an answer has; `copied`: in memory of its own."""
+    payload = answer.payload
+    if not copied and not answer.buffers and type(payload) is bytes and len(payload) <= _SHORT and (known := _plain_of(payload)):
+        keys, places = known
+        tensors = answer.lease.tensors(places, torch._C._from_dlpack)
+        return tensors if keys is None else dict(zip(keys, tensors))
     buffers = [bytearray(buffer) for buffer in answer.buffers] if copied else answer.buffers
     reader = _Reader(io.BytesIO(answer.payload), buffers=buffers)
     reader.lease, reader.made, reader.copied = answer.lease, {}, copied
     return reader.load()
 
 
-def receive_answer(source: socket.socket, slabs: dict[int, _native.Slab]) -> Answer | None:
-    """Without waiting: BlockingIOError where there is none; None: there will be none."""
-    packet, slab = _native.slab_receive(source.fileno(), socket.MSG_DONTWAIT)
-    if not packet:
-        return None
-    kind, epoch, number, which, gone, place, size, extra, extra_size, count = _ANSWER.unpack_from(packet)
-    if gone:
-        slabs.pop(gone - 1, None)
-    if slab is not None:
-        slabs[which] = slab
-    lease = slabs[which].lease(True)
-    memory = memory_of(lease)
-    payload: bytes | memoryview = memory[place:place + size] if place else packet[_ANSWER.size:]
-    buffers = []
-    if count:
-        table, payload = payload[:count * _BUFFER.size], payload[count * _BUFFER.size:]
-        buffers = [memory[at:at + n] for at, n in _BUFFER.iter_unpack(table)]
-    state = bytes(memory[HEADER:HEADER + _random.SIZE]) + bytes(memory[extra:extra + extra_size])
-    return Answer(kind, epoch, number, lease, payload, buffers, state)
+def receive_answer(source: int, slabs: dict[int, _native.Slab], states: bool) -> Answer | None:
+    """Without waiting. None: there is none; EOFError: there will be none. `states`: with the random state."""
+    parts = _native.answer_receive(source, slabs, _random.SIZE if states else 0)
+    return None if parts is None else Answer(*parts)
 
 
 # ---- Writing answers ----
@@ -168,9 +197,10 @@ def _aligned(size: int) -> int:
 class Writer:
     """Answers of one worker, and the slabs that it has made."""
 
-    def __init__(self, to: socket.socket) -> None:
+    def __init__(self, to: socket.socket, states: bool) -> None:
         self._to = to
-        self._first = HEADER + _aligned(_random.SIZE)
+        self._states = states
+        self._first = HEADER + (_aligned(_random.SIZE) if states else 0)
         self._slabs: dict[int, _Own] = {}
         self._next = 0
         self._hint = 0
@@ -248,7 +278,8 @@ class Writer:
         """Hand over what was filled in."""
         assert self._which is not None
         own = self._slabs[self._which]
-        _random.save(own.lease, HEADER)
+        if self._states:
+            _random.save(own.lease, HEADER)
         own.slab.give()
         packet = _ANSWER.pack(kind, task.epoch, task.number, self._which, 0 if self._gone is None else self._gone + 1, *self._places)
         try:
@@ -293,12 +324,6 @@ class Skeleton(pickle.Pickler):
             for tensor, place in self._copies.values():
                 tensor_at(lease, place).copy_(tensor)
         return self._file.getvalue()
-
-
-class Placed(NamedTuple):
-    """A tensor of a batch that lies in the slab."""
-
-    place: Place
 
 
 def plain(t: torch.Tensor) -> bool:

@@ -54,6 +54,8 @@ def check_process(pid: int) -> None:
 class Work:
     """A batch that a worker has to make."""
 
+    __slots__ = ("deaths", "task")
+
     def __init__(self, kind: int, epoch: int, number: int, index: Any) -> None:
         self.task = Task(kind, epoch, number, index)
         self.deaths = 0
@@ -77,6 +79,7 @@ class Process:
 
     def start(self, context: Any, plan: Plan, consumer: Descriptor, inherited: list[int]) -> None:
         self.slabs: dict[int, _native.Slab] = {}
+        self.states = not plan.anyone  # answers have the random state behind them
         self.sent = 0
         self.lost = False  # an answer could not be taken
         forked = context.get_start_method() == "fork"
@@ -92,7 +95,7 @@ class Process:
                           [*inherited, ours.fileno()] if forked else [], self.state))
                 self.process.start()
                 undo.callback(self.kill)
-            self.socket = ours
+            self.socket, self.fd = ours, ours.fileno()
             self.pidfd = os.pidfd_open(self.process.pid)
             undo.pop_all()
 
@@ -110,17 +113,13 @@ class Process:
         if self.lost:
             raise EOFError
         try:
-            answer = receive_answer(self.socket, self.slabs)
-        except BlockingIOError:
-            return False
-        except ConnectionResetError:
-            answer = None
+            answer = receive_answer(self.fd, self.slabs, self.states)
         except (OSError, MemoryError):  # of this process: another worker makes the batch again
             self.lost = True
             self.process.kill()
             raise
         if answer is None:
-            raise EOFError
+            return False
         while self.tasks and self.tasks[0].task[:3] != (TASK, answer.epoch, answer.number):  # they have no answer
             self.tasks.popleft()
             self.sent -= 1
@@ -184,6 +183,7 @@ class Process:
     def close(self) -> None:
         """Its descriptors; the process has ended."""
         self.socket.close()
+        self.fd = -1
         os.close(self.pidfd)
         os.close(self.stack)
         self.slabs.clear()

@@ -27,7 +27,6 @@ _MT = struct.Struct(f"={_WORDS}Ii")  # words, position
 _SPARE_NUMBER = struct.Struct("=id")  # whether there is one, and it
 _ONE = _MT.size + _SPARE_NUMBER.size
 SIZE = _TORCH + 2 * _ONE
-_POSITION = ctypes.c_int32
 
 
 def _numpy_spare() -> int | None:
@@ -140,21 +139,19 @@ def _mixed(value: int) -> int:
 
 def seed_position(*position: int) -> None:
     """Set all three to what depends on these numbers alone: a seed, a batch, a place in it."""
-    seed = 0
-    for number in position:
-        seed = _mixed(seed ^ (number & _MASK))
-    torch.default_generator.manual_seed(seed & 0xFFFFFFFF)
     used: Any = numpy.random.mtrand._rand
-    if _SPARE is None or _PYTHON is None or type(used._bit_generator) is not numpy.random.MT19937:
+    source = used._bit_generator
+    if _SPARE is None or _PYTHON is None or type(source) is not numpy.random.MT19937:
+        seed = 0
+        for number in position:
+            seed = _mixed(seed ^ (number & _MASK))
+        torch.default_generator.manual_seed(seed & 0xFFFFFFFF)
         numpy.random.seed(seed >> 32)
         words: Any = numpy.random.RandomState(_mixed(seed) >> 32).get_state()
         random.setstate((3, (*map(int, words[1]), _WORDS), None))
         return
-    address = used._bit_generator.ctypes.state_address
-    _native.seed_twister(address, seed >> 32)
-    _POSITION.from_address(address + 4 * _WORDS).value = _WORDS
-    _POSITION.from_address(id(used) + _SPARE).value = 0
     other: Any = random._inst
-    _native.seed_twister(id(other) + _PYTHON + 4, _mixed(seed) >> 32)
-    _POSITION.from_address(id(other) + _PYTHON).value = _WORDS
+    address = source.ctypes.state_address
+    torch.default_generator.manual_seed(
+        _native.seed_twisters(address, id(used) + _SPARE, id(other) + _PYTHON, *position))
     other.gauss_next = None

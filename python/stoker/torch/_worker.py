@@ -59,6 +59,11 @@ class Plan:
     shared_seed: int | None
     positions: bool  # rng="stoker": random numbers depend on the place in the order alone
 
+    @property
+    def anyone(self) -> bool:
+        """Whether any worker may make any batch: none has a state that the next batch depends on."""
+        return self.positions and not self.iterable
+
 
 class Fetcher:
     """Samples of a dataset, as an index asks for them. `at` is the index of the sample that is being made, behind the last
@@ -165,7 +170,7 @@ class Worker:
     def __init__(self, plan: Plan, number: int, to: socket.socket) -> None:
         self.plan, self.number, self.socket = plan, number, to
         self.base_seed = plan.base_seed
-        self.writer = Writer(to)
+        self.writer = Writer(to, not plan.anyone)
         self.fetcher: Fetcher | None = None
         self.dataset = plan.dataset
         self.shared = torch.Generator()

@@ -54,6 +54,7 @@ static stk_status inline_stat(stk_store *store, const char *key, const stk_store
 static void inline_limits(stk_store *store, stk_store_limits *out)
 {
     stk__store_limits(((inline_store *)store)->files->store, out);
+    out->ends = false;
 }
 
 static stk_status inline_read_now(stk_store *store, const char *key, uint64_t offset,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "array/kerchunk/kerchunk.h"
+#include "base/base64.h"
 
 #define PIECE_BYTES 256u /* of a template that count as one reference more */
 

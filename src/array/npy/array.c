@@ -6,6 +6,7 @@
 #include "array/array.h"
 #include "array/npy/npy.h"
 #include "array/type.h"
+#include "base/npy_head.h"
 
 static stk_status find_file(const stk_array_opening *opening, uint64_t *size, stk_error *err)
 {
@@ -23,12 +24,11 @@ static stk_status find_file(const stk_array_opening *opening, uint64_t *size, st
 
 static int npy_recognise(stk_store *store, const char *key)
 {
-    static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
-    unsigned char head[sizeof magic];
+    unsigned char head[6];
 
     if (!*key || stk_store_read(store, key, 0, sizeof head, head, NULL) != STK_OK)
         return 0;
-    return memcmp(head, magic, sizeof magic) == 0 ? 2 : 0;
+    return stk__npy_begins(head, sizeof head) ? 2 : 0;
 }
 
 static stk_status read_header(const stk_array_opening *opening, stk__npy_header *h, stk_error *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the bytes of a file lie, by inodes that were checked when the image was opened. */
-#include "store/squashfs/squashfs.h"
+#include "store/squashfs/image.h"
 
 static uint32_t word_of(const stk__squashfs_inode *file, uint64_t block)
 {

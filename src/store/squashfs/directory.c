@@ -5,7 +5,7 @@
  * that are looked into have together no more bytes than their tables. So no loop and no overlap can
  * make it longer.
  */
-#include "store/squashfs/squashfs.h"
+#include "store/squashfs/image.h"
 
 #define RUN      12  /* bytes of the head of a run of entries */
 #define RUN_MOST 256 /* entries of a run */

@@ -19,7 +19,8 @@ static stk_status open_tables(stk__container *c, void **tables, stk_error *err)
 {
     stk__squashfs *image = NULL;
 
-    const stk_status status = stk__squashfs_open(c->store, c->key, c->size, add, c, &image, err);
+    const stk_status status =
+        stk__squashfs_open(c->store, c->key, c->size, &c->held, add, c, &image, err);
     *tables = image;
     return status;
 }

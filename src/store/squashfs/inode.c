@@ -2,10 +2,9 @@
 /* Inodes as the table has them, and files held against the image. */
 #include <stdlib.h>
 
-#include "store/squashfs/squashfs.h"
+#include "store/squashfs/image.h"
 
 #define HEADER       16 /* bytes that all inodes begin with */
-#define EXTENDED     7  /* between the two forms of a kind */
 #define WORD         4  /* bytes of the size of a block */
 #define LISTING_MORE 3  /* that the size of a listing counts too many */
 #define NS           INT64_C(1000000000)
@@ -35,7 +34,7 @@ static const char *take_file(const stk__squashfs *image, const uint8_t *at, bool
     out->fragment = (uint32_t)(extended ? take(at, 44, 4) : take(at, 20, 4));
     out->fragment_offset = (uint32_t)(extended ? take(at, 48, 4) : take(at, 24, 4));
     out->num_blocks = out->size / size;
-    if (out->fragment == STK__SQUASHFS_NONE && out->size % size)
+    if (out->fragment == STK__SQUASHFS_NO_FRAGMENT && out->size % size)
         out->num_blocks++;
     if (out->num_blocks > left / WORD)
         return "a file has more blocks than its inode";
@@ -57,8 +56,8 @@ const char *stk__squashfs_inode_at(const stk__squashfs *image, uint64_t place,
     if (place > t->length || t->length - place < HEADER)
         return "an inode goes beyond the table";
     const uint64_t type = take(at, 0, 2);
-    const bool extended = type > EXTENDED;
-    out->kind = (uint32_t)(extended ? type - EXTENDED : type);
+    const bool extended = type > STK__SQUASHFS_KINDS;
+    out->kind = (uint32_t)(extended ? type - STK__SQUASHFS_KINDS : type);
     if (out->kind < 1 || out->kind > STK__SQUASHFS_KINDS)
         return "an inode is of no kind that there is";
     out->length = lengths[extended][out->kind];
@@ -127,7 +126,7 @@ static const char *check_tail(const stk__squashfs *i, const stk__squashfs_inode 
 {
     const uint64_t tail = file->size % i->block_size;
 
-    if (file->fragment == STK__SQUASHFS_NONE)
+    if (file->fragment == STK__SQUASHFS_NO_FRAGMENT)
         return NULL;
     if (file->fragment >= i->num_fragments)
         return "a file ends in a fragment that there is not";

@@ -4,13 +4,11 @@
  * whether it is stored as it is. All of a table but the last hold 8 KiB, so that a place in the
  * decoded table follows from the number of the block.
  */
-#include "store/squashfs/squashfs.h"
+#include "store/squashfs/image.h"
 
-#define HEADER      2
-#define HEADER_RAW  0x8000u
-#define HEADER_SIZE 0x7fffu
-#define LOCATION    8  /* bytes of an entry of a list of blocks */
-#define BATCH       16 /* blocks that a thread takes at a time */
+#define HEADER   2
+#define LOCATION 8  /* bytes of an entry of a list of blocks */
+#define BATCH    16 /* blocks that a thread takes at a time */
 
 /* ---- Decoding ---- */
 
@@ -32,11 +30,11 @@ static stk_status decode_block(decoding *d, stk__codec_state *state, uint64_t n,
 {
     const uint8_t *block = d->stored + d->table->blocks[n];
     const unsigned header = (unsigned)stk__little_endian(block, HEADER);
-    const uint64_t stored = header & HEADER_SIZE;
+    const uint64_t stored = header & STK__SQUASHFS_META_STORED;
     uint8_t *out = d->table->bytes + n * STK__SQUASHFS_METADATA;
     uint64_t got = stored;
 
-    if (header & HEADER_RAW)
+    if (header & STK__SQUASHFS_META_RAW)
         memcpy(out, block + HEADER, stored);
     else
         STK_TRY(stk__block_decode(d->image->codec, state, block + HEADER, stored, out,
@@ -123,8 +121,8 @@ static stk_status step_over(const stk__squashfs_opening *o, uint64_t *at, uint64
 {
     if (end - *at < HEADER)
         return stk__squashfs_damaged(o, *at, "a table ends within a metadata block");
-    const uint64_t stored =
-        stk__little_endian(o->tail + (*at - o->image->inode_table), HEADER) & HEADER_SIZE;
+    const uint64_t stored = stk__little_endian(o->tail + (*at - o->image->inode_table), HEADER) &
+                            STK__SQUASHFS_META_STORED;
     if (!stored || stored > STK__SQUASHFS_METADATA)
         return stk__squashfs_damaged(o, *at, "a metadata block is empty or larger than 8 KiB");
     if (stored > end - *at - HEADER)

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The superblock, and opening and closing an image by it. */
-#include "store/squashfs/squashfs.h"
+#include "store/squashfs/image.h"
 
 #define MAGIC_BIG UINT32_C(0x68737173) /* of images before 4.0 on big-endian machines */
 
-/* By their numbers [squashfs-tools squashfs_fs.h; format.adoc has 2 and 3 the other way round]. */
 static const struct {
     const char *name;
     stk__block_codec codec;
     bool is_read;
 } compressors[] = {
-    {"none", 0, false},
-    {"gzip", STK__BLOCK_ZLIB, true},
-    {"lzma", STK__BLOCK_LZMA, true},
-    {"lzo", 0, false},
-    {"xz", STK__BLOCK_XZ, true},
-    {"lz4", STK__BLOCK_LZ4, true},
-    {"zstd", STK__BLOCK_ZSTD, true},
+    [0] = {"none", 0, false},
+    [STK__SQUASHFS_GZIP] = {"gzip", STK__BLOCK_ZLIB, true},
+    [STK__SQUASHFS_LZMA] = {"lzma", STK__BLOCK_LZMA, true},
+    [STK__SQUASHFS_LZO] = {"lzo", 0, false},
+    [STK__SQUASHFS_XZ] = {"xz", STK__BLOCK_XZ, true},
+    [STK__SQUASHFS_LZ4] = {"lz4", STK__BLOCK_LZ4, true},
+    [STK__SQUASHFS_ZSTD] = {"zstd", STK__BLOCK_ZSTD, true},
 };
 
 stk_status stk__squashfs_damaged(const stk__squashfs_opening *o, uint64_t at, const char *what)
@@ -34,15 +33,15 @@ stk_status stk__squashfs_no_memory(const stk__squashfs_opening *o)
 
 stk_status stk__squashfs_hold(const stk__squashfs_opening *o, uint64_t count, uint64_t size)
 {
-    const uint64_t most = stk__context_memory_limit(o->image->context) / STK__SQUASHFS_PART;
+    const uint64_t most = stk__context_memory_limit(o->image->context) / STK__CONTAINER_PART;
     uint64_t bytes;
 
-    if (!stk__mul_size(count, size, &bytes) || bytes > most - STK_MIN(most, o->image->held))
+    if (!stk__mul_size(count, size, &bytes) || bytes > most - STK_MIN(most, *o->held))
         return stk__fail_at(o->err, STK_ELIMIT, STK_STAGE_STORE, o->key, STK_NO_OFFSET,
                             "%s: the tables of the SquashFS image take more than %llu bytes of "
                             "memory, a quarter of memory_limit; raise it",
                             o->key, (unsigned long long)most);
-    o->image->held += bytes;
+    *o->held += bytes;
     return STK_OK;
 }
 
@@ -210,11 +209,12 @@ static stk_status load(stk__squashfs_opening *o, stk_store *store)
     return check_ends(o);
 }
 
-stk_status stk__squashfs_open(stk_store *store, const char *key, uint64_t size,
+stk_status stk__squashfs_open(stk_store *store, const char *key, uint64_t size, uint64_t *held,
                               stk__squashfs_entry_fn *each, void *user, stk__squashfs **out,
                               stk_error *err)
 {
-    stk__squashfs_opening o = {.key = key, .size = size, .each = each, .user = user, .err = err};
+    stk__squashfs_opening o = {
+        .key = key, .size = size, .held = held, .each = each, .user = user, .err = err};
     stk_context *ctx = store->context;
 
     *out = NULL;

@@ -417,8 +417,19 @@ static stk_status make_folder(const stk__model_checkpoint *self, const stk_train
     stk_context *ctx = self->base.context;
     const bool saves = self->options.save_top_k != 0 || self->options.save_last;
 
-    if (!saves || stk__callback_info(t).rank || stk__url_elsewhere(ctx, self->dir))
+    if (!saves || stk__callback_info(t).rank)
         return STK_OK;
+    if (stk__url_elsewhere(ctx, self->dir)) {
+        stk_put *put;
+        char *path = version_path(self, "last", 0);
+        if (!path)
+            return stk__callback_no_memory("model_checkpoint", err);
+        const stk_status status = stk_put_open(ctx, path, NULL, &put, err);
+        stk__free(ctx, path);
+        if (status == STK_OK)
+            put->ops->abandon(put);
+        return status;
+    }
     return stk__durable_path(ctx, NULL, self->dir, err);
 }
 

@@ -5,10 +5,9 @@
 
 #include <stoker/store.h>
 
+#include "base/npy_head.h"
 #include "base/url.h"
 #include "train/callbacks/callback.h"
-
-enum { HEAD = 128, ALIGN = 64 };
 
 typedef struct writer_options {
     uint32_t struct_size;
@@ -67,47 +66,17 @@ static stk_status create(stk_context *ctx, const void *given, stk_callback **out
     return STK_OK;
 }
 
-/* The head of an npy file of version 1.0; its length. 0: a type that npy has not. */
-static size_t put_head(char head[2 * HEAD], const stk_tensor *tensor, uint64_t count)
-{
-    static const struct {
-        stk_dtype dtype;
-        const char *name;
-    } types[] = {{STK_FLOAT32, "<f4"}, {STK_FLOAT64, "<f8"}, {STK_FLOAT16, "<f2"},
-                 {STK_INT64, "<i8"},   {STK_INT32, "<i4"},   {STK_UINT8, "|u1"},
-                 {STK_BOOL, "|b1"},    {STK_UINT64, "<u8"}};
-    const char *type = NULL;
-    char text[2 * HEAD - 16];
-
-    for (size_t i = 0; i < STK_COUNT(types); i++)
-        if (types[i].dtype == tensor->dtype)
-            type = types[i].name;
-    if (!type)
-        return 0;
-    size_t used = (size_t)snprintf(text, sizeof text,
-                                   "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRIu64 ",",
-                                   type, count);
-    for (uint32_t i = 1; i < tensor->rank; i++)
-        used +=
-            (size_t)snprintf(text + used, sizeof text - used, " %" PRId64 ",", tensor->shape[i]);
-    used += (size_t)snprintf(text + used, sizeof text - used, "), }");
-    const size_t whole = (10 + used + 1 + ALIGN - 1) / ALIGN * ALIGN;
-    memset(head, ' ', whole);
-    memcpy(head, "\x93NUMPY\x01\x00", 8);
-    head[8] = (char)((whole - 10) & 255);
-    head[9] = (char)((whole - 10) >> 8);
-    memcpy(head + 10, text, used);
-    head[whole - 1] = '\n';
-    return whole;
-}
-
 static stk_status write_file(writer *self, const char *name, const stk_tensor *tensor,
                              uint64_t count, const void *data, uint64_t bytes, stk_error *err)
 {
-    char head[2 * HEAD];
+    char head[STK__NPY_HEAD];
+    int64_t shape[STK_MAX_RANK + 1];
     stk_store_call call = {.struct_size = sizeof call};
     stk_put *put;
-    const size_t length = put_head(head, tensor, count);
+
+    memcpy(shape, tensor->shape, sizeof shape);
+    shape[0] = (int64_t)count;
+    const size_t length = stk__npy_head(head, tensor->dtype, shape, tensor->rank);
     stk_context *ctx = self->base.context;
 
     if (!length)

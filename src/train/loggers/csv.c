@@ -562,7 +562,8 @@ static stk_status csv_flush(stk_logger *logger, stk_error *err)
 static stk_status csv_finalize(stk_logger *logger, stk_error *err)
 {
     STK_TRY(csv_flush(logger, err));
-    return stk_mirror_flush(((csv_logger *)logger)->mirror, true, err);
+    stk__log_put(logger->context, ((csv_logger *)logger)->mirror);
+    return STK_OK;
 }
 
 static const stk_option_table table = {

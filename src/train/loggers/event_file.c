@@ -6,12 +6,9 @@
 
 /* ---- Records ---- */
 
-/* A checksum that is stored with what it is of is masked, so that checksums of checksums differ. */
 static uint32_t masked(const void *data, size_t length)
 {
-    uint32_t crc = stk__crc32c(0, data, length);
-
-    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+    return stk__crc32c_masked(stk__crc32c(0, data, length));
 }
 
 static void little_endian(uint8_t *to, uint64_t value, int bytes)

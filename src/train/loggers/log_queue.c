@@ -40,6 +40,7 @@ struct stk__log_queue {
     bool *broken; /* loggers that failed; the thread's */
     size_t num_loggers;
     atomic_int calling; /* number of the logger that is being called; -1: none */
+    atomic_int how;     /* the task ended: a stk_status */
 
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t has_work, done;
@@ -76,11 +77,15 @@ static void give_up(stk__log_queue *queue, size_t i, const stk_error *err)
 }
 
 /* What is called where there is no line to write. */
-static stk_status flush_logger(stk_logger *logger, bool finalize, stk_error *err)
+static stk_status flush_logger(const stk__log_queue *queue, stk_logger *logger, bool finalize,
+                               stk_error *err)
 {
     const stk_logger_ops *ops = logger->ops;
 
-    if (finalize && ops->struct_size >= sizeof *ops && ops->finalize)
+    if (finalize && ops->struct_size >= offsetof(stk_logger_ops, ended) + sizeof ops->ended &&
+        ops->ended)
+        ops->ended(logger, (stk_status)atomic_load(&queue->how));
+    if (finalize && ops->struct_size >= offsetof(stk_logger_ops, sync) && ops->finalize)
         return ops->finalize(logger, err);
     return ops->flush ? ops->flush(logger, err) : STK_OK;
 }
@@ -95,7 +100,7 @@ static void call_logger(stk__log_queue *queue, size_t i, const record *r, bool f
     stk_error_init(&err);
     atomic_store_explicit(&queue->calling, (int)i, memory_order_relaxed);
     if (!r)
-        status = flush_logger(logger, finalize, &err);
+        status = flush_logger(queue, logger, finalize, &err);
     else if (!r->hyperparams)
         status = ops->log_metrics(logger, (const stk_metric *)(r + 1), r->n, r->step, r->wall_time,
                                   &err);
@@ -448,6 +453,11 @@ stk_status stk__log_queue_hyperparams(stk__log_queue *queue, const stk_hparam *p
     }
     pthread_mutex_unlock(&queue->lock);
     return status;
+}
+
+void stk__log_queue_ended(stk__log_queue *queue, stk_status how)
+{
+    atomic_store(&queue->how, (int)how);
 }
 
 stk_status stk__log_queue_flush(stk__log_queue *queue, stk_error *err)

@@ -26,6 +26,8 @@ stk_status stk__log_queue_hyperparams(stk__log_queue *queue, const stk_hparam *p
 /* Whether loggers are flushed `now`: the first line since the last flush was written at
  * `dirty_since` (0: none was), the last flush was at `flushed_at`. */
 bool stk__log_queue_due(uint64_t dirty_since, uint64_t flushed_at, uint64_t now);
+/* How the task has ended, before the flush at its end. */
+void stk__log_queue_ended(stk__log_queue *queue, stk_status how);
 /* Wait until all that was given before is written and finalized; the first failure of a logger that
  * was not told yet. */
 stk_status stk__log_queue_flush(stk__log_queue *queue, stk_error *err);

@@ -16,19 +16,7 @@
 
 #define MAX_VERSION INT64_C(1000000000)
 
-#define AT(member) offsetof(stk__logger_options, member)
-
-const stk_option stk__logger_option_list[STK__LOGGER_OPTION_COUNT] = {
-    {"save_dir", STK_OPTION_STRING, AT(save_dir), NULL, 0, 0, NULL, "DIR",
-     "Where the logs of all runs lie; the default is the trainer's default_root_dir."},
-    {"name", STK_OPTION_STRING, AT(name), "lightning_logs", 0, 0, NULL, "NAME",
-     "Folder in save_dir; empty: none."},
-    {"version", STK_OPTION_INT, AT(version), "auto", 0, 1e9, "auto", "N",
-     "Number of the run, whose folder is version_N; auto: the first that is free. A number that is "
-     "there already is continued."},
-    {"prefix", STK_OPTION_STRING, AT(prefix), NULL, 0, 0, NULL, "TEXT",
-     "Put in front of every name, with a '-' between."},
-};
+const stk_option stk__logger_option_list[STK__LOGGER_OPTION_COUNT] = {STK__LOGGER_OPTIONS};
 
 /* ---- The folder ---- */
 
@@ -118,6 +106,9 @@ static stk_status highest_elsewhere(stk_context *ctx, const char *folder, int64_
     stk_status status = stk_store_open(ctx, folder, &store, NULL, 0, err);
     if (status == STK_OK)
         status = stk_store_list(store, "", NULL, note_version, highest, err);
+    /* Of one that lists nothing all are tried. */
+    if (status == STK_ENOTSUP && store)
+        status = STK_OK;
     stk_store_close(&store);
     return status == STK_ENOENT ? STK_OK : status;
 }
@@ -252,6 +243,15 @@ void stk__run_folder_release(stk_context *ctx, stk__run_folder *run)
     stk__free(ctx, run->log_dir);
     stk__free(ctx, run->prefix);
     *run = (stk__run_folder){.version = -1};
+}
+
+void stk__log_put(stk_context *ctx, stk_mirror *mirror)
+{
+    stk_error err;
+
+    if (stk_mirror_flush(mirror, true, &err) != STK_OK)
+        stk__message(ctx, STK_MESSAGE_WARNING, "a log is tried again when it is closed: %s",
+                     err.text);
 }
 
 /* ---- hparams.yaml ---- */

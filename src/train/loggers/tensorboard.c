@@ -153,7 +153,8 @@ static stk_status board_flush(stk_logger *logger, stk_error *err)
 static stk_status board_finalize(stk_logger *logger, stk_error *err)
 {
     STK_TRY(board_flush(logger, err));
-    return stk_mirror_flush(((board_logger *)logger)->mirror, true, err);
+    stk__log_put(logger->context, ((board_logger *)logger)->mirror);
+    return STK_OK;
 }
 
 static void board_close(stk_logger *logger)

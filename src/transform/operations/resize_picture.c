@@ -65,20 +65,15 @@ static stk_status create(stk_context *ctx, const void *options, stk_transform **
     return stk__transform_keep(ctx, "resize", &made, sizeof made, out, err);
 }
 
-/* Both sides of the result. */
-static void size_of(const resizing *self, int64_t width, int64_t height, int64_t *out_width,
-                    int64_t *out_height)
+void stk__resized_sides(int64_t side, int64_t most, int64_t width, int64_t height,
+                        int64_t *out_width, int64_t *out_height)
 {
-    *out_width = self->width;
-    *out_height = self->height;
-    if (!self->shorter)
-        return;
     const int64_t small = STK_MIN(width, height), large = STK_MAX(width, height);
-    int64_t short_side = self->height, long_side = self->height * large / small;
+    int64_t short_side = side, long_side = side * large / small;
 
-    if (self->max_size && long_side > self->max_size) {
-        short_side = STK_MAX(self->max_size * short_side / long_side, 1);
-        long_side = self->max_size;
+    if (most && long_side > most) {
+        short_side = STK_MAX(most * short_side / long_side, 1);
+        long_side = most;
     }
     *out_width = width <= height ? short_side : long_side;
     *out_height = width <= height ? long_side : short_side;
@@ -97,8 +92,14 @@ static stk_status plan(const stk_transform *transform, const stk_transform_heade
         const stk__extent fixed = {self->height, self->width, extent.channels};
         return stk__resample_plan("resize", in, NULL, self->shorter ? &varies : &fixed, out, err);
     }
-    stk__resample what = {.width = extent.width, .height = extent.height, .filter = self->filter};
-    size_of(self, extent.width, extent.height, &what.out_width, &what.out_height);
+    stk__resample what = {.width = extent.width,
+                          .height = extent.height,
+                          .out_width = self->width,
+                          .out_height = self->height,
+                          .filter = self->filter};
+    if (self->shorter)
+        stk__resized_sides(self->height, self->max_size, extent.width, extent.height,
+                           &what.out_width, &what.out_height);
     return stk__resample_plan("resize", in, &what, NULL, out, err);
 }
 

@@ -22,7 +22,8 @@ static opened open_image(const char *name)
 
     snprintf(key, sizeof key, "%s.sqfs", name);
     o.bytes = test_get(o.room.store, key, &o.size);
-    assert_ok(stk__squashfs_open(o.room.store, key, o.size, squash_note, &o.found, &o.image, &err),
+    assert_ok(stk__squashfs_open(o.room.store, key, o.size, &(uint64_t){0}, squash_note, &o.found,
+                                 &o.image, &err),
               &err);
     assert_ok(stk__codec_state_create(o.room.ctx, &o.state, &err), &err);
     return o;

@@ -131,7 +131,8 @@ static void check_image(const tree *t, const char *how)
     stk_error err;
 
     uint8_t *bytes = test_get(room.store, "x.sqfs", &size);
-    if (stk__squashfs_open(room.store, "x.sqfs", size, squash_note, &found, &image, &err) != STK_OK)
+    if (stk__squashfs_open(room.store, "x.sqfs", size, &(uint64_t){0}, squash_note, &found, &image,
+                           &err) != STK_OK)
         fail_msg("%s: %s", how, err.text);
     assert_ok(stk__codec_state_create(room.ctx, &codecs, &err), &err);
     assert_int_equal(found.count, t->count + 4);
@@ -234,7 +235,8 @@ static void test_huge(void **state)
         "-b 1M");
     test_room room = test_room_open(folder);
     uint8_t *bytes = test_get(room.store, "x.sqfs", &size);
-    assert_ok(stk__squashfs_open(room.store, "x.sqfs", size, squash_note, &found, &image, &err),
+    assert_ok(stk__squashfs_open(room.store, "x.sqfs", size, &(uint64_t){0}, squash_note, &found,
+                                 &image, &err),
               &err);
     assert_ok(stk__codec_state_create(room.ctx, &codecs, &err), &err);
     assert_int_equal(found.count, 1);

@@ -9,7 +9,7 @@
 
 #include "array/kerchunk/kerchunk.h"
 #include "golden/array/pack.h"
-#include "support/faults.h"
+#include "support/faulty_context.h"
 
 static size_t whole; /* bytes of the references to a file; 0: not known yet */
 
@@ -39,9 +39,20 @@ static stk_status write_references(stk_context *ctx, stk_group *g, stk_error *er
     return status;
 }
 
-static stk_status use(stk_context *ctx, size_t which, const char *wanted, uint64_t bytes,
-                      stk_error *err)
+/* Which program, and the values. */
+typedef struct given {
+    stk_context *ctx;
+    size_t which;
+    const char *wanted;
+    uint64_t bytes;
+} given;
+
+static stk_status use(void *user, stk_error *err)
 {
+    const given *const v = user;
+    stk_context *const ctx = v->ctx;
+    const size_t which = v->which;
+    const uint64_t bytes = v->bytes;
     char *out = malloc(bytes + 1), url[128];
     stk_status status = STK_OK;
     stk_group *g = NULL;
@@ -63,30 +74,11 @@ static stk_status use(stk_context *ctx, size_t which, const char *wanted, uint64
     if (status == STK_OK)
         status = stk_array_read(a, NULL, out, bytes, NULL, -1, err);
     if (status == STK_OK)
-        assert_memory_equal(out, wanted, bytes);
+        assert_memory_equal(out, v->wanted, bytes);
     stk_array_close(&a);
     stk_group_close(&g);
     free(out);
     return status;
-}
-
-/* True when no allocation failed. */
-static bool run(stk_context *ctx, faults *f, size_t which, int64_t n, const char *wanted,
-                uint64_t bytes)
-{
-    stk_error err;
-
-    f->left = n;
-    stk_error_init(&err);
-    const stk_status status = use(ctx, which, wanted, bytes, &err);
-    const bool all = !fault_struck(f);
-    f->left = FAULTS_NONE;
-    if (status != STK_OK && status != STK_ENOMEM)
-        fail_msg("%s, allocation %lld: %s: %s", programs[which].array, (long long)n,
-                 stk_status_name(status), err.text);
-    if (all)
-        assert_int_equal(status, STK_OK);
-    return all;
 }
 
 static void test_allocations(void **state)
@@ -94,24 +86,15 @@ static void test_allocations(void **state)
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
         for (int for_good = 0; for_good < 2; for_good++) {
             faults f = {.left = FAULTS_NONE, .for_good = for_good};
-            stk_context_options options;
-            stk_context *ctx = NULL;
+            given v = {.ctx = faulty_context(&f), .which = i};
             stk_store *store = NULL;
-            uint64_t bytes;
-            int64_t n = 0;
-            stk_error err;
-            stk_context_options_init(&options);
-            options.io_engine = STK_IO_THREADS;
-            options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
-            assert_ok(stk_context_create(&options, &ctx, &err), &err);
-            pack_load(ctx, "netcdf3", &store);
-            char *wanted = pack_find("netcdf3", programs[i].expected, &bytes);
-            while (!run(ctx, &f, i, n, wanted, bytes))
-                assert_true(n++ < 100000);
-            assert_true(n > 20);
+            pack_load(v.ctx, "netcdf3", &store);
+            char *wanted = pack_find("netcdf3", programs[i].expected, &v.bytes);
+            v.wanted = wanted;
+            assert_true(faulty_each(&f, programs[i].array, 100000, use, &v) > 20);
             free(wanted);
             stk_store_close(&store);
-            stk_context_destroy(&ctx);
+            stk_context_destroy(&v.ctx);
             assert_int_equal(f.held, 0);
         }
 }

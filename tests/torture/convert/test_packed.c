@@ -13,6 +13,7 @@ static bool run(const char *from, const char *to, bool ragged, int64_t n, bool f
     stk_options_init(stk_option_table_find("packed"), &own, sizeof own);
     common.num_workers = 0;
     common.checkpoint = 2;
+    common.on_error = 1;
     own.shard_size = 4096;
     own.size = ragged ? NULL : "48";
     own.short_side = ragged ? 48 : 0;
@@ -29,6 +30,7 @@ static void convert(bool ragged)
     tree_add(folder, "base_420.jpg", "from/a/base.jpg");
     tree_add(folder, "rgb_8.png", "from/a/rgb.png");
     tree_add(folder, "grey.jpg", "from/b/grey.jpg");
+    test_write(folder, "from/b/none.jpg", "none", 4); /* left out */
     snprintf(spec, sizeof spec, "images:%s?index=none", from);
     snprintf(whole, sizeof whole, "%s/whole.zarr", folder);
     assert_true(run(spec, whole, ragged, INT64_MAX, false));
@@ -47,6 +49,10 @@ static void convert(bool ragged)
         /* And go on from what is left by each. */
         snprintf(to, sizeof to, "%s/on%d.zarr", folder, for_good);
         for (n = 0; !run(spec, to, ragged, n, for_good); n += 7)
+            assert_true(n < 20000);
+        tree_equal(whole, to);
+        /* And once more where all of it is done. */
+        for (n = 0; !run(spec, to, ragged, n, for_good); n++)
             assert_true(n < 20000);
         tree_equal(whole, to);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening datasets of files while the n-th allocation fails, for every n until all succeed. */
-#include <zlib.h>
+#include <stoker/convert.h>
 
+#include "support/gzips.h"
 #include "torture/dataset/opening.h"
 
 static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 7, 8};
@@ -18,18 +19,8 @@ static void test_mnist(void **state)
     torture(spec);
     snprintf(spec, sizeof spec, "mnist:%s?memory=true&split=train", folder);
     torture(spec);
+    torture(folder);
     test_folder_remove(folder);
-}
-
-static void write_gzip(const char *folder, const char *name, const void *data, size_t size)
-{
-    char path[400];
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    gzFile f = gzopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(gzwrite(f, data, (unsigned)size), size);
-    assert_int_equal(gzclose(f), Z_OK);
 }
 
 static void test_gzip(void **state)
@@ -37,8 +28,8 @@ static void test_gzip(void **state)
     char folder[256], spec[400];
 
     test_folder(folder);
-    write_gzip(folder, "train-images-idx3-ubyte.gz", images, sizeof images);
-    write_gzip(folder, "train-labels-idx1-ubyte.gz", labels, sizeof labels);
+    gzip_write(folder, "train-images-idx3-ubyte.gz", images, sizeof images);
+    gzip_write(folder, "train-labels-idx1-ubyte.gz", labels, sizeof labels);
     snprintf(spec, sizeof spec, "mnist:%s", folder);
     torture(spec);
     test_folder_remove(folder);
@@ -62,6 +53,7 @@ static void test_cifar10(void **state)
 static void test_cifar_pickles(void **state)
 {
     torture("cifar10:" TESTS_DIR "/golden/cifar/cifar-10-batches-py");
+    torture(TESTS_DIR "/golden/cifar/cifar-10-batches-py");
     torture("cifar100:" TESTS_DIR "/golden/cifar/cifar-100-python?memory=true&labels=coarse");
 }
 
@@ -70,6 +62,33 @@ static void test_npy(void **state)
     torture("npy:" TESTS_DIR "/golden/npy/little_float32.npy?labels=labels_int32_big.npy");
     torture("npy:" TESTS_DIR "/golden/npy/big_float32.npy?memory=true&labels=" TESTS_DIR
             "/golden/npy/labels_uint8.npy");
+    torture(TESTS_DIR "/golden/npy/little_float32.npy");
+}
+
+static void test_rows(void **state)
+{
+    torture("hdf5:" TESTS_DIR "/golden/rows/mixed.h5");
+    torture(TESTS_DIR "/golden/rows/table.h5");
+    torture("npz:" TESTS_DIR "/golden/rows/mixed.npz?fields=x,labels");
+    torture(TESTS_DIR "/golden/rows/deflated.npz");
+}
+
+/* What is no array but packed pictures, which a failure does not change. */
+static void test_packed(void **state)
+{
+    stk_conversion *conversion = NULL;
+    stk_context *ctx = test_context();
+    char folder[256], target[300];
+    stk_error err;
+
+    test_folder(folder);
+    snprintf(target, sizeof target, "%s/x.zarr", folder);
+    assert_ok(stk_conversion_create(ctx, "digits:?size=8", target, &conversion, &err), &err);
+    assert_ok(stk_conversion_run(conversion, NULL, NULL, NULL, &err), &err);
+    stk_conversion_destroy(&conversion);
+    stk_context_destroy(&ctx);
+    torture(target);
+    test_folder_remove(folder);
 }
 
 static void test_npy_folder(void **state)
@@ -85,15 +104,17 @@ static void test_npy_folder(void **state)
     }
     snprintf(spec, sizeof spec, "npy:%s", folder);
     torture(spec);
+    torture(folder);
     test_folder_remove(folder);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mnist),   cmocka_unit_test(test_gzip),
-        cmocka_unit_test(test_cifar10), cmocka_unit_test(test_cifar_pickles),
-        cmocka_unit_test(test_npy),     cmocka_unit_test(test_npy_folder),
+        cmocka_unit_test(test_mnist),      cmocka_unit_test(test_gzip),
+        cmocka_unit_test(test_cifar10),    cmocka_unit_test(test_cifar_pickles),
+        cmocka_unit_test(test_npy),        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_npy_folder), cmocka_unit_test(test_rows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

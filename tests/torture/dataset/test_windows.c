@@ -4,6 +4,7 @@
  * and tokens are opened and delivered: the status must be right, nothing may leak, hang or crash.
  */
 #include "support/faults.h"
+#include "unit/dataset/tokens.h"
 #include "unit/dataset/windows.h"
 
 static faults fault;
@@ -22,6 +23,9 @@ static const scenario scenarios[] = {
     {"array:%s/g/u10?window=4x8x8&stride=2x8x8", 2, STK_CACHE_DECODED},
     {"array:%s/plain?window=4x8x8&stride=2x4x8", 1, STK_CACHE_NONE},
     {"tokens:%s/plain/c/0/0/0?length=8&target=true", 1, STK_CACHE_NONE},
+    {"tokens:%s/plain/c/0/0/0?length=8&documents=mark&dtype=uint8&eod=0", 0, STK_CACHE_NONE},
+    {"tokens:%s/m.bin?length=8&documents=split&stride=4&memory=true", 1, STK_CACHE_NONE},
+    {"tokens:%s/m?length=8&documents=pack&target=true", 1, STK_CACHE_ENCODED},
 };
 
 /* Open, iterate an epoch, close. The first failure ends it, as a user's program would. */
@@ -87,6 +91,15 @@ static void each_allocation_fails(void **state)
             }
 }
 
+static void make_documents(void)
+{
+    static const tokens_model m = {.docs = 9, .length = {1, 5, 20, 0, 3, 3, 8, 9, 2}, .count = 51};
+    unsigned char bytes[400] = {0};
+
+    test_write(folder, "m.bin", bytes, 2 * m.count);
+    test_write(folder, "m.idx", bytes, tokens_index(&m, 8, 2, bytes));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_allocation_fails)};
@@ -108,6 +121,7 @@ int main(void)
     snprintf(url, sizeof url, "%s/g", folder);
     assert_ok(stk_group_consolidate(ctx, url, NULL, &err), &err);
     stk_context_destroy(&ctx);
+    make_documents();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     test_folder_remove(folder);
     return failed;

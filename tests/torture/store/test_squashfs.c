@@ -3,7 +3,7 @@
  * An image of SquashFS is opened and a file of it read while the n-th allocation fails, for every n
  * until all succeed: STK_ENOMEM or success, the right bytes, nothing left behind.
  */
-#include "support/faults.h"
+#include "support/faulty_context.h"
 #include "support/objects.h"
 #include "support/squash_tree.h"
 
@@ -18,30 +18,34 @@ static const struct {
     {"large.sqfs", "large", "t300000", 0}, {"many.sqfs", "z", "t10", 300},
 };
 
-typedef struct image_bytes {
+/* An image, and what its file holds. */
+typedef struct given {
+    stk_store *store;
+    size_t which;
     const uint8_t *bytes, *wanted;
     uint64_t size, length;
-} image_bytes;
+} given;
 
-static stk_status use(stk_store *store, size_t which, const image_bytes *given, stk_error *err)
+static stk_status use(void *user, stk_error *err)
 {
+    const given *g = user;
     stk__squashfs *image = NULL;
     stk__codec_state *codecs = NULL;
     squash_list found = {0};
     const char *reason = NULL;
-    uint8_t *out = malloc(given->length);
+    uint8_t *out = malloc(g->length);
 
     assert_non_null(out);
-    stk_status status = stk__squashfs_open(store, programs[which].key, given->size, squash_note,
-                                           &found, &image, err);
+    stk_status status = stk__squashfs_open(g->store, programs[g->which].key, g->size,
+                                           &(uint64_t){0}, squash_note, &found, &image, err);
     if (status == STK_OK)
-        status = stk__codec_state_create(store->context, &codecs, err);
+        status = stk__codec_state_create(g->store->context, &codecs, err);
     if (status == STK_OK)
-        status = squash_read(image, codecs, given->bytes,
-                             squash_find(&found, programs[which].file)->entry.inode, 0,
-                             given->length, out, &reason);
+        status = squash_read(image, codecs, g->bytes,
+                             squash_find(&found, programs[g->which].file)->entry.inode, 0,
+                             g->length, out, &reason);
     if (status == STK_OK)
-        assert_memory_equal(out, given->wanted, given->length);
+        assert_memory_equal(out, g->wanted, g->length);
     stk__codec_state_destroy(&codecs);
     stk__squashfs_close(&image);
     free(found.list);
@@ -49,50 +53,23 @@ static stk_status use(stk_store *store, size_t which, const image_bytes *given, 
     return status;
 }
 
-/* True when no allocation failed. */
-static bool run(stk_store *store, faults *f, size_t which, int64_t n, const image_bytes *given)
-{
-    stk_error err;
-
-    f->left = n;
-    stk_error_init(&err);
-    const stk_status status = use(store, which, given, &err);
-    const bool all = !fault_struck(f);
-    f->left = FAULTS_NONE;
-    if (status != STK_OK && status != STK_ENOMEM)
-        fail_msg("%s, allocation %lld: %s: %s", programs[which].key, (long long)n,
-                 stk_status_name(status), err.text);
-    if (all)
-        assert_int_equal(status, STK_OK);
-    return all;
-}
-
 static void test_allocations(void **state)
 {
     for (size_t i = 0; i < STK_COUNT(programs); i++)
         for (int for_good = 0; for_good < 2; for_good++) {
             faults f = {.left = FAULTS_NONE, .for_good = for_good};
-            stk_context_options options;
-            stk_context *ctx = NULL;
-            stk_store *store = NULL;
-            image_bytes given;
-            int64_t n = 0;
+            stk_context *ctx = faulty_context(&f);
+            given g = {.which = i};
             stk_error err;
-            stk_context_options_init(&options);
-            options.io_engine = STK_IO_THREADS;
-            options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
-            assert_ok(stk_context_create(&options, &ctx, &err), &err);
-            assert_ok(stk_store_open(ctx, FOLDER, &store, NULL, 0, &err), &err);
-            uint8_t *bytes = test_get(store, programs[i].key, &given.size);
-            uint8_t *wanted = squash_content(programs[i].seed, programs[i].parts, &given.length);
-            given.bytes = bytes;
-            given.wanted = wanted;
-            while (!run(store, &f, i, n, &given))
-                assert_true(n++ < 1000);
-            assert_true(n > 10);
+            assert_ok(stk_store_open(ctx, FOLDER, &g.store, NULL, 0, &err), &err);
+            uint8_t *bytes = test_get(g.store, programs[i].key, &g.size);
+            uint8_t *wanted = squash_content(programs[i].seed, programs[i].parts, &g.length);
+            g.bytes = bytes;
+            g.wanted = wanted;
+            assert_true(faulty_each(&f, programs[i].key, 1000, use, &g) > 10);
             free(bytes);
             free(wanted);
-            stk_store_close(&store);
+            stk_store_close(&g.store);
             stk_context_destroy(&ctx);
             assert_int_equal(f.held, 0);
         }

@@ -7,7 +7,7 @@
 
 #include "codec/codec.h"
 #include "store/store.h"
-#include "support/faults.h"
+#include "support/faulty_context.h"
 #include "support/zips.h"
 
 static const char *const names[] = {"stored", "deflated", "mixed", "zip64_end"};
@@ -56,15 +56,10 @@ static stk_status use(stk_context *ctx, uint32_t sum, stk_error *err)
 static bool run(const char *name, bool for_good, int64_t n, uint32_t sum)
 {
     faults f = {.left = FAULTS_NONE, .for_good = for_good};
-    stk_context_options options;
-    stk_context *ctx = NULL;
+    stk_context *ctx = faulty_context(&f);
     stk_store *mem = NULL;
     stk_error err;
 
-    stk_context_options_init(&options);
-    options.io_engine = STK_IO_THREADS;
-    options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
-    assert_ok(stk_context_create(&options, &ctx, &err), &err);
     assert_ok(stk_store_open(ctx, "mem://z", &mem, NULL, 0, &err), &err);
     zip_put(mem, "a.zip", name);
     f.left = n;

@@ -47,18 +47,28 @@ static void names(void **state)
 static void urls(void **state)
 {
     static const char *const refused[] = {
-        "s3://me:hush@bucket/x",         "s3://hush@bucket",
-        "npy:s3://me:hu/sh@bucket/x",    "slow+http://me:hush@h/?a=1",
-        "http://h/x?token=hush",         "/data/x?a=1&X-Amz-Signature=hush",
-        "images:x?masks=s3://me:hush@h", "a?b?sig=hush",
+        "s3://me:hush@bucket/x",
+        "s3://hush@bucket",
+        "npy:s3://me:hu/sh@bucket/x",
+        "slow+http://me:hush@h/?a=1",
+        "http://h/x?token=hush",
+        "/data/x?a=1&X-Amz-Signature=hush",
+        "images:x?masks=s3://me:hush@h",
+        "a?b?sig=hush",
+        "s3://b?endpoint=http://me:hush&1@h",
+        "s3://b?endpoint=http://hush@h:9&a=1",
+        "s3://b?endpoint=http://me:12&hu/sh@h",
+        "s3://b?endpoint=http://1:2&hush@h",
     };
     static const char *const fine[] = {"",
                                        "/data/a@b/c:d",
                                        "mem://name/key@1",
                                        "http://h:8080/x?a=1",
+                                       "s3://b/x?endpoint=http://h:9000&anonymous=true",
                                        "http://[::1]:80/x",
                                        "tokens:x?token_dtype=uint16",
                                        "s3://b?token",
+                                       "s3://b?endpoint=http://h:80&anonymous=true",
                                        "s3://a(token=env:A), http://h(a=1)"};
     stk_error err;
 

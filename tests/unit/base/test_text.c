@@ -225,14 +225,44 @@ static void test_reals(void **state)
     }
 }
 
+static void test_percent(void **state)
+{
+    static const char plain[] = "ABCXYZabcxyz0189-._~";
+    char out[1024];
+    stk__text text = {.bytes = out, .room = sizeof out};
+
+    stk__text_add_percent(&text, plain, strlen(plain), false);
+    assert_string_equal(out, plain);
+    text.length = 0;
+    stk__text_add_percent(&text, "a/b c+d=e:f*%\xc3\xa9", 15, true);
+    assert_string_equal(out, "a/b%20c%2Bd%3De%3Af%2A%25%C3%A9");
+    text.length = 0;
+    stk__text_add_percent(&text, "a/b", 3, false);
+    assert_string_equal(out, "a%2Fb");
+    /* All other bytes are escaped. */
+    text.length = 0;
+    for (int c = 1; c < 256; c++) {
+        const char byte = (char)c;
+        stk__text_add_percent(&text, &byte, 1, false);
+    }
+    assert_int_equal(text.length, 66 + 3 * (255 - 66));
+    /* Whether it fits. */
+    text = (stk__text){.bytes = out, .room = 4};
+    stk__text_add_percent(&text, "abc", 3, true);
+    assert_true(text.length < text.room);
+    text.length = 0;
+    stk__text_add_percent(&text, "a b", 3, true);
+    assert_int_equal(text.length, 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),      cmocka_unit_test(test_grows),
-        cmocka_unit_test(test_given_room), cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_json),       cmocka_unit_test(test_chrome),
-        cmocka_unit_test(test_cells),      cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_reals),
+        cmocka_unit_test(test_percent),   cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_grows),     cmocka_unit_test(test_given_room),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_json),
+        cmocka_unit_test(test_chrome),    cmocka_unit_test(test_cells),
+        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_reals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

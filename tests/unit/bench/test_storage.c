@@ -71,12 +71,20 @@ static void test_storage(void **state)
     assert_ok(stk_storage_measure(ctx, "mem://objects", &options, &figures, &err), &err);
     assert_int_equal(t.tests, 5);
     assert_int_equal(t.failures, 0);
+    assert_int_equal(figures.num_steps, 0);
     assert_int_equal(figures.objects, 2);
     assert_int_equal(figures.bytes, 9010);
     /* Its latency is that of the slow store, whatever the machine does. */
     assert_ok(stk_storage_measure(ctx, "slow+mem://objects?latency=60ms", NULL, &figures, &err),
               &err);
-    assert_true(figures.latency >= 0.06);
+    assert_true(figures.latency >= 0.06 && figures.latency_p95 >= figures.latency);
+    /* It is far: more at once were asked for as long as they gave more. */
+    assert_in_range(figures.num_steps, 2, STK_STORAGE_STEPS);
+    for (uint32_t i = 0; i < figures.num_steps; i++) {
+        assert_int_equal(figures.steps[i].depth, 1u << i);
+        assert_true(figures.steps[i].latency >= 0.06 && figures.steps[i].bytes_per_s > 0);
+    }
+    assert_int_equal(figures.network.reads, 0);
     stk_storage_judge(&figures, &answer);
     assert_int_equal(answer.storage, STK_STORAGE_OBJECTS);
     stk_store_close(&store);

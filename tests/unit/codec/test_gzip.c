@@ -76,6 +76,122 @@ static void test_round_trips(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* ---- Read piece by piece ----------------------------------------------------------------------
+ */
+
+typedef struct file {
+    const unsigned char *data;
+    uint64_t size, read, fail_at; /* bytes given so far; where reading fails */
+} file;
+
+static stk_status read_file(void *user, uint64_t offset, uint64_t length, void *data,
+                            stk_error *err)
+{
+    file *f = user;
+
+    assert_true(length && offset <= f->size && length <= f->size - offset);
+    if (f->fail_at - offset < length)
+        return stk__fail(err, STK_EIO, STK_STAGE_STORE, "planted");
+    memcpy(data, f->data + offset, length);
+    f->read += length;
+    return STK_OK;
+}
+
+/* The same from a file as from memory. */
+static void check_file(stk_context *ctx, const unsigned char *data, size_t size, void *out,
+                       uint64_t room)
+{
+    uint64_t of_memory = 0, of_file = 0;
+    stk_error err, file_err;
+    stk__gzip *gzip = NULL;
+    file f = {data, size, 0, UINT64_MAX};
+    unsigned char *other = malloc(room);
+
+    assert_non_null(other);
+    stk_status status = unpack(ctx, data, size, UINT64_MAX, out, room, &of_memory, &err);
+    stk_error_init(&file_err);
+    assert_ok(stk__gzip_create_from(ctx, read_file, &f, size, UINT64_MAX, "x.gz", &gzip, &file_err),
+              &file_err);
+    assert_int_equal(stk__gzip_read(gzip, other, room, &of_file, &file_err), status);
+    stk__gzip_destroy(&gzip);
+    assert_int_equal(of_file, of_memory);
+    assert_memory_equal(other, out, of_memory);
+    if (status != STK_OK) {
+        assert_string_equal(file_err.text, err.text);
+        assert_int_equal(file_err.offset, err.offset);
+    } else {
+        /* Each byte once, but for those between two members. */
+        assert_in_range(f.read, size, size + 4);
+    }
+    free(other);
+}
+
+/* Members that end before, at and behind the end of what is read at a time; padding; damage. */
+static void test_file(void **state)
+{
+    enum { PIECE = 256 << 10, FIRST = 300000, SECOND = 400000 };
+    stk_context *ctx = test_context();
+    unsigned char *data = make(FIRST + SECOND, 5), *out = malloc(FIRST + SECOND + 1);
+    const packed second = pack(data + FIRST, SECOND, 1);
+
+    for (int shift = -2; shift <= 2; shift++) {
+        /* Stored blocks, so that the size of the first member can be chosen. */
+        const size_t wanted = (size_t)(PIECE + shift);
+        size_t length = wanted - 100;
+        packed first = pack(data, length, 0);
+        while (first.size != wanted) {
+            length += wanted - first.size;
+            free(first.data);
+            first = pack(data, length, 0);
+        }
+        unsigned char *all = malloc(first.size + second.size + PIECE + 9);
+        assert_non_null(all);
+        memcpy(all, first.data, first.size);
+        memcpy(all + first.size, second.data, second.size);
+        memset(all + first.size + second.size, 0, PIECE + 9);
+        const size_t size = first.size + second.size;
+        check_file(ctx, all, size, out, FIRST + SECOND + 1);
+        check_file(ctx, all, size + PIECE + 9, out, FIRST + SECOND + 1);
+        check_file(ctx, all, first.size + 1, out, FIRST + SECOND + 1);
+        check_file(ctx, all, size - 1, out, FIRST + SECOND + 1);
+        all[size + PIECE + 3] = 1;
+        check_file(ctx, all, size + PIECE + 9, out, FIRST + SECOND + 1);
+        all[first.size + second.size / 2] ^= 1;
+        check_file(ctx, all, size, out, FIRST + SECOND + 1);
+        free(all);
+        free(first.data);
+    }
+    free(second.data);
+    free(data);
+    free(out);
+    stk_context_destroy(&ctx);
+}
+
+/* A read that fails is what is said, and nothing is read behind it. */
+static void test_file_fails(void **state)
+{
+    enum { SIZE = 900000 };
+    stk_context *ctx = test_context();
+    unsigned char *data = make(SIZE, 7), *out = malloc(SIZE);
+    const packed p = pack(data, SIZE, 0);
+    stk__gzip *gzip = NULL;
+    uint64_t got = 0;
+    stk_error err;
+
+    for (uint64_t at = 0; at < p.size; at += 200000) {
+        file f = {p.data, p.size, 0, at};
+        assert_ok(stk__gzip_create_from(ctx, read_file, &f, p.size, SIZE, "x.gz", &gzip, &err),
+                  &err);
+        assert_fails(stk__gzip_read(gzip, out, SIZE, &got, &err), STK_EIO, &err, "planted");
+        assert_true(f.read <= at);
+        stk__gzip_destroy(&gzip);
+    }
+    free(p.data);
+    free(data);
+    free(out);
+    stk_context_destroy(&ctx);
+}
+
 /* The pieces in which it is read make no difference. */
 static void test_pieces(void **state)
 {
@@ -225,6 +341,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_file),
+        cmocka_unit_test(test_file_fails),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_members_and_padding),
         cmocka_unit_test(test_truncation),

@@ -80,6 +80,39 @@ static inline size_t image_files_in(const char *path)
     return n;
 }
 
+/* What a test has: a folder to be packed, one for images, the image, and how. */
+typedef struct image_room {
+    char folder[256], to[256], path[300];
+    image_run run;
+    stk_error err;
+} image_room;
+
+static inline int image_begin(void **state)
+{
+    static image_room w;
+
+    test_folder(w.folder);
+    test_folder(w.to);
+    snprintf(w.path, sizeof w.path, "%s/a.sqfs", w.to);
+    image_run_init(&w.run);
+    *state = &w;
+    return 0;
+}
+
+static inline int image_end(void **state)
+{
+    const image_room *w = *state;
+
+    test_folder_remove(w->folder);
+    test_folder_remove(w->to);
+    return 0;
+}
+
+static inline stk_status image_pack_room(image_room *w)
+{
+    return image_pack(&w->run, w->folder, w->path, &w->err);
+}
+
 /* ---- The folder ------------------------------------------------------------------------------ */
 
 enum { BYTES = 40000, LARGE = 300000, FILES = 23, FOLDERS = 7 };

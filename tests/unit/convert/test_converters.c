@@ -6,6 +6,7 @@
 
 #include <stoker/stoker.h>
 
+#include "convert/convert.h"
 #include "support/support.h"
 
 static struct {
@@ -147,7 +148,8 @@ static void is_refused(void **state)
                 {"own:b?level=10", "level"},
                 {"own:", "names no path"},
                 {"own:?level=1", "names no path"},
-                {"bare:b?level=1", "has none"}};
+                {"bare:b?level=1", "has none"},
+                {"a.own?level=3", "with the converter's name, as own:a.own?level=3,"}};
     stk_context *ctx = prepare();
     stk_converter_ops bad = with_options;
     own_options given;
@@ -180,9 +182,27 @@ static void is_refused(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Nothing computes beside a conversion. */
+static void takes_all_cores(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_cores cores = {.struct_size = sizeof cores};
+    stk_convert_options o = {.struct_size = sizeof o, .num_workers = STK_AUTO};
+
+    (void)state;
+    stk_context_cores(ctx, &cores);
+    assert_int_equal(stk__convert_workers(ctx, &o), cores.usable);
+    o.num_workers = 0;
+    assert_int_equal(stk__convert_workers(ctx, &o), 0);
+    o.num_workers = 7;
+    assert_int_equal(stk__convert_workers(ctx, &o), 7);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(is_chosen), cmocka_unit_test(is_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(is_chosen), cmocka_unit_test(is_refused),
+                                       cmocka_unit_test(takes_all_cores)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,135 +31,111 @@ static void check(const char *path, const char *folder, uint64_t nodes, image *o
 
 static void test_all_codecs(void **state)
 {
-    char folder[256], to[256], path[300], again[300];
-    stk_error err;
+    image_room *w = *state;
+    char again[300];
     image m;
-    image_run r;
 
-    (void)state;
-    image_make_folder(test_folder(folder));
-    test_folder(to);
+    image_make_folder(w->folder);
     for (int codec = STK__BLOCK_ZSTD; codec <= STK__BLOCK_NONE; codec++) {
-        snprintf(path, sizeof path, "%s/%d.sqfs", to, codec);
-        snprintf(again, sizeof again, "%s/%d-again.sqfs", to, codec);
-        image_run_init(&r);
-        r.own.codec = codec;
-        assert_ok(image_pack(&r, folder, path, &err), &err);
-        assert_int_equal(r.report.total, FILES);
-        assert_int_equal(r.report.repeated, 2);
-        assert_int_equal(r.report.verified, FILES);
-        assert_int_equal(r.report.encoded == 0, codec == STK__BLOCK_NONE);
-        assert_int_equal(r.report.copied + r.report.encoded, FILES);
-        check(path, folder, FILES + FOLDERS, &m);
+        snprintf(w->path, sizeof w->path, "%s/%d.sqfs", w->to, codec);
+        snprintf(again, sizeof again, "%s/%d-again.sqfs", w->to, codec);
+        image_run_init(&w->run);
+        w->run.own.codec = codec;
+        assert_ok(image_pack_room(w), &w->err);
+        assert_int_equal(w->run.report.total, FILES);
+        assert_int_equal(w->run.report.repeated, 2);
+        assert_int_equal(w->run.report.verified, FILES);
+        assert_int_equal(w->run.report.encoded == 0, codec == STK__BLOCK_NONE);
+        assert_int_equal(w->run.report.copied + w->run.report.encoded, FILES);
+        check(w->path, w->folder, FILES + FOLDERS, &m);
         assert_int_equal(m.files, FILES);
         assert_int_equal(m.sparse, 4 * BLOCK + 2);
         assert_true(m.raw > 20); /* what does not shrink */
         /* Threads decide nothing, and neither does what is verified. */
-        r.options.num_workers = 3;
-        r.options.verify = STK_VERIFY_NONE;
-        r.report.verified = r.report.repeated = 0;
-        assert_ok(image_pack(&r, folder, again, &err), &err);
-        assert_int_equal(r.report.verified, 0);
-        same_files(path, again);
+        w->run.options.num_workers = 3;
+        w->run.options.verify = STK_VERIFY_NONE;
+        w->run.report.verified = w->run.report.repeated = 0;
+        assert_ok(image_pack(&w->run, w->folder, again, &w->err), &w->err);
+        assert_int_equal(w->run.report.verified, 0);
+        same_files(w->path, again);
     }
-    assert_int_equal(image_files_in(to), 2 * (STK__BLOCK_NONE + 1));
-    test_folder_remove(folder);
-    test_folder_remove(to);
+    assert_int_equal(image_files_in(w->to), 2 * (STK__BLOCK_NONE + 1));
 }
 
 /* A block is packed where that saves a sixteenth: of 200 values it would save 4 %, of 100 16 %. */
 static void test_little_saved(void **state)
 {
+    image_room *w = *state;
     enum { SIZE = 1 << 17 };
     static uint8_t bytes[SIZE];
-    char folder[256], to[256], path[300];
     uint64_t seed = 3;
-    stk_error err;
     image m;
-    image_run r;
 
-    (void)state;
-    test_folder(folder);
-    test_folder(to);
-    snprintf(path, sizeof path, "%s/a.sqfs", to);
     for (unsigned values = 200; values >= 100; values -= 100) {
         for (int i = 0; i < SIZE; i++)
             bytes[i] = (uint8_t)((test_random(&seed) >> 20 & 0xffff) % values);
-        test_write(folder, "a", bytes, SIZE);
-        image_run_init(&r);
-        r.own.block = SIZE;
-        r.own.codec = STK__BLOCK_ZLIB; /* zstd has such a bound itself */
-        r.options.overwrite = true;
-        assert_ok(image_pack(&r, folder, path, &err), &err);
-        assert_int_equal(r.report.encoded, values == 100);
-        check(path, folder, 1, &m);
+        test_write(w->folder, "a", bytes, SIZE);
+        image_run_init(&w->run);
+        w->run.own.block = SIZE;
+        w->run.own.codec = STK__BLOCK_ZLIB; /* zstd has such a bound itself */
+        w->run.options.overwrite = true;
+        assert_ok(image_pack_room(w), &w->err);
+        assert_int_equal(w->run.report.encoded, values == 100);
+        check(w->path, w->folder, 1, &m);
     }
-    test_folder_remove(folder);
-    test_folder_remove(to);
 }
 
 /* A copy is stored with the first, also where it was written before it was known to be one. */
 static void test_copies(void **state)
 {
+    image_room *w = *state;
     enum { SIZE = 3 << 20 };
-    char folder[256], to[256], path[300], name[32];
+    char name[32];
     uint8_t *bytes = malloc(SIZE);
     struct stat st;
-    stk_error err;
     image m;
-    image_run r;
 
-    (void)state;
-    test_folder(folder);
-    test_folder(to);
     image_fill(bytes, SIZE, true, 9);
     for (int i = 0; i < 4; i++) {
         snprintf(name, sizeof name, "%d/large", i);
-        test_write(folder, name, bytes, SIZE);
+        test_write(w->folder, name, bytes, SIZE);
         snprintf(name, sizeof name, "%d/small", i);
-        test_write(folder, name, bytes, 100);
+        test_write(w->folder, name, bytes, 100);
     }
-    test_write(folder, "9/large", bytes, SIZE); /* the last */
+    test_write(w->folder, "9/large", bytes, SIZE); /* the last */
     bytes[SIZE - 1]++;
-    test_write(folder, "4/other", bytes, SIZE);
-    test_write(folder, "5/shorter", bytes, SIZE - 1);
-    snprintf(path, sizeof path, "%s/a.sqfs", to);
-    image_run_init(&r);
-    r.own.block = 1 << 20;
-    r.options.num_workers = 2;
-    assert_ok(image_pack(&r, folder, path, &err), &err);
-    assert_int_equal(r.report.repeated, 7);
-    assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(st.st_size, r.report.bytes_after);
+    test_write(w->folder, "4/other", bytes, SIZE);
+    test_write(w->folder, "5/shorter", bytes, SIZE - 1);
+    w->run.own.block = 1 << 20;
+    w->run.options.num_workers = 2;
+    assert_ok(image_pack_room(w), &w->err);
+    assert_int_equal(w->run.report.repeated, 7);
+    assert_int_equal(stat(w->path, &st), 0);
+    assert_int_equal(st.st_size, w->run.report.bytes_after);
     assert_in_range(st.st_size, 3 * SIZE, 3 * SIZE + 16384);
-    check(path, folder, 11 + 7, &m);
+    check(w->path, w->folder, 11 + 7, &m);
     free(bytes);
-    test_folder_remove(folder);
-    test_folder_remove(to);
 }
 
 static void pack_many(int count, const char *format, uint64_t indexes)
 {
-    char folder[256], to[256], path[300], name[300];
-    stk_error err;
+    void *state;
+    char name[300];
     image m;
-    image_run r;
 
-    test_folder(folder);
-    test_folder(to);
+    image_begin(&state);
+    image_room *w = state;
     for (int i = 0; i < count; i++) {
         snprintf(name, sizeof name, format, i);
-        test_write(folder, name, name, i % 7 ? 0 : strlen(name));
+        test_write(w->folder, name, name, i % 7 ? 0 : strlen(name));
     }
-    snprintf(path, sizeof path, "squashfs:%s/image", to);
-    image_run_init(&r);
-    assert_ok(image_pack(&r, folder, path, &err), &err);
-    check(path + strlen("squashfs:"), folder, r.report.total + (strchr(format, '/') ? count : 0),
-          &m);
+    snprintf(w->path, sizeof w->path, "squashfs:%.255s/image", w->to);
+    assert_ok(image_pack_room(w), &w->err);
+    check(w->path + strlen("squashfs:"), w->folder,
+          w->run.report.total + (strchr(format, '/') ? count : 0), &m);
     assert_int_equal(m.files, count);
     assert_true(m.indexes >= indexes);
-    test_folder_remove(folder);
-    test_folder_remove(to);
+    image_end(&state);
 }
 
 static void test_large_folders(void **state)
@@ -179,24 +155,17 @@ static void test_large_folders(void **state)
 
 static void test_deep(void **state)
 {
-    char folder[256], to[256], path[300], name[400] = "";
-    stk_error err;
+    image_room *w = *state;
+    char name[400] = "";
     image m;
-    image_run r;
 
-    (void)state;
-    test_folder(folder);
-    test_folder(to);
     for (int i = 0; i < 60; i++)
         strcat(name, "d/");
     strcat(name, "file");
-    test_write(folder, name, "x", 1);
-    snprintf(path, sizeof path, "%s/a.squashfs", to);
-    image_run_init(&r);
-    assert_ok(image_pack(&r, folder, path, &err), &err);
-    check(path, folder, 61, &m);
-    test_folder_remove(folder);
-    test_folder_remove(to);
+    test_write(w->folder, name, "x", 1);
+    snprintf(w->path, sizeof w->path, "%s/a.squashfs", w->to);
+    assert_ok(image_pack_room(w), &w->err);
+    check(w->path, w->folder, 61, &m);
 }
 
 static bool goes_on(const stk_conversion_job *job)
@@ -263,114 +232,95 @@ static void test_above_4_gib(void **state)
  */
 static void test_of_another_store(void **state)
 {
+    image_room *w = *state;
     static const char *const names[] = {"a/b/c", "a/d", "a/b/e", "f", "a-b"};
-    char folder[256], to[256], path[300], from[600];
+    char from[600];
     stk_conversion *conversion;
     stk_context *ctx = test_context();
-    stk_error err;
     image m;
 
-    (void)state;
-    test_folder(folder);
-    test_folder(to);
     for (size_t i = 0; i < STK_COUNT(names); i++) {
-        test_write(folder, names[i], names[i], strlen(names[i]));
+        test_write(w->folder, names[i], names[i], strlen(names[i]));
         snprintf(from, sizeof from, "mem://x/in/%s", names[i]);
-        assert_ok(stk_put_bytes(ctx, from, names[i], strlen(names[i]), NULL, &err), &err);
+        assert_ok(stk_put_bytes(ctx, from, names[i], strlen(names[i]), NULL, &w->err), &w->err);
     }
-    snprintf(path, sizeof path, "%s/a.sqsh", to);
-    snprintf(from, sizeof from, "slow+file:%s?latency=0", folder);
+    snprintf(w->path, sizeof w->path, "%s/a.sqsh", w->to);
+    snprintf(from, sizeof from, "slow+file:%s?latency=0", w->folder);
     for (int i = 0; i < 2; i++) {
-        assert_ok(stk_conversion_create(ctx, i ? "mem://x/in" : from, path, &conversion, &err),
-                  &err);
-        assert_ok(stk_conversion_run(conversion, NULL, NULL, NULL, &err), &err);
+        assert_ok(
+            stk_conversion_create(ctx, i ? "mem://x/in" : from, w->path, &conversion, &w->err),
+            &w->err);
+        assert_ok(stk_conversion_run(conversion, NULL, NULL, NULL, &w->err), &w->err);
         stk_conversion_destroy(&conversion);
-        image_check(&m, ctx, path, folder, STK_COUNT(names) + 2);
-        assert_int_equal(unlink(path), 0);
+        image_check(&m, ctx, w->path, w->folder, STK_COUNT(names) + 2);
+        assert_int_equal(unlink(w->path), 0);
     }
     stk_context_destroy(&ctx);
-    test_folder_remove(folder);
-    test_folder_remove(to);
 }
 
 static void test_links(void **state)
 {
+    image_room *w = *state;
     static const char *const links[][2] = {
         {"a", "inside"}, {"/etc/passwd", "outside"}, {"nowhere", "dead"}, {"..", "up"}};
-    char folder[256], to[256], path[300], link[300];
-    stk_error err;
+    char link[300];
     image m;
-    image_run r;
 
-    (void)state;
-    test_folder(folder);
-    test_folder(to);
-    test_write(folder, "a", "a", 1);
+    test_write(w->folder, "a", "a", 1);
     for (size_t i = 0; i < STK_COUNT(links); i++) {
-        snprintf(link, sizeof link, "%s/%s", folder, links[i][1]);
+        snprintf(link, sizeof link, "%s/%s", w->folder, links[i][1]);
         assert_int_equal(symlink(links[i][0], link), 0);
     }
-    snprintf(path, sizeof path, "%s/a.sqfs", to);
-    image_run_init(&r);
-    assert_ok(image_pack(&r, folder, path, &err), &err);
-    assert_int_equal(r.report.skipped, 3); /* the one to nowhere is not listed */
-    check(path, folder, 1, &m);
-    test_folder_remove(folder);
-    test_folder_remove(to);
+    assert_ok(image_pack_room(w), &w->err);
+    assert_int_equal(w->run.report.skipped, 3); /* the one to nowhere is not listed */
+    check(w->path, w->folder, 1, &m);
 }
 
 /* ---- What is refused ------------------------------------------------------------------------- */
 
 static void test_refusals(void **state)
 {
-    char folder[256], to[256], path[300], inside[320], file[300];
-    stk_error err;
-    image_run r;
+    image_room *w = *state;
+    char inside[320], file[300];
 
-    (void)state;
-    test_folder(folder);
-    test_folder(to);
-    test_write(folder, "a/b", "b", 1);
-    snprintf(path, sizeof path, "%s/a.sqfs", to);
-    image_run_init(&r);
-    r.own.block = 5000;
-    assert_fails(image_pack(&r, folder, path, &err), STK_EINVAL, &err, "no power of two");
-    r.own.block = 2048;
-    assert_fails(image_pack(&r, folder, path, &err), STK_EINVAL, &err, "squashfs.block");
-    image_run_init(&r);
-    r.own.level = 10;
-    r.own.codec = STK__BLOCK_ZLIB;
-    assert_fails(image_pack(&r, folder, path, &err), STK_EINVAL, &err,
-                 "gzip has levels from 1 to 9");
-    r.own.codec = STK__BLOCK_LZ4;
-    assert_fails(image_pack(&r, folder, path, &err), STK_EINVAL, &err,
-                 "does nothing with codec lz4");
-    image_run_init(&r);
-    r.options.memory_budget = 100000;
-    assert_fails(image_pack(&r, folder, path, &err), STK_EBUDGET, &err, "memory_budget is 100000");
-    image_run_init(&r);
-    r.options.checkpoint = 3;
-    assert_fails(image_pack(&r, folder, path, &err), STK_EINVAL, &err, "checkpoint does nothing");
-    image_run_init(&r);
-    assert_fails(image_pack(&r, folder, "mem://x/a.sqfs", &err), STK_ENOTSUP, &err, "local files");
-    snprintf(inside, sizeof inside, "%s/a/b.sqfs", folder);
-    assert_fails(image_pack(&r, folder, inside, &err), STK_EINVAL, &err, "lies in the folder");
-    snprintf(inside, sizeof inside, "%s/new/b.sqfs", folder);
-    assert_fails(image_pack(&r, folder, inside, &err), STK_EINVAL, &err, "lies in the folder");
-    snprintf(file, sizeof file, "%s/a/b", folder);
-    snprintf(inside, sizeof inside, "squashfs:%s", path);
-    assert_fails(image_pack(&r, file, inside, &err), STK_EINVAL, &err, "is no folder");
-    assert_int_equal(image_files_in(to), 0);
+    test_write(w->folder, "a/b", "b", 1);
+    w->run.own.block = 5000;
+    assert_fails(image_pack_room(w), STK_EINVAL, &w->err, "no power of two");
+    w->run.own.block = 2048;
+    assert_fails(image_pack_room(w), STK_EINVAL, &w->err, "squashfs.block");
+    image_run_init(&w->run);
+    w->run.own.level = 10;
+    w->run.own.codec = STK__BLOCK_ZLIB;
+    assert_fails(image_pack_room(w), STK_EINVAL, &w->err, "gzip has levels from 1 to 9");
+    w->run.own.codec = STK__BLOCK_LZ4;
+    assert_fails(image_pack_room(w), STK_EINVAL, &w->err, "does nothing with codec lz4");
+    image_run_init(&w->run);
+    w->run.options.memory_budget = 100000;
+    assert_fails(image_pack_room(w), STK_EBUDGET, &w->err, "memory_budget is 100000");
+    image_run_init(&w->run);
+    w->run.options.checkpoint = 3;
+    assert_fails(image_pack_room(w), STK_EINVAL, &w->err, "checkpoint does nothing");
+    image_run_init(&w->run);
+    assert_fails(image_pack(&w->run, w->folder, "mem://x/a.sqfs", &w->err), STK_ENOTSUP, &w->err,
+                 "local files");
+    snprintf(inside, sizeof inside, "%s/a/b.sqfs", w->folder);
+    assert_fails(image_pack(&w->run, w->folder, inside, &w->err), STK_EINVAL, &w->err,
+                 "lies in the folder");
+    snprintf(inside, sizeof inside, "%s/new/b.sqfs", w->folder);
+    assert_fails(image_pack(&w->run, w->folder, inside, &w->err), STK_EINVAL, &w->err,
+                 "lies in the folder");
+    snprintf(file, sizeof file, "%s/a/b", w->folder);
+    snprintf(inside, sizeof inside, "squashfs:%s", w->path);
+    assert_fails(image_pack(&w->run, file, inside, &w->err), STK_EINVAL, &w->err, "is no folder");
+    assert_int_equal(image_files_in(w->to), 0);
     /* What is there is not replaced unasked, whatever it is. */
-    test_write(to, "a.sqfs", "mine", 4);
-    assert_fails(image_pack(&r, folder, path, &err), STK_EEXIST, &err, "--overwrite");
-    r.options.overwrite = true;
-    assert_ok(image_pack(&r, folder, path, &err), &err);
-    r.options.overwrite = false;
-    assert_fails(image_pack(&r, folder, path, &err), STK_EEXIST, &err, "--overwrite");
-    assert_int_equal(image_files_in(to), 1);
-    test_folder_remove(folder);
-    test_folder_remove(to);
+    test_write(w->to, "a.sqfs", "mine", 4);
+    assert_fails(image_pack_room(w), STK_EEXIST, &w->err, "--overwrite");
+    w->run.options.overwrite = true;
+    assert_ok(image_pack_room(w), &w->err);
+    w->run.options.overwrite = false;
+    assert_fails(image_pack_room(w), STK_EEXIST, &w->err, "--overwrite");
+    assert_int_equal(image_files_in(w->to), 1);
 }
 
 /* Names that a store may have and an image may not. */
@@ -404,46 +354,38 @@ static void test_names(void **state)
 
 static void test_dry_run(void **state)
 {
-    char folder[256], to[256], path[300];
+    image_room *w = *state;
     stk_conversion_report planned;
-    stk_error err;
-    image_run r;
 
-    (void)state;
-    image_make_folder(test_folder(folder));
-    test_folder(to);
-    snprintf(path, sizeof path, "%s/a.sqfs", to);
-    image_run_init(&r);
-    r.options.dry_run = true;
-    assert_ok(image_pack(&r, folder, path, &err), &err);
-    planned = r.report;
+    image_make_folder(w->folder);
+    w->run.options.dry_run = true;
+    assert_ok(image_pack_room(w), &w->err);
+    planned = w->run.report;
     assert_true(planned.planned);
     assert_int_equal(planned.total, FILES);
-    assert_int_equal(image_files_in(to), 0);
-    r.options.dry_run = false;
-    assert_ok(image_pack(&r, folder, path, &err), &err);
-    assert_int_equal(planned.bytes_before, r.report.bytes_before);
+    assert_int_equal(image_files_in(w->to), 0);
+    w->run.options.dry_run = false;
+    assert_ok(image_pack_room(w), &w->err);
+    assert_int_equal(planned.bytes_before, w->run.report.bytes_before);
     /* All was looked at, but for what is there twice. */
-    assert_in_range(planned.bytes_after, r.report.bytes_after - 4096,
-                    r.report.bytes_after + BYTES + BLOCK);
-    test_folder_remove(folder);
-    test_folder_remove(to);
+    assert_in_range(planned.bytes_after, w->run.report.bytes_after - 4096,
+                    w->run.report.bytes_after + BYTES + BLOCK);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_codecs),
-        cmocka_unit_test(test_little_saved),
-        cmocka_unit_test(test_copies),
+        cmocka_unit_test_setup_teardown(test_all_codecs, image_begin, image_end),
+        cmocka_unit_test_setup_teardown(test_little_saved, image_begin, image_end),
+        cmocka_unit_test_setup_teardown(test_copies, image_begin, image_end),
         cmocka_unit_test(test_large_folders),
-        cmocka_unit_test(test_deep),
+        cmocka_unit_test_setup_teardown(test_deep, image_begin, image_end),
         cmocka_unit_test(test_above_4_gib),
-        cmocka_unit_test(test_of_another_store),
-        cmocka_unit_test(test_links),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test_setup_teardown(test_of_another_store, image_begin, image_end),
+        cmocka_unit_test_setup_teardown(test_links, image_begin, image_end),
+        cmocka_unit_test_setup_teardown(test_refusals, image_begin, image_end),
         cmocka_unit_test(test_names),
-        cmocka_unit_test(test_dry_run),
+        cmocka_unit_test_setup_teardown(test_dry_run, image_begin, image_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,28 +47,21 @@ static void change_file(void *user, uint64_t done)
 
 static void test_changes(void **state)
 {
-    char folder[256], to[256], path[300], file[300];
+    image_room *w = *state;
+    char file[300];
     change c = {.file = file};
-    stk_error err;
-    image_run r;
 
-    (void)state;
-    test_folder(folder);
-    test_folder(to);
-    snprintf(file, sizeof file, "%s/b", folder);
-    snprintf(path, sizeof path, "%s/a.sqfs", to);
+    snprintf(file, sizeof file, "%s/b", w->folder);
     for (; c.kind < 4; c.kind++) {
-        test_write(folder, "b", folder, 200);
-        image_run_init(&r);
-        r.progress = change_file;
-        r.user = &c;
+        test_write(w->folder, "b", w->folder, 200);
+        image_run_init(&w->run);
+        w->run.progress = change_file;
+        w->run.user = &c;
         c.done = false;
-        assert_fails(image_pack(&r, folder, path, &err), STK_EMISMATCH, &err, "'b' changed while");
+        assert_fails(image_pack_room(w), STK_EMISMATCH, &w->err, "'b' changed while");
         assert_true(c.done);
-        assert_int_equal(image_files_in(to), 0);
+        assert_int_equal(image_files_in(w->to), 0);
     }
-    test_folder_remove(folder);
-    test_folder_remove(to);
 }
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
@@ -82,24 +75,17 @@ static void cancel(void *user, uint64_t done)
 
 static void test_cancel(void **state)
 {
-    char folder[256], to[256], path[300];
-    stk_error err;
-    image_run r;
+    image_room *w = *state;
 
-    (void)state;
-    image_make_folder(test_folder(folder));
-    test_folder(to);
-    snprintf(path, sizeof path, "%s/a.sqfs", to);
+    image_make_folder(w->folder);
     for (int after = 1; after <= 2; after++) {
         int left = after;
-        image_run_init(&r);
-        r.progress = cancel;
-        r.user = &left;
-        assert_fails(image_pack(&r, folder, path, &err), STK_ECANCELED, &err, "was stopped");
-        assert_int_equal(image_files_in(to), 0);
+        image_run_init(&w->run);
+        w->run.progress = cancel;
+        w->run.user = &left;
+        assert_fails(image_pack_room(w), STK_ECANCELED, &w->err, "was stopped");
+        assert_int_equal(image_files_in(w->to), 0);
     }
-    test_folder_remove(folder);
-    test_folder_remove(to);
 }
 
 static void kill_now(void *user, uint64_t done)
@@ -112,88 +98,67 @@ static void kill_now(void *user, uint64_t done)
  * one; the next run takes away what was left. */
 static void test_kill(void **state)
 {
-    char folder[256], to[256], path[300];
-    stk_error err;
+    image_room *w = *state;
     int status;
-    image_run r;
 
-    (void)state;
-    image_make_folder(test_folder(folder));
-    test_folder(to);
-    snprintf(path, sizeof path, "%s/a.sqfs", to);
+    image_make_folder(w->folder);
     for (int i = 0; i < 4; i++) {
         uint64_t at = i & 1;
-        image_run_init(&r);
-        r.options.overwrite = i >= 2;
+        image_run_init(&w->run);
+        w->run.options.overwrite = i >= 2;
         if (i == 2)
-            test_write(to, "a.sqfs", "old", 3);
+            test_write(w->to, "a.sqfs", "old", 3);
         const pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            r.progress = kill_now;
-            r.user = &at;
-            _exit(image_pack(&r, folder, path, &err) == STK_OK ? 0 : 1);
+            w->run.progress = kill_now;
+            w->run.user = &at;
+            _exit(image_pack_room(w) == STK_OK ? 0 : 1);
         }
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-        assert_int_equal(is_there(path), i >= 2);
-        assert_int_equal(image_files_in(to), 1 + (i >= 2)); /* what was begun */
+        assert_int_equal(is_there(w->path), i >= 2);
+        assert_int_equal(image_files_in(w->to), 1 + (i >= 2)); /* what was begun */
         if (i >= 2) {
-            char *old = test_load(path, NULL);
+            char *old = test_load(w->path, NULL);
             assert_string_equal(old, "old");
             free(old);
         }
         if (i == 2)
             continue;
-        assert_ok(image_pack(&r, folder, path, &err), &err);
-        assert_int_equal(image_files_in(to), 1);
-        assert_int_equal(unlink(path), 0);
+        assert_ok(image_pack_room(w), &w->err);
+        assert_int_equal(image_files_in(w->to), 1);
+        assert_int_equal(unlink(w->path), 0);
     }
-    test_folder_remove(folder);
-    test_folder_remove(to);
 }
 
 /* In a small file system of its own, where the machine allows one. */
 static void test_full_disk(void **state)
 {
-    char folder[256], to[256], path[300];
-    stk_error err;
-    int status;
-    image_run r;
+    image_room *w = *state;
 
-    (void)state;
-    image_make_folder(test_folder(folder));
-    test_folder(to);
-    snprintf(path, sizeof path, "%s/a.sqfs", to);
+    image_make_folder(w->folder);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        if (!test_mount_small(to, "64k"))
-            _exit(77);
-        image_run_init(&r);
-        const stk_status got = image_pack(&r, folder, path, &err);
-        if (got != STK_ENOSPC || !strstr(err.text, "free some space"))
+        if (!test_mount_small(w->to, "64k"))
+            _exit(MOUNTS_NONE);
+        image_run_init(&w->run);
+        const stk_status got = image_pack_room(w);
+        if (got != STK_ENOSPC || !strstr(w->err.text, "free some space"))
             _exit(1);
-        _exit(image_files_in(to) == 0 ? 0 : 2);
+        _exit(image_files_in(w->to) == 0 ? 0 : 2);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    test_folder_remove(folder);
-    test_folder_remove(to);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77) {
-        print_message("skipped: no file system may be mounted here\n");
-        skip();
-    }
-    assert_int_equal(WEXITSTATUS(status), 0);
+    test_mounts_good(test_mounts_end(child));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test_setup_teardown(test_changes, image_begin, image_end),
+        cmocka_unit_test_setup_teardown(test_cancel, image_begin, image_end),
+        cmocka_unit_test_setup_teardown(test_kill, image_begin, image_end),
+        cmocka_unit_test_setup_teardown(test_full_disk, image_begin, image_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

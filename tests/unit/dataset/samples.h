@@ -82,8 +82,8 @@ static inline samples *samples_read(stk_dataset *d, const uint64_t *indices, siz
         one->values = &s->values[2 * i];
         s->data[i] = malloc(bytes);
         assert_non_null(s->data[i]);
-        one->values[0] = (stk_value){s->data[i], bytes, NULL, bytes};
-        one->values[1] = (stk_value){&s->label[i], 8, NULL, 8};
+        one->values[0] = (stk_value){s->data[i], bytes, s->data[i], bytes};
+        one->values[1] = (stk_value){&s->label[i], 8, &s->label[i], 8};
     }
     /* One that could not be read is not prepared: split the call there. */
     for (size_t i = 0; i < n;) {

@@ -57,6 +57,8 @@ static void fill(stk_context *ctx)
     put_file(folder, "a.npy", "npy/picture.npy");
     put_idx(folder, "m/train-images-idx3-ubyte", 3);
     put_idx(folder, "m/train-labels-idx1-ubyte", 1);
+    put_idx(folder, "e/emnist-letters-train-images-idx3-ubyte", 3);
+    put_idx(folder, "e/emnist-letters-train-labels-idx1-ubyte", 1);
     zip_all(folder, packed, "s.zip", false);
     zip_all(folder, packed, "d.zip", true);
     stk_store_close(&folder);
@@ -114,6 +116,9 @@ static void datasets_are_those_of_the_folder(void **state)
         {"npy:", "a.npy", "", NULL},
         {"mnist:", "m", "", NULL},
         {"", "m", "", NULL},
+        /* Kinds that recognise nothing, too. */
+        {"emnist:", "e", "?set=letters", NULL},
+        {"tokens:", "m/train-images-idx3-ubyte", "?dtype=uint16&length=4", NULL},
     };
     static const char *const places[] = {"zip:mem://p/s.zip!",      "zip:mem://p/d.zip!",
                                          "zip:slow+mem://p/d.zip!", "slow+zip:mem://p/s.zip!",

@@ -5,6 +5,7 @@
 
 #include "dataset/dataset.h"
 #include "samples.h"
+#include "support/gzips.h"
 
 enum { ROWS = 5, COLUMNS = 7, COUNT = 9, IMAGES = 16 + COUNT * ROWS * COLUMNS, LABELS = 8 + COUNT };
 
@@ -36,18 +37,6 @@ static files make_files(void)
     for (int i = 0; i < COUNT; i++)
         f.labels[8 + i] = (unsigned char)(i % 4);
     return f;
-}
-
-static void write_gzip(const char *folder, const char *name, const void *data, size_t size)
-{
-    char path[1024];
-
-    test_write(folder, name, "", 0);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    gzFile f = gzopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(gzwrite(f, data, (unsigned)size), size);
-    assert_int_equal(gzclose(f), Z_OK);
 }
 
 static stk_status open_spec(stk_context *ctx, const char *folder, const char *query,
@@ -121,8 +110,8 @@ static void test_layouts(void **state)
         char folder[256];
         stk_dataset *d = NULL;
         test_folder(folder);
-        (cases[i].packed ? write_gzip : test_write)(folder, cases[i].images, f.images, IMAGES);
-        (cases[i].packed ? write_gzip : test_write)(folder, cases[i].labels, f.labels, LABELS);
+        (cases[i].packed ? gzip_write : test_write)(folder, cases[i].images, f.images, IMAGES);
+        (cases[i].packed ? gzip_write : test_write)(folder, cases[i].labels, f.labels, LABELS);
         assert_ok(open_spec(ctx, folder, cases[i].query, &d, &err), &err);
         check_head(d);
         check_samples(d, &f, cases[i].needs);
@@ -241,10 +230,10 @@ static void test_bad_files(void **state)
         size_t images = (size_t)(IMAGES + (b->file ? 0 : b->size));
         size_t labels = (size_t)(LABELS + (b->file ? b->size : 0));
         put_word(changed + b->at, b->word);
-        (packed ? write_gzip : test_write)(
+        (packed ? gzip_write : test_write)(
             folder, packed ? "train-images-idx3-ubyte.gz" : "train-images-idx3-ubyte", f.images,
             images);
-        (packed ? write_gzip : test_write)(
+        (packed ? gzip_write : test_write)(
             folder, packed ? "train-labels-idx1-ubyte.gz" : "train-labels-idx1-ubyte", f.labels,
             labels);
         stk_status status = open_spec(ctx, folder, "", &d, &err);
@@ -305,8 +294,8 @@ static void test_bomb(void **state)
 
     test_folder(folder);
     put_word(f.images + 4, 100000000);
-    write_gzip(folder, "train-images-idx3-ubyte.gz", f.images, IMAGES);
-    write_gzip(folder, "train-labels-idx1-ubyte.gz", f.labels, LABELS);
+    gzip_write(folder, "train-images-idx3-ubyte.gz", f.images, IMAGES);
+    gzip_write(folder, "train-labels-idx1-ubyte.gz", f.labels, LABELS);
     stk_context_memory(ctx, &before);
     assert_fails(open_spec(ctx, folder, "", &d, &err), STK_EFORMAT, &err, "cannot hold");
     stk_context_memory(ctx, &after);
@@ -328,8 +317,8 @@ static void write_black(const char *folder, uint32_t count)
     put_word(images + 12, 28);
     put_word(labels, 0x801);
     put_word(labels + 4, count);
-    write_gzip(folder, "train-images-idx3-ubyte.gz", images, 16 + (size_t)count * 784);
-    write_gzip(folder, "train-labels-idx1-ubyte.gz", labels, 8 + count);
+    gzip_write(folder, "train-images-idx3-ubyte.gz", images, 16 + (size_t)count * 784);
+    gzip_write(folder, "train-labels-idx1-ubyte.gz", labels, 8 + count);
     free(images);
     free(labels);
 }
@@ -499,7 +488,7 @@ static void make_set(stk_context *ctx, const char *folder, const char *source)
         fclose(f);
         assert_int_equal(remove(path), 0);
         snprintf(packed, sizeof packed, "%s.gz", names[i]);
-        write_gzip(folder, packed, bytes, size);
+        gzip_write(folder, packed, bytes, size);
     }
 }
 

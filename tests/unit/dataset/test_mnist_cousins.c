@@ -2,24 +2,13 @@
 /* fashion_mnist, kmnist, emnist: files and folders as torchvision has them, and its names of
  * classes. */
 #include <stdio.h>
-#include <zlib.h>
 
 #include "samples.h"
+#include "support/gzips.h"
+#include "support/zips.h"
 
 static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 7, 8, 9, 10};
 static const unsigned char labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 4};
-
-static void pack(const char *folder, const char *name, const void *data, size_t size)
-{
-    char path[400];
-
-    test_write(folder, name, "", 0);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    gzFile f = gzopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(gzwrite(f, data, (unsigned)size), size);
-    assert_int_equal(gzclose(f), Z_OK);
-}
 
 /* Rows and columns are as in the file, also EMNIST's. */
 static void check_samples(stk_dataset *d, bool needs)
@@ -72,8 +61,8 @@ static void test_cousins(void **state)
         const bool packed = strstr(cases[i].images, ".gz"), kept = strstr(cases[i].query, "memory");
         char folder[256], spec[400];
         test_folder(folder);
-        (packed ? pack : test_write)(folder, cases[i].images, images, sizeof images);
-        (packed ? pack : test_write)(folder, cases[i].labels, labels, sizeof labels);
+        (packed ? gzip_write : test_write)(folder, cases[i].images, images, sizeof images);
+        (packed ? gzip_write : test_write)(folder, cases[i].labels, labels, sizeof labels);
         snprintf(spec, sizeof spec, "%s:%s%s", cases[i].spec, folder, cases[i].query);
         assert_ok(stk_dataset_open(ctx, spec, &d, &err), &err);
         check_samples(d, !packed && !kept);
@@ -84,6 +73,55 @@ static void test_cousins(void **state)
         test_folder_remove(folder);
         assert_fails(stk_dataset_open(ctx, spec, &d, &err), STK_ENOENT, &err, "");
     }
+    stk_context_destroy(&ctx);
+}
+
+/* The archive of all sets as NIST publishes it: files of gzip in a zip, in the folders that
+ * torchvision and download=true leave it in. Files beside it come first. */
+static void test_emnist_archive(void **state)
+{
+    static const char *const places[] = {"gzip.zip", "raw/gzip.zip", "EMNIST/raw/gzip.zip"};
+    stk_context *ctx = test_context();
+    char folder[256], inner[256], spec[400], url[300];
+    stk_store *from = NULL, *to = NULL;
+    stk_dataset *d = NULL;
+    stk_error err;
+
+    test_folder(inner);
+    gzip_write(inner, "gzip/emnist-letters-train-images-idx3-ubyte.gz", images, sizeof images);
+    gzip_write(inner, "gzip/emnist-letters-train-labels-idx1-ubyte.gz", labels, sizeof labels);
+    assert_ok(stk_store_open(ctx, inner, &from, NULL, 0, &err), &err);
+    for (size_t i = 0; i < STK_COUNT(places); i++) {
+        test_folder(folder);
+        assert_ok(stk_store_open(ctx, folder, &to, NULL, 0, &err), &err);
+        zip_all(from, to, places[i], i);
+        stk_store_close(&to);
+        snprintf(url, sizeof url, i == 1 ? "slow+file://%s?latency=0&" : "%s?", folder);
+        snprintf(spec, sizeof spec, "emnist:%sset=letters", url);
+        assert_ok(stk_dataset_open(ctx, spec, &d, &err), &err);
+        check_samples(d, false);
+        const uint64_t print = d->fingerprint;
+        stk_dataset_close(&d);
+        /* Nothing is asked for. */
+        snprintf(spec, sizeof spec, "emnist:%sset=letters&download=true&mirror=none", url);
+        assert_ok(stk_dataset_open(ctx, spec, &d, &err), &err);
+        assert_int_equal(d->fingerprint, print);
+        stk_dataset_close(&d);
+        snprintf(spec, sizeof spec, "emnist:%sset=digits", url);
+        assert_fails(stk_dataset_open(ctx, spec, &d, &err), STK_ENOENT, &err,
+                     "no file emnist-digits-train-images-idx3-ubyte");
+        test_write(folder, "emnist-letters-train-images-idx3-ubyte", "x", 1);
+        snprintf(spec, sizeof spec, "emnist:%sset=letters", url);
+        assert_fails(stk_dataset_open(ctx, spec, &d, &err), STK_ENOENT, &err, "no labels next to");
+        test_folder_remove(folder);
+    }
+    test_folder(folder);
+    test_write(folder, "gzip.zip", "cut", 3);
+    snprintf(spec, sizeof spec, "emnist:%s", folder);
+    assert_fails(stk_dataset_open(ctx, spec, &d, &err), STK_EFORMAT, &err, "is no zip archive");
+    test_folder_remove(folder);
+    stk_store_close(&from);
+    test_folder_remove(inner);
     stk_context_destroy(&ctx);
 }
 
@@ -107,6 +145,7 @@ static void test_emnist_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cousins),
+                                       cmocka_unit_test(test_emnist_archive),
                                        cmocka_unit_test(test_emnist_missing)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

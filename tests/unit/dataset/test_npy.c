@@ -4,6 +4,7 @@
 #include "dataset/dataset.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "samples.h"
 #include "support/text.h"
@@ -301,6 +302,34 @@ static void test_labels(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Labels of a byte take eight in memory, which is asked for before. */
+static void test_labels_in_memory(void **state)
+{
+    static const char dict[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (%07d,), }\n";
+    char folder[256], path[300], file[128] = "\x93NUMPY\1\0";
+    stk_context_options options;
+    stk_context *ctx = NULL;
+    stk_dataset *d = NULL;
+    stk_error err;
+
+    snprintf(path, sizeof path, "%s/x.npy", test_folder(folder));
+    stk_context_options_init(&options);
+    options.memory_limit = 32 << 20;
+    assert_ok(stk_context_create(&options, &ctx, &err), &err);
+    for (int count = 2 << 20; count <= 4 << 20; count += 2 << 20) {
+        const int length = snprintf(file + 10, sizeof file - 10, dict, count);
+        file[8] = (char)length;
+        test_write(folder, "x.npy", file, 10 + (size_t)length);
+        assert_int_equal(truncate(path, 10 + length + count), 0);
+        const bool fits = count == 2 << 20;
+        assert_int_equal(open_path(ctx, path, "?labels=x.npy", &d, &err), fits ? 0 : STK_ELIMIT);
+        assert_true(fits || strstr(err.text, "4194304 labels do not fit"));
+        stk_dataset_close(&d);
+    }
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 /* ---- Headers ----------------------------------------------------------------------------------
  */
 
@@ -558,6 +587,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_labels),
         cmocka_unit_test(test_labels_of_any_type),
+        cmocka_unit_test(test_labels_in_memory),
         cmocka_unit_test(test_grammar),
         cmocka_unit_test(test_preamble),
         cmocka_unit_test(test_lengths),

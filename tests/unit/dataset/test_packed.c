@@ -229,6 +229,34 @@ static void test_wrong_arrays(void **state)
     end(&p);
 }
 
+/* Labels of a byte take eight in memory, and what is read another: asked for before. */
+static void test_labels_in_memory(void **state)
+{
+    static uint8_t bytes[3 << 20];
+    stk_context_options options;
+    packed p;
+    stk_error err;
+
+    begin(&p);
+    stk_context_destroy(&p.ctx);
+    stk_context_options_init(&options);
+    options.memory_limit = 64 << 20;
+    assert_ok(stk_context_create(&options, &p.ctx, &err), &err);
+    for (int64_t rows = 1 << 20; rows <= 3 << 20; rows += 2 << 20) {
+        const int64_t shape[] = {rows, 1, 1, 1};
+        put(&p, "image", STK_UINT8, 4, shape, NULL, NULL, "none", false, bytes);
+        put(&p, "label", STK_UINT8, 1, shape, NULL, NULL, "none", false, bytes);
+        finish(&p, NULL);
+        stk_dataset *d = NULL;
+        if (rows == 1 << 20)
+            assert_ok(stk_dataset_open(p.ctx, p.spec, &d, &err), &err);
+        else
+            refused(&p, STK_EFORMAT, "'label' does not fit what is left of memory_limit");
+        stk_dataset_close(&d);
+    }
+    end(&p);
+}
+
 /* A byte that fell over makes one sample bad. */
 static void test_checksum(void **state)
 {
@@ -385,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_chunks_and_codecs),
         cmocka_unit_test(test_labels),
         cmocka_unit_test(test_wrong_arrays),
+        cmocka_unit_test(test_labels_in_memory),
         cmocka_unit_test(test_checksum),
         cmocka_unit_test(test_ragged),
         cmocka_unit_test(test_mapped),

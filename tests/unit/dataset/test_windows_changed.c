@@ -38,7 +38,7 @@ static void deliver_epochs(stk_loader *loader, uint64_t epochs)
     }
 }
 
-static void check(const char *folder, const char *variable, bool in_place)
+static void check(const char *folder, const char *form, bool in_place)
 {
     stk_context *ctx = test_context();
     uint64_t size = 0;
@@ -49,7 +49,7 @@ static void check(const char *folder, const char *variable, bool in_place)
 
     char *data = pack_find("hdf5_chunks", "files/indexes_latest.h5", &size);
     write_at(folder, "x.h5", data, size, 5);
-    snprintf(spec, sizeof spec, "array:%s/x.h5/%s?window=3x4x5", folder, variable);
+    snprintf(spec, sizeof spec, form, folder);
     stk_dataset *dataset = open_windows(ctx, spec);
     ((stk__window *)dataset)->variables[0].array->watch->every_ns = 0;
     o.epochs = 0;
@@ -73,13 +73,16 @@ static void check(const char *folder, const char *variable, bool in_place)
 
 static void test_epochs(void **state)
 {
-    static const char *const variables[] = {"contiguous", "chunked", "filtered"};
+    static const char *const forms[] = {
+        "array:%s/x.h5/contiguous?window=3x4x5", "array:%s/x.h5/chunked?window=3x4x5",
+        "array:%s/x.h5/filtered?window=3x4x5", "hdf5:%s/x.h5?fields=contiguous",
+        "hdf5:%s/x.h5?fields=filtered"};
     char folder[256];
 
     test_folder(folder);
-    for (size_t i = 0; i < STK_COUNT(variables); i++)
+    for (size_t i = 0; i < STK_COUNT(forms); i++)
         for (int in_place = 0; in_place < 2; in_place++)
-            check(folder, variables[i], in_place);
+            check(folder, forms[i], in_place);
     test_folder_remove(folder);
 }
 

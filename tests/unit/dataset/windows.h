@@ -143,6 +143,24 @@ static inline stk_loader_options window_options(void)
     return o;
 }
 
+/* All of an epoch; returns the figures at its end. */
+static inline stk_loader_stats epoch(stk_loader *loader, uint64_t *samples)
+{
+    stk_loader_stats stats = {.struct_size = sizeof stats};
+    stk_batch *batch;
+    stk_error err;
+    stk_status status;
+
+    *samples = 0;
+    while ((status = stk_loader_next(loader, 30000, &batch, &err)) == STK_OK) {
+        *samples += stk_batch_count(batch);
+        stk_batch_release(&batch);
+    }
+    assert_ok(status == STK_EOS ? STK_OK : status, &err);
+    stk_loader_get_stats(loader, &stats);
+    return stats;
+}
+
 /* The first batch of a loader, which stays open; ends both with close_batch(). */
 typedef struct delivery {
     stk_loader *loader;

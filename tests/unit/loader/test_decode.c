@@ -8,24 +8,6 @@
 #include "unit/array/faulty.h"
 #include "unit/dataset/windows.h"
 
-/* All of an epoch; returns the figures at its end. */
-static stk_loader_stats epoch(stk_loader *loader, uint64_t *samples)
-{
-    stk_loader_stats stats = {.struct_size = sizeof stats};
-    stk_batch *batch;
-    stk_error err;
-    stk_status status;
-
-    *samples = 0;
-    while ((status = stk_loader_next(loader, 30000, &batch, &err)) == STK_OK) {
-        *samples += stk_batch_count(batch);
-        stk_batch_release(&batch);
-    }
-    assert_ok(status == STK_EOS ? STK_OK : status, &err);
-    stk_loader_get_stats(loader, &stats);
-    return stats;
-}
-
 /* Chunks that blocks of windows touch, each block's counted once: along each dimension the sum over
  * its blocks of the chunks from the first element to the last; then the product. */
 static uint64_t chunks_of_blocks(const stk__window *w)
@@ -552,6 +534,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_aligned_blocks),   cmocka_unit_test(test_overlapping_blocks),
         cmocka_unit_test(test_once_per_horizon), cmocka_unit_test(test_caches),
+
         cmocka_unit_test(test_missing_chunks),   cmocka_unit_test(test_failures_are_not_fill),
         cmocka_unit_test(test_damaged_chunks),   cmocka_unit_test(test_budget),
         cmocka_unit_test(test_checksums),        cmocka_unit_test(test_short_chunks),

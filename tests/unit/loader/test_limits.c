@@ -161,6 +161,9 @@ static void caches_spare_the_work(void **state)
     stk_loader_get_stats(loader, &stats);
     assert_in_range(stats.needed_bytes, 640 * COUNTING_BYTES, 640 * COUNTING_BYTES * 3 / 2);
     assert_true(stats.cache_hits >= 640);
+    assert_int_equal(stats.tiers.of[STK_TIER_MEMORY].reads, stats.cache_hits);
+    assert_true(stats.tiers.of[STK_TIER_MEMORY].bytes >= stats.cache_hits * COUNTING_BYTES);
+    assert_int_equal(stats.tiers.of[STK_TIER_DISK].reads, 0);
     stk_loader_destroy(&loader);
 
     uint64_t before = counting_prepared(dataset);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <stoker/store.h>
+
 #include "measure/read.h"
 
 static stk_context *ctx;
@@ -104,6 +106,35 @@ static void test_refused(void **state)
 
 /* The wall clock is set back by an hour between two steps: time goes on, and the wait across is not
  * counted. */
+/* A log is an object of any store; one that is read in pieces is whole. */
+static void test_elsewhere(void **state)
+{
+    stk_store *store = NULL;
+    char *text = NULL, key[64];
+    size_t length = 0;
+
+    (void)state;
+    FILE *all = open_memstream(&text, &length);
+    assert_non_null(all);
+    fputs(RUN, all);
+    for (int i = 0; i < 4000; i++)
+        fprintf(all, "{\"event\": \"training start\", \"batch\": %d, \"time\": %d.0}\n", i,
+                101 + i);
+    fclose(all);
+    assert_ok(stk_store_open(ctx, "mem://logs", &store, key, sizeof key, &err), &err);
+    assert_ok(stk_store_put(store, "a/run.jsonl", text, length, NULL, &err), &err);
+    assert_ok(stk_report_read(report, "mem://logs/a/run.jsonl", &err), &err);
+    assert_int_equal(stk_report_runs(report), 1);
+    const stk_report_file *file = stk_report_file_at(report, 0);
+    assert_int_equal(file->bytes, length);
+    assert_int_equal(file->objects, 4001);
+    assert_fails(stk_report_read(report, "mem://logs/a", &err), STK_EINVAL, &err, "is a folder");
+    assert_fails(stk_report_read(report, "mem://logs/none.jsonl", &err), STK_ENOENT, &err, "none");
+    assert_int_equal(stk_report_runs(report), 1);
+    stk_store_close(&store);
+    free(text);
+}
+
 static void test_clock(void **state)
 {
     const char *text = RUN START("5000.0") END("5001.0", "1.0") START("5001.5") END("5002.5", "1.0")
@@ -533,6 +564,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
         TEST(test_pieces),
         TEST(test_refused),
+        TEST(test_elsewhere),
         TEST(test_clock),
         TEST(test_ranks),
         TEST(test_generic),

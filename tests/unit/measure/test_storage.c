@@ -75,6 +75,78 @@ static void test_answers(void **state)
     assert_true(!none.in_order && !none.pack);
 }
 
+/* 20 ms a read; bandwidth by reads at once, of which 64 may be. */
+static stk_storage_answer judge_far(const double *rates, uint32_t n, double overlap,
+                                    uint64_t throttled)
+{
+    stk_storage_answer answer = {.struct_size = sizeof answer};
+    stk_storage_figures f = {.struct_size = sizeof f,
+                             .latency = 20e-3,
+                             .one_per_s = 50,
+                             .many_per_s = 50 * overlap,
+                             .small = 4096,
+                             .many = 32,
+                             .most = 64,
+                             .num_steps = n,
+                             .network = {.reads = 1000,
+                                         .requests = 1000 + throttled,
+                                         .throttled = throttled,
+                                         .connections = 64,
+                                         .window = 64}};
+
+    for (uint32_t i = 0; i < n; i++)
+        f.steps[i] = (stk_storage_step){.depth = 1u << i, .bytes_per_s = rates[i]};
+    stk_storage_judge(&f, &answer);
+    return answer;
+}
+
+static void test_far(void **state)
+{
+    const double full[] = {10e6, 20e6, 40e6, 76e6, 80e6, 79e6}, growing[] = {10e6, 20e6, 40e6};
+    (void)state;
+    /* Eight fill its bandwidth; many small reads want more, if there are many. */
+    stk_storage_answer a = judge_far(full, 6, 5, 0);
+    assert_int_equal(a.filled, 8);
+    assert_int_equal(a.io_depth, 8);
+    assert_false(a.grows);
+    assert_int_equal(a.connections, 0);
+    a = judge_far(full, 6, 31, 0);
+    assert_int_equal(a.io_depth, 64);
+    assert_int_equal(a.connections, 0);
+    /* The last step gave as much more as the others: go on. */
+    a = judge_far(growing, 3, 3, 0);
+    assert_true(a.grows);
+    assert_int_equal(a.filled, 4);
+    assert_int_equal(a.io_depth, 8);
+    /* A server that throttles is asked for what it gives best with, by whoever asks. */
+    a = judge_far(full, 6, 31, 100);
+    assert_int_equal(a.connections, 8);
+    assert_int_equal(a.io_depth, 8);
+    /* One refusal among thousands is none. */
+    assert_int_equal(judge_far(full, 6, 31, 1).connections, 0);
+    /* Over the network nothing seeks, however few reads at once it gives. */
+    assert_int_equal(judge_far(full, 6, 1.2, 0).storage, STK_STORAGE_NETWORK);
+}
+
+/* More at once than there are connections. */
+static void test_far_connections(void **state)
+{
+    stk_storage_answer a = {.struct_size = sizeof a};
+
+    (void)state;
+    stk_storage_judge(&(stk_storage_figures){.struct_size = sizeof(stk_storage_figures),
+                                             .latency = 20e-3,
+                                             .one_per_s = 50,
+                                             .many_per_s = 1500,
+                                             .small = 4096,
+                                             .many = 32,
+                                             .most = 32,
+                                             .num_steps = 1},
+                      &a);
+    assert_int_equal(a.io_depth, 64);
+    assert_int_equal(a.connections, 64);
+}
+
 /* The examples of the guides: 1 to 2 cores stay free for each accelerator. */
 static void test_workers(void **state)
 {
@@ -98,8 +170,8 @@ static void test_workers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_kinds),   cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_far),     cmocka_unit_test(test_far_connections),
         cmocka_unit_test(test_workers),
     };
 

@@ -135,6 +135,114 @@ static void retries(stk_figures *f)
     wait_for(f, STK_WAIT_RETRY, 1);
 }
 
+#define NET_MS UINT64_C(1000000)
+
+/* What a read takes, in ms: its turn, tries in vain, first byte, bytes. */
+static void over_network(stk_figures *f, uint64_t turn, uint64_t throttled, uint64_t again,
+                         uint64_t first, uint64_t body)
+{
+    far_store(f);
+    const uint64_t reads = f->requests;
+    f->network = (stk_network){.reads = reads,
+                               .bytes = f->bytes_read,
+                               .requests = reads,
+                               .turn_ns = reads * turn * NET_MS,
+                               .throttled_ns = reads * throttled * NET_MS,
+                               .again_ns = reads * again * NET_MS,
+                               .first_ns = reads * first * NET_MS,
+                               .body_ns = reads * body * NET_MS,
+                               .connections = 64,
+                               .window = 64};
+}
+
+static void far_server(stk_figures *f)
+{
+    over_network(f, 0, 0, 0, 36, 4);
+}
+
+static void some_connections(stk_figures *f)
+{
+    far_server(f);
+    f->network.connections = f->network.window = 16;
+}
+
+static void near_server(stk_figures *f)
+{
+    over_network(f, 0, 0, 0, 9, 1);
+    f->read_latency = f->read_floor = 0.010;
+    f->read_seconds = 2 * f->wall;
+    f->io_depth = 2;
+}
+
+/* All connections are in use: more of them is what lets more reads be under way. */
+static void all_connections(stk_figures *f)
+{
+    far_server(f);
+    f->network.connections = f->network.window = 8;
+}
+
+static void few_connections(stk_figures *f)
+{
+    over_network(f, 30, 0, 0, 9, 1);
+    f->network.connections = f->network.window = 2;
+}
+
+static void narrow_network(stk_figures *f)
+{
+    few_connections(f);
+    f->network.transfer_share = 0.8;
+}
+
+/* 100 kB in 36 ms are less than a connection alone brings; nothing tells how it was with fewer. */
+static void shared_network(stk_figures *f)
+{
+    over_network(f, 10, 0, 0, 2, 36);
+    f->network.bytes = f->bytes_read = f->bytes_needed = f->network.reads * 100000;
+    f->waits[STK_WAIT_ORDERING] = f->waits[STK_WAIT_READ_SLOT];
+}
+
+static void throttling(stk_figures *f)
+{
+    over_network(f, 10, 15, 2, 12, 1);
+    f->network.throttled = f->network.retries = f->network.reads / 10;
+    f->network.window = 5;
+}
+
+/* Most of the time is waiting for a turn, as fewer are let through: no more connections help. */
+static void lowered(stk_figures *f)
+{
+    over_network(f, 30, 2, 0, 7, 1);
+    f->network.throttled = f->network.retries = f->network.reads / 10;
+    f->network.window = 5;
+}
+
+static void throttled_batches(stk_figures *f)
+{
+    throttling(f);
+    f->network.window = 64;
+    f->waits[STK_WAIT_ORDERING] = f->waits[STK_WAIT_READ_SLOT];
+    f->waits[STK_WAIT_READ_SLOT] = 0;
+}
+
+static void failing_server(stk_figures *f)
+{
+    over_network(f, 0, 0, 20, 19, 1);
+    f->network.retries = f->network.reads / 2;
+}
+
+/* One of 20 is never answered, and given up after 400 ms. */
+static void mute_server(stk_figures *f)
+{
+    over_network(f, 0, 0, 20, 19, 1);
+    f->network.retries = f->network.late = f->network.reads / 20;
+}
+
+static void cached_store(stk_figures *f)
+{
+    few_connections(f);
+    f->network.bytes = f->bytes_read / 3;
+}
+
 static void budget(stk_figures *f)
 {
     *f = plant_waits();
@@ -266,6 +374,20 @@ static const struct row {
     {over_decode, STK_LIMIT_OVER_READ, "", "", "7.0 bytes of chunks"},
     {advised_chunks, STK_LIMIT_OVER_READ, "chunks", "8x64x64", "Set chunks to 8x64x64: up to "},
     {retries, STK_LIMIT_RETRIES, "", "", "tried again"},
+    {far_server, STK_LIMIT_LATENCY, "io_depth", "32",
+     "A read over the network takes 40 ms: 36 to the first byte, 4 for its bytes."},
+    {some_connections, STK_LIMIT_LATENCY, "io_depth", "16", "36 to the first byte"},
+    {near_server, STK_LIMIT_LATENCY, "io_depth", "8", "It answers like a network store."},
+    {all_connections, STK_LIMIT_LATENCY, "connections", "32", "36 to the first byte"},
+    {few_connections, STK_LIMIT_CONNECTIONS, "connections", "8", "wait 75 % of their time"},
+    {narrow_network, STK_LIMIT_BANDWIDTH, "", "", "The bandwidth of the network is the limit"},
+    {shared_network, STK_LIMIT_BANDWIDTH, "", "", "cache+URL"},
+    {throttling, STK_LIMIT_THROTTLED, "connections", "5", "10 % of the requests are answered 429"},
+    {lowered, STK_LIMIT_THROTTLED, "connections", "5", "are 80 % of the time of a read"},
+    {throttled_batches, STK_LIMIT_THROTTLED, "connections", "3", "15 throttled"},
+    {failing_server, STK_LIMIT_RETRIES, "", "", "50 % of the requests are sent again"},
+    {mute_server, STK_LIMIT_RETRIES, "first_byte_timeout", "95ms", "5 % as no answer came in time"},
+    {cached_store, STK_LIMIT_LATENCY, "io_depth", "32", "It answers like an object store."},
     {budget, STK_LIMIT_BUDGET, "memory_budget", "134217728", "waits 70 % of the time"},
     {stragglers, STK_LIMIT_STRAGGLERS, "prefetch_factor", "4", "Stragglers"},
     {turn, STK_LIMIT_TURN, "persistent_workers", "true", "turn of the epoch"},

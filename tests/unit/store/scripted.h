@@ -158,7 +158,8 @@ static inline void scripted_init(scripted *s, stk_context *ctx, uint32_t depth, 
     memset(s, 0, sizeof *s);
     s->base.ops = &scripted_ops;
     s->base.context = ctx;
-    s->limits = (stk_store_limits){sizeof s->limits, 0, max_read, depth};
+    s->limits = (stk_store_limits){
+        .struct_size = sizeof s->limits, .max_read = max_read, .io_depth = depth};
     s->size = size;
     pthread_mutex_init(&s->mutex, NULL);
 }

@@ -38,7 +38,7 @@ static stk_status open_bytes(stk_context *ctx, const void *bytes, uint64_t size,
     assert_ok(stk_store_open(ctx, "mem://image", &store, NULL, 0, err), err);
     test_put(store, "x.sqfs", bytes, size);
     const stk_status status =
-        stk__squashfs_open(store, "x.sqfs", size, squash_note, found, out, err);
+        stk__squashfs_open(store, "x.sqfs", size, &(uint64_t){0}, squash_note, found, out, err);
     stk_store_close(&store);
     assert_true((status == STK_OK) == (*out != NULL));
     return status;
@@ -380,7 +380,7 @@ static image_bytes make_holes(uint64_t blocks, uint64_t one, uint64_t two)
     put(stream, 52, 4, 2);
     put(stream, 56, 8, STK__SQUASHFS_SUPER);
     put(stream, 64, 8, 4096 * (blocks - 1) + 100);
-    put(stream, 84, 4, STK__SQUASHFS_NONE);
+    put(stream, 84, 4, STK__SQUASHFS_NO_FRAGMENT);
     put(stream, length - 4, 4, STK__SQUASHFS_RAW | 100);
     put(listing, 8, 4, 2);
     put(listing, 12, 2, 40);
@@ -458,7 +458,8 @@ static void test_stop(void **state)
     int told = 0;
     stk_error err;
 
-    assert_int_equal(stk__squashfs_open(room.store, "plain.sqfs", 8751, stop, &told, &image, &err),
+    assert_int_equal(stk__squashfs_open(room.store, "plain.sqfs", 8751, &(uint64_t){0}, stop, &told,
+                                        &image, &err),
                      STK_ECANCELED);
     assert_int_equal(told, 2);
     assert_null(image);

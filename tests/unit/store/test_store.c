@@ -143,13 +143,15 @@ static void test_bad_urls(void **state)
         const char *url;
         stk_status status;
         const char *part;
-    } cases[] = {{"ftp://host/x", STK_ENOTSUP, "file, mem, slow, zip, squashfs"},
-                 {"tape+file:///x", STK_ENOTSUP, "file, mem, slow, zip, squashfs"},
-                 {"", STK_EINVAL, "names no store"},
-                 {"slow+", STK_EINVAL, "names no store"},
-                 {"slow://x", STK_EINVAL, "slow+URL"},
-                 {"file://", STK_EINVAL, "three slashes"},
-                 {"nothing:here", STK_ENOENT, "nothing:here"}};
+    } cases[] = {
+        {"ftp://host/x", STK_ENOTSUP, "file, mem, slow, cache, http, https, s3, gs, zip, squashfs"},
+        {"tape+file:///x", STK_ENOTSUP,
+         "file, mem, slow, cache, http, https, s3, gs, zip, squashfs"},
+        {"", STK_EINVAL, "names no store"},
+        {"slow+", STK_EINVAL, "names no store"},
+        {"slow://x", STK_EINVAL, "slow+URL"},
+        {"file://", STK_EINVAL, "three slashes"},
+        {"nothing:here", STK_ENOENT, "nothing:here"}};
     for (size_t i = 0; i < STK_COUNT(cases); i++)
         assert_fails(stk_store_open(f->context, cases[i].url, &store, key, sizeof key, &err),
                      cases[i].status, &err, cases[i].part);
@@ -205,6 +207,16 @@ static void own_close(stk_store *store)
     free(store);
 }
 
+static int told; /* calls of a driver */
+
+/* A driver has an error to fill in, also where nobody will look at it. */
+static void tell(stk_error *err)
+{
+    assert_non_null(err);
+    stk_error_init(err);
+    told++;
+}
+
 static stk_status own_submit(stk_store *store, stk_read *read)
 {
     (void)store;
@@ -221,7 +233,8 @@ static void own_cancel(stk_store *store, stk_read *read)
 static stk_status own_stat(stk_store *store, const char *key, const stk_store_call *call,
                            stk_object_info *out, stk_error *err)
 {
-    (void)store, (void)key, (void)err;
+    (void)store, (void)key;
+    tell(err);
     out->size = 100;
     return STK_OK;
 }
@@ -241,7 +254,8 @@ static stk_store_ops own_ops = {
 static stk_status own_open(stk_context *context, const char *url, const void *options,
                            stk_store **out, stk_error *err)
 {
-    (void)url, (void)err;
+    (void)url;
+    tell(err);
     *out = calloc(1, sizeof **out);
     **out = (stk_store){.ops = &own_ops, .context = context};
     return STK_OK;
@@ -289,7 +303,8 @@ static char written[8];
 
 static stk_status put_write(stk_put *put, const void *data, size_t length, stk_error *err)
 {
-    (void)put, (void)err;
+    (void)put;
+    tell(err);
     assert_true(length < sizeof written);
     memcpy(written, data, length);
     return STK_OK;
@@ -297,7 +312,8 @@ static stk_status put_write(stk_put *put, const void *data, size_t length, stk_e
 
 static stk_status put_commit(stk_put *put, stk_error *err)
 {
-    (void)put, (void)err;
+    (void)put;
+    tell(err);
     return STK_OK;
 }
 
@@ -309,7 +325,8 @@ static void put_abandon(stk_put *put)
 static stk_status begin_put(stk_store *store, const char *key, const stk_store_call *call,
                             stk_put **out, stk_error *err)
 {
-    (void)store, (void)key, (void)err;
+    (void)store, (void)key;
+    tell(err);
     *out = &own_put;
     return STK_OK;
 }
@@ -347,6 +364,69 @@ static void test_tables_of_puts(void **state)
         assert_fails(stk_store_put(&store, "key", "abc", 4, NULL, &err), STK_EINVAL, &err,
                      texts[i]);
     }
+}
+
+/* ---- What drivers are given ---- */
+
+static stk_status own_list(stk_store *store, const char *prefix, const stk_store_call *call,
+                           stk_list_fn *each, void *user, stk_error *err)
+{
+    tell(err);
+    return STK_OK;
+}
+
+static stk_status own_remove(stk_store *store, const char *key, const stk_store_call *call,
+                             stk_error *err)
+{
+    tell(err);
+    return STK_OK;
+}
+
+static stk_status own_describe(stk_store *store, const char *key,
+                               void (*line)(void *user, const char *name, const char *value),
+                               void *user, stk_error *err)
+{
+    tell(err);
+    return STK_OK;
+}
+
+static void no_line(void *user, const char *name, const char *value)
+{
+}
+
+static void test_an_error_is_given(void **state)
+{
+    fixture *f = *state;
+    stk_store_ops ops = own_ops;
+    stk_object_info info = {.struct_size = sizeof info};
+    stk_store *store = NULL;
+    stk_put *put = NULL;
+    stk_error err;
+
+    put_ops = (stk_put_ops){.struct_size = sizeof put_ops,
+                            .write = put_write,
+                            .commit = put_commit,
+                            .abandon = put_abandon};
+    own_put.ops = &put_ops;
+    ops.struct_size = sizeof ops;
+    ops.limits = NULL;
+    ops.list = own_list;
+    ops.put = begin_put;
+    ops.remove = own_remove;
+    ops.describe = own_describe;
+    assert_ok(stk_driver_add(f->context, STK_DRIVER_STORE, &own_ops, &err), &err);
+    told = 0;
+    assert_int_equal(stk_store_open(f->context, "own://x", &store, NULL, 0, NULL), STK_OK);
+    store->ops = &ops;
+    assert_int_equal(stk_store_stat(store, "key", NULL, &info, NULL), STK_OK);
+    assert_int_equal(stk_store_list(store, "", NULL, nothing, NULL, NULL), STK_OK);
+    assert_int_equal(stk_store_describe(store, "", no_line, NULL, NULL), STK_OK);
+    assert_int_equal(stk_store_put(store, "key", "abc", 4, NULL, NULL), STK_OK);
+    assert_int_equal(stk__store_put_begin(store, "key", &stk__store_call_none, &put, NULL), STK_OK);
+    assert_int_equal(stk__store_put_commit(&put, NULL), STK_OK);
+    assert_int_equal(stk__store_remove(store, "key", NULL), STK_OK);
+    assert_int_equal(told, 10);
+    stk_store_close(&store);
 }
 
 /* In a child of the process: a clear answer, and closing does not wait for threads that are not
@@ -402,7 +482,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_urls),       TEST(test_relative_paths), TEST(test_bad_urls),
         TEST(test_keys),       TEST(test_own_store),      TEST(test_tables_of_puts),
-        TEST(test_after_fork), TEST(test_decode_room),
+        TEST(test_after_fork), TEST(test_decode_room),    TEST(test_an_error_is_given),
     };
 
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);

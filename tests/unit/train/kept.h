@@ -34,7 +34,7 @@ static inline const char *list(const char *folder)
         return "";
     for (struct dirent *entry; (entry = readdir(dir)) && n < 64;) {
         char *dot = strstr(entry->d_name, ".safetensors");
-        if (!dot)
+        if (!dot || strcmp(dot, ".safetensors") != 0)
             continue;
         *dot = 0;
         names[n++] = strdup(entry->d_name);

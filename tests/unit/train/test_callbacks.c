@@ -480,7 +480,7 @@ static size_t read_all(const char *folder, const char *name, char *out, size_t s
 
 static void prediction_writer(void **state)
 {
-    static const char head[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (6, 3,), }";
+    static const char head[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (6, 3), }";
     bench b;
     tiny m;
     stk_trainer *t;

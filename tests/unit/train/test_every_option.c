@@ -69,6 +69,9 @@ static const struct effect {
     {.name = "val_batch_size", .value = "8"},
     {.name = "nan_policy", .value = "skip", .of_module = BAD_LOSS},
     {.name = "nan_limit", .value = "1", .with = {{"nan_policy", "skip"}}, .of_module = BAD_LOSS},
+    /* Here nothing is uploaded (test_uploads.c). */
+    {.name = "upload_dir", .value = "elsewhere", .of_module = DOES_NOTHING},
+    {.name = "upload_deadline", .value = "2s", .of_module = DOES_NOTHING},
 };
 
 /* ---- What happened, as a text ---------------------------------------------------------------- */

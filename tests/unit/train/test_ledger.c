@@ -207,6 +207,11 @@ static void accumulation_is_told(void **state)
     assert_true(times.optimizer >= slept_optimizer && times.optimizer < times.step);
     stk__trainer_times_format(&times, text, sizeof text);
     assert_non_null(strstr(text, "30 training batches, 9 steps of the optimizer ("));
+    /* What a cache saved is said last. */
+    assert_null(strstr(text, "the cache saved"));
+    times.tiers.of[STK_TIER_DISK] = (stk_tier){.reads = 1, .bytes = 1 << 20, .ns = 1};
+    stk__trainer_times_format(&times, text, sizeof text);
+    assert_non_null(strstr(text, ". Of 1 MiB that were read, 100.0 % came from the disk"));
     bench_close(&b);
 }
 

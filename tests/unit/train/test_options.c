@@ -20,8 +20,8 @@ static void defaults(void **state)
                 &err),
             &err);
     }
-    assert_non_null(((const stk_logger_ops *)stk_driver_at(NULL, STK_DRIVER_LOGGER, 1)));
-    assert_null(((const stk_logger_ops *)stk_driver_at(NULL, STK_DRIVER_LOGGER, 2)));
+    assert_non_null(((const stk_logger_ops *)stk_driver_at(NULL, STK_DRIVER_LOGGER, 3)));
+    assert_null(((const stk_logger_ops *)stk_driver_at(NULL, STK_DRIVER_LOGGER, 4)));
     stk_trainer_options_init(&o);
     assert_string_equal(o.limit_train_batches, "1.0");
     assert_int_equal(o.max_steps, -1);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* index.json, table of offsets and records of `litdata:`. Input: see tabled_support.h. */
+#include "tabled_support.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_room room = tabled_room(data, size);
+
+    tabled_open(room.ctx, "litdata:mem://t");
+    tabled_open(room.ctx, "litdata:mem://t?fields=x&varying=x");
+    tabled_open(room.ctx, "litdata:mem://t?block_size=3");
+    fuzz_close(&room);
+    return 0;
+}

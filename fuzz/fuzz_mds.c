@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* index.json, table of offsets and records of `mds:`. Input: see tabled_support.h. */
+#include "tabled_support.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_room room = tabled_room(data, size);
+
+    tabled_open(room.ctx, "mds:mem://t");
+    tabled_open(room.ctx, "mds:mem://t?fields=x&varying=x");
+    fuzz_close(&room);
+    return 0;
+}

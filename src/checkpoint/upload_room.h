@@ -1,0 +1,93 @@
+/* a list of jobs, files of this machine: the parts of uploads */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_CHECKPOINT_UPLOAD_ROOM_H
+#define STK_SRC_CHECKPOINT_UPLOAD_ROOM_H
+
+#include "checkpoint/upload.h"
+#include "checkpoint/upload_folder.h"
+#include "checkpoint/upload_send.h"
+
+typedef enum stk__upload_kind {
+    STK__UPLOAD_JOB_PUT,
+    STK__UPLOAD_JOB_COPY,
+    STK__UPLOAD_JOB_REMOVE,
+    STK__UPLOAD_JOB_LEFT
+} stk__upload_kind;
+
+/* A local file, of as many jobs as it has names. */
+typedef struct stk__upload_local {
+    stk__upload_folder *folder;
+    unsigned users, notes; /* notes: made so far */
+    bool kept;             /* it stays when nobody uses it any more */
+    const char *name;      /* "N/NAME", the end of `path` */
+    char path[];
+} stk__upload_local;
+
+typedef struct stk__upload_job {
+    struct stk__upload_job *next;
+    stk__upload_kind kind;
+    stk__upload_local *file; /* PUT, LEFT */
+    char note[32];           /* of `file`; "": none */
+    const char *from;        /* COPY */
+    const char *mark;
+    uint64_t most; /* bytes that a try has come to; the thread's */
+    bool working;  /* the thread is at it */
+    bool dropped;  /* not to be tried again */
+    bool kept;     /* its note stays; the thread's */
+    const char *url;
+    char texts[];
+} stk__upload_job;
+
+struct stk__uploads {
+    stk_context *ctx;
+    stk__upload_options options;
+    char *dir;
+    stk__upload_folder *folder; /* made for the first file */
+    stk__upload_folder *taken;  /* of runs that have ended; NULL: not looked for, or none */
+    uint64_t files;
+    stk__upload_sender sender;
+    stk__thread thread;
+    bool started;
+    bool warned; /* that something is tried again; the thread's */
+
+    pthread_mutex_t lock; /* guards all below */
+    pthread_cond_t has_jobs, done;
+    stk__upload_job *first;
+    stk__upload_local *newest; /* the file that was handed over last, with its URL and mark */
+    char *newest_url, *newest_mark;
+    uint64_t retry_at, failures; /* in a row */
+    bool hurry;                  /* what is new goes first */
+    bool waiting, gave_up, closing;
+    stk_error failure;
+};
+
+/* ---- upload_files.c: with the lock held, but for those of paths ---- */
+
+/* Where files lie until they are uploaded. */
+const char *stk__upload_dir(const stk__uploads *u);
+stk_status stk__upload_no_memory(const char *url, stk_error *err);
+/* NULL: no memory. Nobody uses it yet. */
+stk__upload_local *stk__upload_local_make(stk__uploads *u, stk__upload_folder *folder,
+                                          const char *path);
+/* Another object is to be made of the file: the job has the name of a note, which is not written.
+ */
+void stk__upload_local_use(stk__upload_job *j, stk__upload_local *file);
+/* One user less; sets it to NULL and accepts NULL. */
+void stk__upload_local_leave(stk__uploads *u, stk__upload_local **file);
+
+/* ---- upload_list.c: with the lock held ---- */
+
+void stk__upload_append(stk__uploads *u, stk__upload_job *j);
+void stk__upload_take_out(stk__uploads *u, stk__upload_job *j);
+void stk__upload_job_free(stk__uploads *u, stk__upload_job *j);
+/* Those of the object of a new job are void. */
+void stk__upload_drop_older(stk__uploads *u, const stk__upload_job *new);
+bool stk__upload_works(const stk__uploads *u);
+/* Which comes next: the first, or, where time is short, what was saved last. */
+stk__upload_job *stk__upload_choose(const stk__uploads *u);
+
+/* ---- upload.c ---- */
+
+stk_status stk__upload_start(stk__uploads *u, stk_error *err);
+
+#endif

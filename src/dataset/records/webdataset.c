@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * webdataset: samples in shards of tar, by the names of their members. What a member is, its
+ * extension tells: encoded pictures, a label, a NumPy array, or bytes.
+ */
+#include "dataset/records/webdataset.h"
+
+#include <stdio.h>
+
+#include "array/npy/npy.h"
+#include "base/text.h"
+
+#define FORMAT_VERSION 1u
+#define NO_LABEL       INT64_C(-1) /* where a label is missing and may be */
+
+enum { MISSING_FAIL, MISSING_BAD, MISSING_EMPTY };
+
+typedef struct webdataset_options {
+    stk__records_options common;
+    const char *fields;
+    int32_t missing;
+} webdataset_options;
+
+static const stk_option option_list[] = {
+    {.name = "fields",
+     .type = STK_OPTION_STRING,
+     .offset = offsetof(webdataset_options, fields),
+     .metavar = "EXT,...",
+     .doc = "Extensions of the members that are read, as jpg,cls; else all."},
+    {.name = "missing",
+     .type = STK_OPTION_ENUM,
+     .offset = offsetof(webdataset_options, missing),
+     .initial = "fail",
+     .choices = "fail|bad|empty",
+     .doc = "What a sample is that lacks a member which others have: fail refuses to open the "
+            "shards; bad makes it a bad sample; empty gives no bytes, and -1 for a label."},
+    STK__RECORDS_OPTION_INDEX,
+};
+
+static const stk_option_table webdataset_table = {"webdataset", "Samples in shards of tar.",
+                                                  sizeof(webdataset_options), option_list,
+                                                  STK_COUNT(option_list)};
+
+typedef enum form { FORM_BYTES, FORM_IMAGE, FORM_LABEL, FORM_NPY } form;
+
+/* A field of a sample, and how it is had from its member. */
+typedef struct field_state {
+    form form;
+    stk__npy_header npy; /* of the first sample */
+    uint64_t length;     /* bytes of that member */
+} field_state;
+
+typedef struct webdataset {
+    stk_field fields[STK__RECORDS_MAX_KINDS];
+    field_state states[STK__RECORDS_MAX_KINDS];
+    uint32_t count;
+    int missing;
+    bool whole; /* no sample lacks a field */
+    size_t names_used;
+    char names[STK__RECORDS_MAX_KINDS * (STK__RECORDS_MAX_KIND + 1)]; /* of arrays */
+} webdataset;
+
+/* ---- Extensions ------------------------------------------------------------------------------ */
+
+/* What follows the last dot. */
+static const char *last_part(const char *kind)
+{
+    const char *dot = strrchr(kind, '.');
+
+    return dot ? dot + 1 : kind;
+}
+
+static bool is_image(const char *kind)
+{
+    static const char *const ends[] = {"jpg", "jpeg", "png", "ppm"};
+
+    for (size_t i = 0; i < STK_COUNT(ends); i++)
+        if (strcmp(last_part(kind), ends[i]) == 0)
+            return true;
+    return false;
+}
+
+static form form_of(const char *kind)
+{
+    const char *end = last_part(kind);
+
+    return is_image(kind)            ? FORM_IMAGE
+           : strcmp(end, "cls") == 0 ? FORM_LABEL
+           : strcmp(end, "npy") == 0 ? FORM_NPY
+                                     : FORM_BYTES;
+}
+
+/* Whether the list of the option names the kind. */
+static bool is_listed(const char *list, const char *kind)
+{
+    const size_t length = strlen(kind);
+
+    for (const char *at = list; *at; at += *at == ',') {
+        const size_t n = strcspn(at, ",");
+        if (n == length && memcmp(at, kind, n) == 0)
+            return true;
+        at += n;
+    }
+    return false;
+}
+
+static void kinds_text(const stk__records *set, char *text, size_t size)
+{
+    stk__text t = {.bytes = text, .room = size};
+
+    text[0] = 0;
+    for (uint32_t i = 0; i < set->table.num_kinds; i++)
+        stk__text_add(&t, "%s%s", i ? ", " : "", set->table.kinds[i]);
+}
+
+/* Leave out the kinds that the option does not name; it names only such as are there. */
+static stk_status choose_kinds(stk__records *set, const char *list, stk_error *err)
+{
+    char text[200], name[STK__RECORDS_MAX_KIND + 1];
+
+    if (!list || !*list)
+        return STK_OK;
+    kinds_text(set, text, sizeof text);
+    for (const char *at = list; *at; at += *at == ',') {
+        const size_t n = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)STK_MIN(n, sizeof name - 1), at);
+        if (stk__records_kind(set, name) < 0)
+            return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                             "webdataset: fields names '%.60s', and the members of the shards are "
+                             "%.150s",
+                             name, text);
+        at += n;
+    }
+    for (uint32_t i = 0; i < set->table.num_kinds; i++)
+        if (!is_listed(list, set->table.kinds[i]))
+            set->field_of[i] = STK__RECORDS_UNREAD;
+    return STK_OK;
+}
+
+static bool is_read(const stk__records *set, uint32_t kind)
+{
+    return set->field_of[kind] != STK__RECORDS_UNREAD;
+}
+
+/* ---- Fields ---------------------------------------------------------------------------------- */
+
+/* Whether pictures of all extensions are one field: no sample has two of them. */
+static bool pictures_are_one(const stk__records *set)
+{
+    bool simple[STK__RECORDS_MAX_KINDS] = {false};
+
+    for (uint32_t i = 0; i < set->table.num_kinds; i++)
+        simple[i] =
+            is_read(set, i) && is_image(set->table.kinds[i]) && !strchr(set->table.kinds[i], '.');
+    for (uint64_t r = 0; r < set->table.num_records; r++) {
+        uint32_t n, pictures = 0;
+        const stk__record_part *parts = stk__records_parts(set, r, &n);
+        for (uint32_t k = 0; k < n; k++)
+            pictures += simple[parts[k].kind];
+        if (pictures > 1)
+            return false;
+    }
+    return true;
+}
+
+/* Whether a member of this name would be a field of its own, or the name of one is taken. */
+static bool is_taken(const stk__records *set, const char *name)
+{
+    bool image = false;
+
+    for (uint32_t i = 0; i < set->table.num_kinds; i++)
+        image |= is_image(set->table.kinds[i]);
+    return stk__records_kind(set, name) >= 0 || (image && strcmp(name, "image") == 0) ||
+           (strcmp(name, "label") == 0 && stk__records_kind(set, "cls") >= 0);
+}
+
+/* The name of an array, "x" of "x.npy", in the state's memory. */
+static const char *array_name(stk__records *set, uint32_t kind)
+{
+    webdataset *w = set->state;
+    const char *name = set->table.kinds[kind];
+    const size_t length = strlen(name);
+
+    if (!stk__ends_with(name, length, ".npy"))
+        return name;
+    char *to = w->names + w->names_used;
+    memcpy(to, name, length - 4);
+    to[length - 4] = 0;
+    if (is_taken(set, to))
+        return name;
+    w->names_used += length - 3;
+    return to;
+}
+
+static const char *field_name(stk__records *set, uint32_t kind, bool one_picture)
+{
+    const char *name = set->table.kinds[kind];
+
+    if (one_picture && is_image(name) && !strchr(name, '.') && stk__records_kind(set, "image") < 0)
+        return "image";
+    if (strcmp(name, "cls") == 0 && stk__records_kind(set, "label") < 0)
+        return "label";
+    return form_of(name) == FORM_NPY ? array_name(set, kind) : name;
+}
+
+/* The first sample that has the kind; its part. */
+static uint64_t first_with(const stk__records *set, uint32_t kind, uint32_t *part)
+{
+    for (uint64_t r = 0; r < set->table.num_records; r++) {
+        uint32_t n;
+        const stk__record_part *parts = stk__records_parts(set, r, &n);
+        for (*part = 0; *part < n; ++*part)
+            if (parts[*part].kind == kind)
+                return r;
+    }
+    return 0;
+}
+
+/* Whether all members of a kind are of one length. */
+static bool same_length(const stk__records *set, uint32_t kind, uint64_t length)
+{
+    for (uint64_t i = 0; i < set->table.num_parts; i++)
+        if (set->table.parts[i].kind == kind && set->table.parts[i].length != length)
+            return false;
+    return true;
+}
+
+static stk_status parse_npy(const stk__records *set, const void *data, uint64_t length,
+                            uint64_t record, stk__npy_header *out, stk_error *err)
+{
+    const char *key = stk__records_shard_key(set, stk__records_shard_of(set, record));
+    uint64_t header = 0;
+
+    STK_TRY(stk__npy_measure(data, STK_MIN(length, STK_NPY_PREAMBLE), length, key, &header, err));
+    STK_TRY(stk__npy_parse(data, header, length, false, key, out, err));
+    if (out->fortran && out->rank > 1)
+        return stk__records_fail(set, STK_EKIND, record, err,
+                                 "the array is in Fortran order; save it with "
+                                 "numpy.ascontiguousarray()");
+    return STK_OK;
+}
+
+/* The type and shape of arrays, from the first of them. */
+static stk_status learn_npy(stk__records *set, uint32_t kind, stk_field *field, field_state *state,
+                            stk_error *err)
+{
+    void *data = NULL;
+    uint32_t part = 0;
+
+    const uint64_t record = first_with(set, kind, &part);
+    STK_TRY(stk__records_load(set, record, part, &data, &state->length, err));
+    const stk_status status = parse_npy(set, data, state->length, record, &state->npy, err);
+    stk__free(set->base.context, data);
+    STK_TRY(status);
+    field->dtype = state->npy.dtype;
+    field->rank = state->npy.rank;
+    memcpy(field->shape, state->npy.shape, sizeof field->shape);
+    field->picture = field->dtype == STK_UINT8 && field->rank == 3 &&
+                     (field->shape[2] == 1 || field->shape[2] == 3 || field->shape[2] == 4);
+    if (!same_length(set, kind, state->length) && field->rank > 0) {
+        field->layout = STK_RAGGED;
+        field->picture = false;
+        field->shape[0] = -1;
+    } else if (state->npy.bytes == 0) {
+        return stk__records_fail(set, STK_EKIND, record, err, "all arrays of '%s' are empty",
+                                 set->table.kinds[kind]);
+    }
+    return STK_OK;
+}
+
+static stk_status refuse_npz(const stk__records *set, uint32_t kind, stk_error *err)
+{
+    uint32_t part;
+
+    return stk__records_fail(set, STK_ENOTSUP, first_with(set, kind, &part), err,
+                             "'%s' is an archive of arrays: save each as .npy, or name the members "
+                             "to read with fields=EXT,...",
+                             set->table.kinds[kind]);
+}
+
+static stk_status add_field(stk__records *set, uint32_t kind, const char *name, stk_error *err)
+{
+    webdataset *w = set->state;
+    stk_field *field = &w->fields[w->count];
+    field_state *state = &w->states[w->count];
+
+    state->form = form_of(set->table.kinds[kind]);
+    *field = (stk_field){.struct_size = sizeof *field,
+                         .name = name,
+                         .dtype = STK_UINT8,
+                         .layout = STK_BYTES,
+                         .rank = 1,
+                         .shape = {-1}};
+    if (strcmp(last_part(set->table.kinds[kind]), "npz") == 0)
+        return refuse_npz(set, kind, err);
+    if (state->form == FORM_IMAGE) {
+        *field = (stk_field){.struct_size = sizeof *field,
+                             .name = name,
+                             .dtype = STK_UINT8,
+                             .layout = STK_BYTES,
+                             .rank = 3,
+                             .shape = {-1, -1, 3},
+                             .codec = "image",
+                             .picture = true};
+    } else if (state->form == FORM_LABEL) {
+        *field = stk__field(name, STK_INT64, (const int64_t[]){-1}, false);
+    } else if (state->form == FORM_NPY) {
+        *field = stk__field(name, STK_UINT8, (const int64_t[]){-1}, false);
+        STK_TRY(learn_npy(set, kind, field, state, err));
+    }
+    set->field_of[kind] = (int)w->count++;
+    return STK_OK;
+}
+
+static stk_status add_fields(stk__records *set, stk_error *err)
+{
+    const webdataset *w = set->state;
+    const bool one = pictures_are_one(set);
+
+    for (uint32_t i = 0; i < set->table.num_kinds; i++) {
+        if (!is_read(set, i))
+            continue;
+        const char *name = field_name(set, i, one);
+        uint32_t k = 0;
+        while (k < w->count && strcmp(w->fields[k].name, name) != 0)
+            k++;
+        if (k < w->count)
+            set->field_of[i] = (int)k; /* another extension of a picture */
+        else
+            STK_TRY(add_field(set, i, name, err));
+    }
+    return STK_OK;
+}
+
+/* ---- Members that are missing ---------------------------------------------------------------- */
+
+/* A field that the record lacks; the count of fields where it lacks none. */
+static uint32_t lacking(const stk__records *set, uint64_t record)
+{
+    const webdataset *w = set->state;
+    bool there[STK__RECORDS_MAX_KINDS];
+    uint32_t n, i = 0;
+
+    memset(there, 0, w->count);
+    const stk__record_part *parts = stk__records_parts(set, record, &n);
+    for (uint32_t k = 0; k < n; k++)
+        if (set->field_of[parts[k].kind] >= 0)
+            there[set->field_of[parts[k].kind]] = true;
+    while (i < w->count && there[i])
+        i++;
+    return i;
+}
+
+static stk_status check_missing(stk__records *set, stk_error *err)
+{
+    webdataset *w = set->state;
+
+    w->whole = true;
+    for (uint64_t r = 0; r < set->table.num_records; r++) {
+        const uint32_t i = lacking(set, r);
+        if (i == w->count)
+            continue;
+        w->whole = false;
+        if (w->missing == MISSING_EMPTY && w->states[i].form == FORM_NPY &&
+            w->fields[i].layout == STK_FIXED)
+            return stk__records_fail(set, STK_EINVAL, r, err,
+                                     "it lacks the array '%s', which has no empty value: take "
+                                     "missing=bad",
+                                     w->fields[i].name);
+        if (w->missing == MISSING_FAIL)
+            return stk__records_fail(
+                set, STK_EFORMAT, r, err,
+                "the sample lacks '%s', which others have; the members of a sample follow one "
+                "another in the shard. Take missing=bad or missing=empty, or name the members to "
+                "read with fields=EXT,...",
+                w->fields[i].name);
+    }
+    return STK_OK;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static stk_status learn(stk__records *set, const void *options, stk_error *err)
+{
+    const webdataset_options *o = options;
+
+    webdataset *w = stk__calloc(set->base.context, 1, sizeof *w);
+    if (!w)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "webdataset: no memory for fields");
+    set->state = w;
+    w->missing = o->missing;
+    STK_TRY(choose_kinds(set, o->fields, err));
+    STK_TRY(add_fields(set, err));
+    set->base.fields = w->fields;
+    set->base.num_fields = w->count;
+    return check_missing(set, err);
+}
+
+static void forget(stk__records *set)
+{
+    stk__free(set->base.context, set->state);
+}
+
+static void describe(const stk__records *set,
+                     void (*line)(void *user, const char *name, const char *value), void *user)
+{
+    const webdataset *w = set->state;
+    uint64_t lacks = 0;
+    char text[64];
+
+    for (uint64_t r = 0; !w->whole && r < set->table.num_records; r++)
+        lacks += lacking(set, r) < w->count;
+    snprintf(text, sizeof text, "%llu%s", (unsigned long long)lacks,
+             !lacks                      ? ""
+             : w->missing == MISSING_BAD ? ", which are bad"
+                                         : ", which are empty there");
+    line(user, "samples that lack a member", text);
+}
+
+static const stk__record_format format = {
+    .ops = &stk__dataset_webdataset,
+    .suffix = ".tar",
+    .version = FORMAT_VERSION,
+    .scan = stk__webdataset_scan,
+    .open = learn,
+    .close = forget,
+    .describe = describe,
+};
+
+static stk_status webdataset_open(stk_context *ctx, const char *url, const void *options,
+                                  stk_dataset **out, stk_error *err)
+{
+    return stk__records_open(ctx, url, &format, options, out, err);
+}
+
+/* A name that ends as a shard does is one. */
+static int recognise(stk_context *ctx, const char *url)
+{
+    const size_t length = strcspn(url, "?");
+
+    (void)ctx;
+    return length > 4 && memcmp(url + length - 4, ".tar", 4) == 0 ? 2 : 0;
+}
+
+/* ---- Samples --------------------------------------------------------------------------------- */
+
+static void set_bad(stk_sample *s, stk_status status, const char *reason)
+{
+    s->status = status;
+    s->reason = reason;
+}
+
+/* Decimal digits with a sign, and space around them. */
+static bool read_label(const stk_slice *bytes, int64_t *out)
+{
+    const char *at = bytes->data, *end = at + bytes->size;
+    uint64_t value = 0;
+    bool any = false;
+
+    while (at < end && (*at == ' ' || (*at >= '\t' && *at <= '\r')))
+        at++;
+    const bool negative = at < end && *at == '-';
+    at += at < end && (*at == '-' || *at == '+');
+    for (; at < end && *at >= '0' && *at <= '9'; at++, any = true)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value) || value > INT64_MAX)
+            return false;
+    while (at < end && (*at == ' ' || (*at >= '\t' && *at <= '\r')))
+        at++;
+    *out = negative ? -(int64_t)value : (int64_t)value;
+    return any && at == end;
+}
+
+static void give_label(stk_value *value, int64_t label)
+{
+    memcpy(value->out, &label, sizeof label);
+    value->data = value->out;
+    value->size = sizeof label;
+}
+
+/* Type and shape as those of the first, but for the first dimension of a ragged one. */
+static bool same_kind(const stk_field *field, const stk__npy_header *a, const stk__npy_header *b)
+{
+    if (a->dtype != b->dtype || a->rank != b->rank)
+        return false;
+    for (uint32_t i = field->layout == STK_RAGGED; i < a->rank; i++)
+        if (a->shape[i] != b->shape[i])
+            return false;
+    return !b->fortran || b->rank < 2;
+}
+
+static void give_npy(stk_sample *s, const stk_field *field, const field_state *state,
+                     const stk_slice *bytes, stk_value *value)
+{
+    const uint64_t length = bytes->size;
+    stk__npy_header h;
+    uint64_t header = 0;
+
+    if (stk__npy_measure(bytes->data, STK_MIN(length, STK_NPY_PREAMBLE), length, "", &header,
+                         NULL) != STK_OK ||
+        stk__npy_parse(bytes->data, header, length, false, "", &h, NULL) != STK_OK) {
+        set_bad(s, STK_EFORMAT, "a member .npy is no sound npy file");
+        return;
+    }
+    if (!same_kind(field, &state->npy, &h)) {
+        set_bad(s, STK_EFORMAT, "a member .npy has another type or shape than the first sample's");
+        return;
+    }
+    const unsigned char *data = (const unsigned char *)bytes->data + h.offset;
+    value->data = data;
+    value->size = h.bytes;
+    if (h.swap) {
+        stk__npy_swap(data, value->out, h.bytes, h.swap);
+        value->data = value->out;
+    }
+}
+
+static void give_part(const webdataset *w, stk_sample *s, uint32_t field, const stk_slice *bytes)
+{
+    stk_value *value = &s->values[field];
+    int64_t label;
+
+    switch (w->states[field].form) {
+    case FORM_NPY:
+        give_npy(s, &w->fields[field], &w->states[field], bytes, value);
+        return;
+    case FORM_LABEL:
+        if (read_label(bytes, &label))
+            give_label(value, label);
+        else
+            set_bad(s, STK_EFORMAT, "its member .cls holds no number; write decimal digits");
+        return;
+    case FORM_IMAGE:
+        if (!bytes->size)
+            set_bad(s, STK_ETRUNCATED, "its picture is empty; pack the shard again");
+        break;
+    case FORM_BYTES:
+        break;
+    }
+    value->data = bytes->data;
+    value->size = bytes->size;
+}
+
+/* What a sample lacks. */
+static void give_missing(const webdataset *w, stk_sample *s, const bool *there)
+{
+    for (uint32_t i = 0; i < w->count; i++) {
+        if (there[i])
+            continue;
+        if (w->missing != MISSING_EMPTY || w->fields[i].codec[0]) {
+            set_bad(s, STK_ENOENT, "it lacks a member that other samples have");
+            return;
+        }
+        if (w->states[i].form == FORM_LABEL) {
+            give_label(&s->values[i], NO_LABEL);
+        } else {
+            s->values[i].data = "";
+            s->values[i].size = 0;
+        }
+    }
+}
+
+static void prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
+{
+    const stk__records *set = (const stk__records *)dataset;
+    const webdataset *w = set->state;
+    bool there[STK__RECORDS_MAX_KINDS];
+
+    for (size_t i = 0; i < n; i++) {
+        stk_sample *s = &samples[i];
+        uint32_t count, need = 0;
+        const stk__record_part *parts = stk__records_parts(set, s->index, &count);
+        memset(there, 0, w->count);
+        for (uint32_t k = 0; k < count && s->status == STK_OK; k++) {
+            const int field = set->field_of[parts[k].kind];
+            if (field < 0)
+                continue;
+            there[field] = true;
+            give_part(w, s, (uint32_t)field, &s->needs[need++]);
+        }
+        if (!w->whole && s->status == STK_OK)
+            give_missing(w, s, there);
+    }
+}
+
+const stk_dataset_ops stk__dataset_webdataset = {
+    .struct_size = sizeof(stk_dataset_ops),
+    .name = "webdataset",
+    .doc = "Samples in shards of tar, read in any order: train-{000..127}.tar, a folder of shards.",
+    .options = &webdataset_table,
+    .open = webdataset_open,
+    .recognise = recognise,
+    .close = stk__records_close,
+    .locate = stk__records_locate,
+    .object = stk__records_object,
+    .prepare = prepare,
+    .describe = stk__records_describe,
+};
