@@ -1,0 +1,159 @@
+/* columns of files -> samples of rows */
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A table is rows of columns, in files one behind the other. A file keeps its columns in pieces,
+ * ranges of bytes that hold the values of one column or more for a run of rows. A format says which
+ * columns there are and where the pieces lie, and decodes a piece into vectors; the rest is here:
+ * which files, which columns, which rows, what becomes of nulls, and the fields of a sample.
+ *
+ * A dataset of a format: its `stk_dataset_ops` has open() that calls stk__table_open(), and the
+ * other functions are those below.
+ */
+#ifndef STK_SRC_DATASET_TABLE_TABLE_H
+#define STK_SRC_DATASET_TABLE_TABLE_H
+
+#include "dataset/dataset.h"
+#include "store/store.h"
+
+#define STK__TABLE_MAX_COLUMNS 4096u
+#define STK__TABLE_MAX_FILES   (UINT64_C(1) << 20)
+#define STK__TABLE_NO_PIECE    UINT32_MAX
+
+/* ---- Columns ---- */
+
+typedef enum stk__table_kind {
+    STK__COLUMN_VALUES, /* `width` values in each row */
+    STK__COLUMN_LIST,   /* any number of values in a row */
+    STK__COLUMN_BYTES,  /* a string of bytes in a row */
+    STK__COLUMN_REFUSED /* it cannot be a field, as `note` says: "a list of lists" */
+} stk__table_kind;
+
+typedef struct stk__table_column {
+    const char *name; /* "image.bytes" of what a struct holds; copied when it is added */
+    stk__table_kind kind;
+    stk_dtype dtype; /* of a value; of BYTES STK_UINT8 */
+    uint32_t width; /* of VALUES: 1, and there is no such dimension; more of a list of one length */
+    bool list;      /* of VALUES: they are a list, also where width is 1 */
+    bool text;      /* of BYTES: they are UTF-8 */
+    bool nullable;  /* a row may be null */
+    const char *note; /* what is said of its type: "timestamp[us, UTC]", "decimal(9, 2)"; or NULL */
+} stk__table_column;
+
+/* ---- What a piece decodes to ---- */
+
+/*
+ * The vector of one column. A piece decodes to a vector for each of its columns, one behind the
+ * other from the first byte on, and then what they point to: places are bytes from the first vector
+ * on, and of a multiple of 8. Nothing that a vector says leaves the decoded bytes: the format
+ * looks.
+ */
+typedef struct stk__table_vector {
+    uint64_t rows;
+    uint64_t values;  /* of VALUES rows * width of them; of LIST and BYTES those of all rows */
+    uint64_t offsets; /* of LIST and BYTES: uint32_t [rows + 1], counted in values; the first is 0,
+                         none is less than the one before */
+    uint64_t nulls; /* uint8_t [rows], 1: null (its value is zero, its list empty); 0: no row is */
+    uint32_t codes; /* 1: values are uint32_t, numbers of rows of the piece's dictionary, whose
+                       vector has the column's values (never codes), each below its rows; a null
+                       has the code 0, whatever the dictionary holds */
+    uint32_t reserved;
+} stk__table_vector;
+
+/* ---- Pieces ---- */
+
+typedef struct stk__table_piece {
+    uint64_t offset, length;  /* in its file; not empty */
+    uint64_t decoded;         /* bytes of its vectors and what they point to, at most; < 4 GiB */
+    uint64_t first_row;       /* in its file */
+    uint32_t rows;            /* of a dictionary: its entries */
+    uint32_t column, columns; /* the first, in the order in which the file added them; how many */
+    uint32_t dictionary;      /* the piece that its codes are of, of the same file; or NO_PIECE */
+    uint64_t own[2];          /* the format's: encoding, codec, levels, ... */
+} stk__table_piece;
+
+/* A bound of a column's values in a piece, for filters. */
+typedef struct stk__table_bound {
+    bool is_float;
+    int64_t integer;
+    double real;
+} stk__table_bound;
+
+/* ---- For scan(): one file ---- */
+
+typedef struct stk__table_file stk__table_file;
+
+const char *stk__table_file_key(const stk__table_file *file);
+uint64_t stk__table_file_size(const stk__table_file *file);
+stk_context *stk__table_file_context(const stk__table_file *file);
+/* Exactly these bytes, which have to lie within the file (else STK_ETRUNCATED). Blocks. */
+stk_status stk__table_file_read(stk__table_file *file, uint64_t offset, void *out, size_t size,
+                                stk_error *err);
+/* The next column of the schema; *wanted: its pieces are asked for. Columns come before pieces. */
+stk_status stk__table_file_column(stk__table_file *file, const stk__table_column *column,
+                                  bool *wanted, stk_error *err);
+/* Rows of the file. */
+stk_status stk__table_file_rows(stk__table_file *file, uint64_t rows, stk_error *err);
+/* The next piece, *number of it. The pieces of a column come in the order of its rows and hold each
+ * row once. Pieces that are dictionaries alone are added by the other function, before those whose
+ * codes are of them. */
+stk_status stk__table_file_piece(stk__table_file *file, const stk__table_piece *piece,
+                                 uint32_t *number, stk_error *err);
+stk_status stk__table_file_dictionary(stk__table_file *file, const stk__table_piece *piece,
+                                      uint32_t *number, stk_error *err);
+/* (optional) No value of piece `number` that is not null lies outside. */
+stk_status stk__table_file_bounds(stk__table_file *file, uint32_t number,
+                                  const stk__table_bound *least, const stk__table_bound *most,
+                                  stk_error *err);
+/* (optional) Rows from here on are stored apart from those before: a row group, a record batch. */
+stk_status stk__table_file_group(stk__table_file *file, uint64_t first_row, stk_error *err);
+/* (optional) Mix what the rows are into the fingerprint; else it is of schema, rows and size. */
+void stk__table_file_print(stk__table_file *file, const void *data, size_t length);
+/* An error at a byte of the file, which is named; `format` names row group, column and page. */
+stk_status stk__table_file_fail(const stk__table_file *file, stk_status status, uint64_t offset,
+                                stk_error *err, const char *format, ...) STK_PRINTF(5, 6);
+
+/* ---- A format ---- */
+
+typedef struct stk__table stk__table;
+
+typedef struct stk__table_format {
+    const stk_dataset_ops *ops;  /* its name is that of the spec */
+    const char *const *suffixes; /* of files in a folder: {".parquet", ".parq", NULL} */
+    /* Say what a file holds. Several files at a time, on several threads; each sees the options. */
+    stk_status (*scan)(stk__table_file *file, const void *options, stk_error *err);
+    /* Decode the bytes of a piece into `out`, which has room for piece->decoded. Whatever the
+     * bytes, what it makes keeps to what stk__table_vector says. `column`: of the piece's first
+     * column. Any thread, several at a time. On failure *reason may be set to a static text. */
+    stk_status (*decode)(const stk__table *table, const stk__table_column *column,
+                         const stk__table_piece *piece, const void *data, void *out,
+                         const char **reason);
+    /* (optional) Lines on a file for the description: row groups, encodings, codecs. Blocks. */
+    stk_status (*describe)(const stk__table *table,
+                           void (*line)(void *user, const char *name, const char *value),
+                           void *user, stk_error *err);
+} stk__table_format;
+
+/* The first member of the options of each format. */
+typedef struct stk__table_options {
+    uint32_t struct_size;
+    const char *columns;    /* names with commas; "": all that can be fields */
+    const char *where;      /* "split == 'train' and length > 10"; "": all rows */
+    uint32_t nulls;         /* fail | zero | mask | drop */
+    const char *categories; /* columns that become integers with a table of names */
+} stk__table_options;
+
+stk_status stk__table_open(stk_context *ctx, const char *url, const stk__table_format *format,
+                           const void *options, stk_dataset **out, stk_error *err);
+void stk__table_close(stk_dataset *dataset);
+stk_status stk__table_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
+                             stk_locator *to, stk_error *err);
+size_t stk__table_object(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,
+                         size_t size);
+stk_status stk__table_decode(stk_dataset *dataset, const stk_need *need, const void *data,
+                             void *out, void *worker, const char **reason);
+void stk__table_prepare(stk_dataset *dataset, stk_sample *samples, size_t n);
+stk_status stk__table_describe(stk_dataset *dataset,
+                               void (*line)(void *user, const char *name, const char *value),
+                               void *user, stk_error *err);
+
+#endif
