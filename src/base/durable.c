@@ -20,6 +20,7 @@
 #include "base/options.h"
 
 #define TRIES 64                   /* for a temporary name that is free */
+#define LOOKS 16                   /* at one that is held: by a writer, or by who sweeps */
 #define PIECE (UINT64_C(16) << 20) /* bytes of one write */
 
 /* ---- The system's calls ---------------------------------------------------------------------- */
@@ -226,10 +227,10 @@ static int open_named(stk__durable *file, const char *name)
     int error = EEXIST;
 
     snprintf(file->temporary, sizeof file->temporary, STK__TEMPORARY "%s", name);
-    for (int i = 0; i < TRIES && error == EEXIST; i++) {
+    for (int i = 0, held = 0; i < TRIES && error == EEXIST && held < LOOKS; i++) {
         error = is_there(file->folder, name) ? -EEXIST : open_temporary(file);
-        if (error == EEXIST && !remove_left(file->folder, file->temporary))
-            break;
+        if (error == EEXIST && !remove_left(file->folder, file->temporary) && ++held < LOOKS)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     /* It may have got its name between the look and the lock. */
     if (error == 0 && is_there(file->folder, name)) {

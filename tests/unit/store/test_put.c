@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole objects: what replaces nothing, what is canceled, and by URL into any store. */
 #include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -55,6 +57,49 @@ static void check_no_replace(stk_store *store, bool claims)
     stk__store_put_abandon(&first);
     assert_ok(stk_store_put(store, "b", "whole", 5, &keep, &err), &err);
     check_text(store, "b", "whole");
+}
+
+typedef struct sweeper {
+    const char *path;
+    atomic_bool ends;
+} sweeper;
+
+static void *sweep(void *argument)
+{
+    sweeper *s = argument;
+
+    while (!atomic_load(&s->ends))
+        stk__durable_sweep_path(s->path);
+    return NULL;
+}
+
+/* A name is free although another thread looks for what was left just then, and holds the new file
+ * for a moment. */
+static void test_swept(void **state)
+{
+    char folder[256], key[32];
+    stk_context *ctx = test_context();
+    stk_store *store = NULL;
+    pthread_t threads[2];
+    stk_error err;
+
+    test_folder(folder);
+    sweeper s = {.path = folder};
+    assert_ok(stk_store_open(ctx, folder, &store, NULL, 0, &err), &err);
+    for (size_t i = 0; i < STK_COUNT(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, sweep, &s), 0);
+    for (int i = 0; i < 2000; i++) {
+        stk_put *put = NULL;
+        snprintf(key, sizeof key, "%d", i);
+        assert_ok(stk__store_put_begin(store, key, &keep, &put, &err), &err);
+        stk__store_put_abandon(&put);
+    }
+    atomic_store(&s.ends, true);
+    for (size_t i = 0; i < STK_COUNT(threads); i++)
+        pthread_join(threads[i], NULL);
+    stk_store_close(&store);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
 }
 
 static void test_no_replace(void **state)
@@ -243,9 +288,9 @@ static void test_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_replace), cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_canceled),   cmocka_unit_test(test_outsider),
-        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_no_replace), cmocka_unit_test(test_swept),
+        cmocka_unit_test(test_killed),     cmocka_unit_test(test_canceled),
+        cmocka_unit_test(test_outsider),   cmocka_unit_test(test_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
