@@ -400,7 +400,7 @@ def rivals_script(name):
 def run_peer(build, script, peer, options, seconds, server):
     peer = peer.split()[0]  # what follows tells two settings of one rival apart
     python = clouds.python() if server else VENVS.get(peer, VENV) / "bin/python"
-    words = [w.format(records=build / "bench/records") for w in options.split()]
+    words = [w.format(records=shards.folder_of(build)) for w in options.split()]
     command = [str(python), str(rivals_script(script)), "--peer", peer, *words, "--seconds", str(seconds)]
     if server:
         command += ["--server", server]
@@ -413,7 +413,7 @@ def run_ours(build, folder, text, seconds, server, other):
     places = {"mnist": build / "bench/mnist", "images": photographs(), "arrays": WORK / "arrays",
               "netcdf": WORK / "netcdf", "tokens": WORK / "tokens/tokens.bin", "stoker": build / "stoker", "data": DATA,
               "packed": build / "bench/packed", "cloud": build / "bench/cloud", "server": server, "other": other,
-              "shards": WORK / "shards", "records": build / "bench/records"}
+              "shards": WORK / "shards", "records": shards.folder_of(build)}
     words = [w.format(**places) for w in text.split()]
     if seconds:
         words += ["--seconds", str(seconds)]

@@ -40,9 +40,15 @@ RECORDS = Workload("records of shards: as they are, decoded; documents packed; i
 ], SCRIPT)
 
 
+def folder_of(build):
+    """Where the files are that the workload reads."""
+    return build / "bench/records.files"
+
+
 def prepare(build):
     """The files that are read, made where they are missing."""
-    folder, part = build / "bench/records", build / "bench/records.part"
+    folder = folder_of(build)
+    part = folder.with_suffix(".part")
     if folder.is_dir():
         return
     shutil.rmtree(part, ignore_errors=True)

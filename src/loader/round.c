@@ -89,7 +89,36 @@ void stk__round_add(stk__round *round, stk__need_entry *entry)
         round->seen[place_of(&entry->need) & (round->seen_room - 1)] = want;
 }
 
-/* ---- Bytes that are in the cache ---- */
+/* ---- Bytes that are in memory ---- */
+
+/* The object that was looked for last, and its bytes; NULL: its store does not have it there. */
+typedef struct found_object {
+    uint64_t object;
+    const char *data;
+    uint64_t size;
+} found_object;
+
+/* The bytes of a need where the store has its object in memory, as a mapped file; NULL: they are
+ * read. */
+static const void *mapped_bytes(stk_dataset *dataset, const stk_need *need, found_object *found)
+{
+    if (need->decoded) /* decoders are given bytes of their own alignment */
+        return NULL;
+    if (found->object != need->object) {
+        char key[STK_MAX_OBJECT_KEY];
+        const void *data = NULL;
+        stk_store *store = NULL;
+
+        *found = (found_object){.object = need->object};
+        const size_t length = dataset->ops->object(dataset, need->object, &store, key, sizeof key);
+        if (length < sizeof key && store->ops->map &&
+            store->ops->map(store, key, &data, &found->size) == STK_OK)
+            found->data = data;
+    }
+    if (!found->data || need->offset > found->size || need->length > found->size - need->offset)
+        return NULL;
+    return found->data + need->offset;
+}
 
 /* Tie a want to a unit that an earlier want of the round made. */
 static bool join_live(stk__planner *p, stk__need_entry *entry)
@@ -104,17 +133,22 @@ static bool join_live(stk__planner *p, stk__need_entry *entry)
     return lives;
 }
 
-/* Turn wants whose bytes are in the cache as they were read into units; the others stay. */
-static void from_cache(stk__planner *p)
+/* Turn wants whose bytes are in the cache as they were read, or in memory anyhow, into units; the
+ * others stay. */
+static void from_memory(stk__planner *p)
 {
     stk__round *round = &p->round;
+    found_object found = {.object = UINT64_MAX};
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < round->num; i++) {
         stk__need_entry *entry = round->entries[i];
-        const void *blob = stk__kept_bytes(p->keeping, &entry->need);
+        const void *kept_bytes = stk__kept_bytes(p->keeping, &entry->need);
+        const void *bytes =
+            kept_bytes ? kept_bytes : mapped_bytes(p->dataset, &entry->need, &found);
         /* Without memory for the record it is read like any other, which then fails by name. */
-        if (blob && (join_live(p, entry) || stk__unit_from_cache(p->units, entry, blob) == STK_OK))
+        if (bytes && (join_live(p, entry) ||
+                      stk__unit_from_memory(p->units, entry, bytes, kept_bytes) == STK_OK))
             continue;
         round->entries[kept] = entry;
         round->wants[kept] = round->wants[i];
@@ -283,8 +317,8 @@ bool stk__round_send(stk__planner *planner)
 {
     stk__round *round = &planner->round;
 
-    if (round->num && planner->keeping->cache && planner->keeping->ranges)
-        from_cache(planner);
+    if (round->num)
+        from_memory(planner);
     const bool any = round->num != 0;
     if (any)
         send_reads(planner);

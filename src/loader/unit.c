@@ -233,7 +233,8 @@ bool stk__unit_join_locked(stk__units *units, stk__need_entry *entry, bool *wait
     return true;
 }
 
-stk_status stk__unit_from_cache(stk__units *units, stk__need_entry *entry, const void *blob)
+stk_status stk__unit_from_memory(stk__units *units, stk__need_entry *entry, const void *blob,
+                                 bool cached)
 {
     stk__bundle *bundle = stk__bundle_new(units);
 
@@ -244,7 +245,7 @@ stk_status stk__unit_from_cache(stk__units *units, stk__need_entry *entry, const
         stk__bundle_free(bundle);
         return STK_ENOMEM;
     }
-    atomic_store(&unit->cached, true);
+    atomic_store(&unit->cached, cached);
     entry->next = NULL;
     stk__unit_wait(unit, entry);
     pthread_mutex_lock(&units->ring->lock);

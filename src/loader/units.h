@@ -114,8 +114,10 @@ stk__unit *stk__unit_new(stk__bundle *bundle, const stk_need *need, const void *
 void stk__unit_wait(stk__unit *unit, stk__need_entry *entry);
 /* From now on rows may find the units of a bundle, and have their slices. (L) held. */
 void stk__bundle_publish_locked(stk__bundle *bundle);
-/* A unit whose bytes are there, for one need. STK_ENOMEM. (L) free. */
-stk_status stk__unit_from_cache(stk__units *units, stk__need_entry *entry, const void *blob);
+/* A unit whose bytes are there, for one need; `cached`: they are the cache's. STK_ENOMEM. (L) free.
+ */
+stk_status stk__unit_from_memory(stk__units *units, stk__need_entry *entry, const void *blob,
+                                 bool cached);
 
 /* ---- Using (unit.c) ---- */
 

@@ -7,6 +7,7 @@
 
 #include "base/items.h"
 #include "base/options.h"
+#include "dataset/images.h"
 
 #define RAW       "raw_"
 #define MOST_TYPE 32u /* bytes of the name of a type */
@@ -371,12 +372,14 @@ void stk__schema_describe(const stk__schema *schema, stk_field *fields)
     for (uint32_t i = 0; i < schema->count; i++) {
         const stk__schema_field *f = &schema->fields[i];
         fields[i] = (stk_field){.struct_size = sizeof *fields, .dtype = f->dtype, .name = f->name};
+        if (f->image) {
+            fields[i] = stk__images_field(f->name, 3, false);
+            continue;
+        }
         if (f->form == STK__SCHEMA_BYTES || f->ragged) {
             fields[i].layout = f->ragged ? STK_RAGGED : STK_BYTES;
             fields[i].rank = 1;
             fields[i].shape[0] = -1;
-            if (f->image)
-                snprintf(fields[i].codec, sizeof fields[i].codec, "image");
             continue;
         }
         fields[i].rank = f->rank;

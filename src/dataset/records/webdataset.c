@@ -9,6 +9,7 @@
 
 #include "array/npy/npy.h"
 #include "base/text.h"
+#include "dataset/images.h"
 
 #define FORMAT_VERSION 1u
 #define NO_LABEL       INT64_C(-1) /* where a label is missing and may be */
@@ -294,14 +295,7 @@ static stk_status add_field(stk__records *set, uint32_t kind, const char *name, 
     if (strcmp(last_part(set->table.kinds[kind]), "npz") == 0)
         return refuse_npz(set, kind, err);
     if (state->form == FORM_IMAGE) {
-        *field = (stk_field){.struct_size = sizeof *field,
-                             .name = name,
-                             .dtype = STK_UINT8,
-                             .layout = STK_BYTES,
-                             .rank = 3,
-                             .shape = {-1, -1, 3},
-                             .codec = "image",
-                             .picture = true};
+        *field = stk__images_field(name, 3, false);
     } else if (state->form == FORM_LABEL) {
         *field = stk__field(name, STK_INT64, (const int64_t[]){-1}, false);
     } else if (state->form == FORM_NPY) {

@@ -25,6 +25,8 @@ static void test_schema(void **state)
     stk__schema_describe(&s, f);
     assert_string_equal(f[0].name, "image");
     assert_string_equal(f[0].codec, "image");
+    /* What transforms of pictures take, wherever it is among the fields. */
+    assert_true(f[0].picture && f[0].layout == STK_BYTES && f[0].rank == 3 && f[0].shape[2] == 3);
     assert_int_equal(f[0].layout, STK_BYTES);
     assert_string_equal(f[1].name, "l");
     assert_int_equal(f[1].rank, 0);
