@@ -112,9 +112,11 @@ static void from_cache(stk__planner *p)
 
     for (uint32_t i = 0; i < round->num; i++) {
         stk__need_entry *entry = round->entries[i];
-        const void *blob = stk__kept_bytes(p->keeping, &entry->need);
+        uint64_t size = 0;
+        const void *blob = stk__kept_bytes(p->keeping, &entry->need, &size);
         /* Without memory for the record it is read like any other, which then fails by name. */
-        if (blob && (join_live(p, entry) || stk__unit_from_cache(p->units, entry, blob) == STK_OK))
+        if (blob &&
+            (join_live(p, entry) || stk__unit_from_cache(p->units, entry, blob, size) == STK_OK))
             continue;
         round->entries[kept] = entry;
         round->wants[kept] = round->wants[i];
