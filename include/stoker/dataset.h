@@ -61,6 +61,9 @@ typedef struct stk_need {
     bool in_place;    /**< the decoded bytes are those of this sample's field `field` from byte `at`
                          on, and no other sample needs them: decode() may then write them there, and
                          prepare() finds its slice in that place */
+    bool up_to;       /**< the object may end before: what there is of the range is read, and
+                         `length` of the need that decode() gets says how much that is. Only with
+                         `decoded` */
 } stk_need;
 
 /**

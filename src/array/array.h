@@ -148,13 +148,13 @@ void stk__array_pieces(uint32_t rank, const int64_t *shape, uint64_t itemsize, i
 int64_t stk__array_chunk_count(const stk_array *array, uint32_t dimension);
 int64_t stk__array_chunk_of(const stk_array *array, uint32_t dimension, int64_t element);
 int64_t stk__array_chunk_begin(const stk_array *array, uint32_t dimension, int64_t chunk);
-/*
- * STK_ECHANGED, with what it was and what it is, of an object that is another one than when the
+/* STK_ECHANGED, with what it was and what it is, of an object that is another one than when the
  * array was opened. Each is looked at now and then, and between two looks it passes; `now`: it is
  * looked at in any case. One that nobody can ask for passes. Any thread; may wait for storage.
- * (watch.c)
- */
+ * (watch.c) */
 stk_status stk__array_unchanged(const stk_array *array, uint64_t object, bool now, stk_error *err);
+/* More bytes than encoders make of a chunk, to ask for one of unknown length; 0: ask for that. */
+uint64_t stk__array_most_encoded(const stk_array *array);
 /* Strides of C order. */
 void stk__array_strides(uint32_t rank, const int64_t *shape, uint64_t itemsize, int64_t *strides);
 /* STK__ARRAY_UNKNOWN never: asks the store where it has to. For the length of a need. */

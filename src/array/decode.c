@@ -6,6 +6,7 @@
 #include "array/skipping.h"
 
 #define SIZE_PATIENCE_NS UINT64_C(120000000000) /* of asking how long an object is */
+#define ENCODED_SLACK    (UINT64_C(64) << 10)   /* bytes: encoders not of here may waste more */
 
 stk_store *stk__array_store(const stk_array *a)
 {
@@ -91,6 +92,20 @@ bool stk__array_key_parse(const stk_array *a, const char *key, int64_t *at, uint
         *number = *number * (uint64_t)level->count[d] + (uint64_t)at[d];
     }
     return !*key;
+}
+
+uint64_t stk__array_most_encoded(const stk_array *a)
+{
+    stk_store_limits limits;
+
+    if (a->num_levels != 1 || a->manifest != STK__MANIFEST_KEYS || !a->chain ||
+        stk__type_varies(&a->type) || stk__array_is_copy(a) || stk__array_has_parts(a))
+        return 0;
+    /* What gives the end of an object without its length asks for lengths by requests; elsewhere
+     * that costs little. */
+    stk__store_limits(stk__array_store(a), &limits);
+    const uint64_t bound = stk__chain_bound(a->chain), most = bound + bound / 8 + ENCODED_SLACK;
+    return limits.ends && (!limits.max_read || most <= limits.max_read) ? most : 0;
 }
 
 stk_status stk__array_object_size(const stk_array *a, uint64_t object, uint64_t *size,

@@ -337,6 +337,9 @@ static stk_status read_box(stk_array *a, const stk__box *box, uint64_t bytes, vo
     }
     if (r->limits.max_read == 0 || r->limits.max_read > r->capacity)
         r->limits.max_read = r->capacity;
+    r->most_encoded = stk__array_most_encoded(a);
+    if (r->most_encoded > r->limits.max_read)
+        r->most_encoded = 0;
     stk_error_init(&r->error);
     pthread_mutex_init(&r->mutex, NULL);
     stk__cond_init(&r->cond);

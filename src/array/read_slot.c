@@ -210,6 +210,7 @@ static void submit(stk__slot_read *s)
                                   .offset = s->offset,
                                   .length = s->length,
                                   .from_end = s->offset == STK__ARRAY_FROM_END,
+                                  .up_to = s->unsized,
                                   .data = s->data,
                                   .deadline_ns = read_deadline(r),
                                   .needed_next = true, /* with nothing ready, it is decoded next */
@@ -244,6 +245,9 @@ stk_status stk__slot_send(stk__slot_read *s, const stk__request *request, stk_er
 
     STK_TRY(take_plan(s, request, err));
     stk__array_key(r->array, s->object, s->key, sizeof s->key);
+    s->unsized = s->length == STK__ARRAY_UNKNOWN && r->most_encoded;
+    if (s->unsized)
+        s->length = s->needs[0].length = r->most_encoded;
     if (s->length == STK__ARRAY_UNKNOWN || (s->offset == STK__ARRAY_FROM_END && !r->limits.ends))
         STK_TRY(find_size(s, &absent, err));
     if (absent) { /* used like one that the store has answered so */
@@ -354,6 +358,17 @@ static stk_status use_chunk(stk__reader *reader, stk__slot_read *s, const stk__n
     return status;
 }
 
+/* The length of what was read whole is known now. */
+static stk_status take_length(stk__slot_read *s, stk_error *err)
+{
+    if (s->transfer.got == s->length)
+        return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, s->key, s->length,
+                            "%s is longer than a chunk of this array can be; write it again",
+                            s->key);
+    s->length = s->needs[0].length = s->transfer.got;
+    return STK_OK;
+}
+
 /* What was asked for as the end of an object has a place now. */
 static void place_end(stk__slot_read *s)
 {
@@ -371,6 +386,8 @@ static stk_status use(stk__reader *reader, stk__slot_read *s, stk_error *err)
         return too_short(s, s->transfer.size, err);
     if (s->transfer.status != STK_OK)
         return name_failure(s, err);
+    if (s->unsized)
+        STK_TRY(take_length(s, err));
     place_end(s);
     if (s->walk)
         return use_index(reader, s, err);

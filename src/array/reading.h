@@ -39,6 +39,7 @@ struct stk__slot_read {
     uint64_t room;    /* bytes of `memory` */
     uint64_t charged; /* bytes counted as in flight */
     bool direct;      /* read straight into the destination */
+    bool unsized;     /* a whole object of a length that its read tells */
     stk__walk *walk;  /* of an index: the walk that waits for it */
     stk__need *needs;
     uint32_t num_needs, room_needs;
@@ -56,8 +57,9 @@ struct stk__reading {
     bool indexes_only;    /* nothing but the shard indexes is wanted */
     uint64_t deadline_ns; /* UINT64_MAX: none */
     stk_store_limits limits;
-    uint32_t depth;    /* slots taken at once */
-    uint64_t capacity; /* bytes in flight */
+    uint32_t depth;        /* slots taken at once */
+    uint64_t capacity;     /* bytes in flight */
+    uint64_t most_encoded; /* to ask for of an object of unknown length; 0: it is asked first */
     stk__fetcher *fetcher;
 
     pthread_mutex_t mutex; /* guards all below */

@@ -113,14 +113,18 @@ static stk_status add_chunks(const stk__window *w, const stk__window_part *part,
         const numbers n = number_chunk(v, &c);
         /* The last piece of a row of chunks without gaps may be short. An empty object is asked for
          * a byte, which it does not have. What was there when the dataset was opened is not
-         * optional; only of pieces whose size follows from the shape it was not asked. */
+         * optional; of pieces whose size follows from the shape, and of those of which the read is
+         * to say it, it was not asked. */
         const bool run = v->fixed && v->offsets && !v->sharded;
+        const bool unsized = v->lengths[n.place] == STK__WINDOW_UNKNOWN;
         stk_need need = {.object = v->first_object + n.object,
                          .offset = v->offsets ? v->offsets[n.place] : 0,
-                         .length = STK_MAX(v->lengths[n.place], 1),
+                         .length = unsized ? v->most_encoded : STK_MAX(v->lengths[n.place], 1),
                          .decoded = run ? v->lengths[n.place] : v->chunk_bytes,
                          .wanted = wanted_bytes(v, &c),
-                         .optional = v->fixed && !v->sharded && stk__array_fills(v->array)};
+                         .optional =
+                             (unsized || (v->fixed && !v->sharded)) && stk__array_fills(v->array),
+                         .up_to = unsized};
         const int64_t at = part->alone && !run ? chunk_place(v, &c, n.chunk, strides) : -1;
         if (at >= 0) {
             need.in_place = true;
@@ -265,6 +269,10 @@ stk_status stk__window_decode(stk_dataset *dataset, const stk_need *need, const 
                        .decode_size = need->decoded};
     uint64_t wanted = need->wanted ? need->wanted : need->decoded;
 
+    if (need->up_to && need->length >= v->most_encoded) {
+        *reason = "the object is longer than a chunk of this array can be; write it again";
+        return STK_EFORMAT;
+    }
     whole.skipped = stk__window_skipped(v, whole.object, whole.offset);
     stk__window_state *state;
     STK_TRY(begin_work(w, worker, &state));

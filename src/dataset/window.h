@@ -78,6 +78,7 @@ typedef struct stk__window_variable {
     int64_t low[STK__WINDOW_DIMS], count[STK__WINDOW_DIMS]; /* chunks that windows touch */
     uint64_t num_chunks;
     uint32_t *lengths;       /* of each of them, encoded; NULL: plain */
+    uint64_t most_encoded;   /* bytes to ask for of those that are not known; 0: all are */
     uint64_t *offsets;       /* NULL: 0 */
     uint32_t *objects;       /* that they lie in; NULL: number_chunk() computes it */
     stk__window_skip *skips; /* chunks that were written without some codecs, by place */

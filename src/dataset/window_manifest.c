@@ -297,7 +297,7 @@ static stk_status check_requests(const stk__window *w, const stk__window_variabl
     const uint64_t most = w->options.max_requests;
     uint64_t requests = 1; /* at most num_chunks */
 
-    if (stk__array_is_located(v->array) ||
+    if (v->most_encoded || stk__array_is_located(v->array) ||
         (!v->sharded && first->kind == STK__NEED_BYTES && first->length != STK__ARRAY_UNKNOWN))
         return STK_OK;
     for (uint32_t d = 0; d < v->info->rank; d++) {
@@ -311,6 +311,14 @@ static stk_status check_requests(const stk__window *w, const stk__window_variabl
                         "max_requests is %llu; raise it, set range, or use larger chunks or shards",
                         v->name, (unsigned long long)requests, (unsigned long long)v->num_chunks,
                         (unsigned long long)most);
+}
+
+/* Where asking for sizes is as slow as reading, the read itself tells them. */
+static void find_most(stk__window_variable *v, const stk__need *first)
+{
+    if (!v->sharded && !v->fixed && first->kind == STK__NEED_BYTES &&
+        first->length == STK__ARRAY_UNKNOWN)
+        v->most_encoded = stk__array_most_encoded(v->array);
 }
 
 stk_status stk__window_manifest(stk__window *w, stk__window_variable *v,
@@ -335,6 +343,7 @@ stk_status stk__window_manifest(stk__window *w, stk__window_variable *v,
     v->fixed = stk__array_is_copy(v->array);
     if (v->plain)
         return STK_OK;
+    find_most(v, &need);
     STK_TRY(check_requests(w, v, &need, err));
     /* The first chunk may be absent, and then has no offset and no object. */
     const bool located = stk__array_is_located(v->array);
@@ -362,5 +371,5 @@ stk_status stk__window_manifest(stk__window *w, stk__window_variable *v,
     STK_TRY(v->sharded ? walk_shards(v, options->index_cache / 2, err) : walk_box(v, &box, err));
     if (v->num_skips)
         qsort(v->skips, v->num_skips, sizeof *v->skips, by_place);
-    return ask_sizes(v, err);
+    return v->most_encoded ? STK_OK : ask_sizes(v, err);
 }

@@ -123,7 +123,7 @@ static bool read_again_locked(stk__unit *unit, stk_status status)
 static void keep_decoded(stk__unit *unit)
 {
     const stk__units *units = unit->bundle->of;
-    const stk_slice read = {.data = unit->data, .size = unit->length}, now = stk__unit_slice(unit);
+    const stk_slice read = {.data = unit->data, .size = unit->came}, now = stk__unit_slice(unit);
 
     stk__unit_keep(units, unit, units->keeping->encoded ? &read : &now);
 }
@@ -135,10 +135,11 @@ void stk__decode_run(stk__unit *unit, uint32_t worker, void *state, stk__doing *
     const stk_need need = {.struct_size = sizeof need,
                            .object = unit->object,
                            .offset = unit->offset,
-                           .length = unit->length,
+                           .length = unit->came,
                            .decoded = unit->decoded_size,
                            .wanted = unit->wanted,
-                           .optional = unit->optional};
+                           .optional = unit->optional,
+                           .up_to = unit->up_to};
     stk__event event = {.kind = STK__EVENT_DECODE,
                         .worker = worker,
                         .start_ns = stk__now_ns(),

@@ -32,12 +32,11 @@ bool stk__kept_need(const stk__keeping *k, const stk_need *need, stk_slice *slic
     return true;
 }
 
-const void *stk__kept_bytes(const stk__keeping *k, const stk_need *need)
+const void *stk__kept_bytes(const stk__keeping *k, const stk_need *need, uint64_t *size)
 {
-    uint64_t size;
-
     if (!need->decoded || !k->cache || !k->encoded)
         return NULL;
-    const void *blob = stk__cache_get(k->cache, need->object, need->offset, &size);
-    return blob && size == need->length ? blob : NULL;
+    const void *blob = stk__cache_get(k->cache, need->object, need->offset, size);
+    const bool whole = blob && (*size == need->length || (need->up_to && *size < need->length));
+    return whole ? blob : NULL;
 }

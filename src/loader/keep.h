@@ -25,6 +25,6 @@ bool stk__keeps_need(const stk__keeping *keeping, uint64_t decoded);
 /* Whether a need is already in the cache; its slice then says where. */
 bool stk__kept_need(const stk__keeping *keeping, const stk_need *need, stk_slice *slice);
 /* The bytes of a need that has to be decoded, as they were read; NULL: not in the cache. */
-const void *stk__kept_bytes(const stk__keeping *keeping, const stk_need *need);
+const void *stk__kept_bytes(const stk__keeping *keeping, const stk_need *need, uint64_t *size);
 
 #endif

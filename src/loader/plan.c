@@ -10,7 +10,9 @@
 /* Bytes of the pool that a need takes. */
 static uint64_t need_cost(const stk__planner *p, const stk_need *need)
 {
-    const uint64_t read = stk__kept_bytes(p->keeping, need) ? 0 : stk__read_cost(need->length);
+    uint64_t size;
+    const uint64_t read =
+        stk__kept_bytes(p->keeping, need, &size) ? 0 : stk__read_cost(need->length);
 
     return read + (need->decoded ? stk__pool_cost(need->decoded) : 0);
 }

@@ -143,12 +143,13 @@ static void from_memory(stk__planner *p)
 
     for (uint32_t i = 0; i < round->num; i++) {
         stk__need_entry *entry = round->entries[i];
-        const void *kept_bytes = stk__kept_bytes(p->keeping, &entry->need);
+        uint64_t size = entry->need.length;
+        const void *kept_bytes = stk__kept_bytes(p->keeping, &entry->need, &size);
         const void *bytes =
             kept_bytes ? kept_bytes : mapped_bytes(p->dataset, &entry->need, &found);
         /* Without memory for the record it is read like any other, which then fails by name. */
         if (bytes && (join_live(p, entry) ||
-                      stk__unit_from_memory(p->units, entry, bytes, kept_bytes) == STK_OK))
+                      stk__unit_from_memory(p->units, entry, bytes, size, kept_bytes) == STK_OK))
             continue;
         round->entries[kept] = entry;
         round->wants[kept] = round->wants[i];

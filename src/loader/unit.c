@@ -76,8 +76,10 @@ stk__unit *stk__unit_new(stk__bundle *bundle, const stk_need *need, const void *
         return NULL;
     unit->object = need->object;
     unit->offset = need->offset;
-    unit->length = need->length;
+    unit->length = unit->came = need->length;
     unit->optional = need->optional;
+    unit->up_to = need->up_to;
+    bundle->range.transfer.up_to |= need->up_to;
     unit->decoded_size = need->decoded;
     unit->serial = serial;
     unit->data = data;
@@ -147,7 +149,7 @@ stk_slice stk__unit_slice(const stk__unit *unit)
     if (unit->decoded_size)
         return (stk_slice){.data = unit->place ? unit->place : unit->decoded,
                            .size = unit->decoded_size};
-    return (stk_slice){.data = unit->data, .size = unit->length};
+    return (stk_slice){.data = unit->data, .size = unit->came};
 }
 
 /* What a row asks for is to be decoded, too. */
@@ -234,7 +236,7 @@ bool stk__unit_join_locked(stk__units *units, stk__need_entry *entry, bool *wait
 }
 
 stk_status stk__unit_from_memory(stk__units *units, stk__need_entry *entry, const void *blob,
-                                 bool cached)
+                                 uint64_t size, bool cached)
 {
     stk__bundle *bundle = stk__bundle_new(units);
 
@@ -245,6 +247,7 @@ stk_status stk__unit_from_memory(stk__units *units, stk__need_entry *entry, cons
         stk__bundle_free(bundle);
         return STK_ENOMEM;
     }
+    unit->came = size;
     atomic_store(&unit->cached, cached);
     entry->next = NULL;
     stk__unit_wait(unit, entry);
@@ -368,6 +371,17 @@ bool stk__unit_arrived_locked(stk__unit *unit, stk_status status)
     return any;
 }
 
+/* How much of a unit a transfer brought, where its object may have ended. (L) held. */
+static stk_status measure_locked(stk__unit *unit, const stk__transfer *t, stk_status status)
+{
+    const uint64_t before = unit->offset - t->offset;
+
+    if (status != STK_OK || !t->up_to)
+        return status;
+    unit->came = STK_MIN(unit->length, t->got - STK_MIN(before, t->got));
+    return unit->came < unit->length && !unit->up_to ? STK_ETRUNCATED : STK_OK;
+}
+
 static void alone_arrived_locked(stk__range *range, stk_status status)
 {
     stk__unit *unit = ((stk__alone *)range)->unit;
@@ -377,6 +391,7 @@ static void alone_arrived_locked(stk__range *range, stk_status status)
     whole->sent_ns = range->transfer.sent_ns;
     whole->ended_ns = range->transfer.ended_ns;
     whole->transfer_share = range->transfer.transfer_share;
+    status = measure_locked(unit, &range->transfer, status);
     if (stk__unit_read_locked(unit, status))
         stk__ring_work_locked(unit->bundle->of->ring);
 }
@@ -394,6 +409,7 @@ bool stk__unit_read_alone_locked(stk__unit *unit)
                                .key = whole->key,
                                .offset = unit->offset,
                                .length = unit->length,
+                               .up_to = unit->up_to,
                                .data = (char *)whole->data + (unit->offset - whole->offset)},
                   .arrived_locked = alone_arrived_locked},
         .unit = unit};
@@ -415,7 +431,7 @@ static void bundle_arrived_locked(stk__range *range, stk_status status)
 
     for (stk__unit *u = bundle->units; u; u = u->next_in_bundle)
         if (!apart)
-            any = stk__unit_read_locked(u, status) || any;
+            any = stk__unit_read_locked(u, measure_locked(u, &range->transfer, status)) || any;
         else if (!stk__unit_read_alone_locked(u))
             any = stk__unit_read_locked(u, STK_ENOMEM) || any;
     if (any)

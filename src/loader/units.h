@@ -33,13 +33,15 @@ typedef struct stk__alone {
  * need says so they are decoded once, before any row sees them. */
 struct stk__unit {
     uint64_t object, offset, length;
+    uint64_t came;         /* (L) until decoding begins: of `length`, those that there are */
     uint64_t decoded_size; /* 0: not decoded */
     uint64_t wanted;       /* (L) of the decoded bytes, until decoding begins */
     uint64_t serial, last; /* of the steps that asked first and last; last: (L) */
     void *decoded;         /* from the pool */
     void *place;           /* (L) where it is decoded instead: in its only row; NULL: it is not */
     const char *reason;    /* (L) of the failure */
-    bool optional, absent; /* absent: (L) */
+    bool optional, up_to;  /* of its need */
+    bool absent;           /* (L) */
     bool decoding;         /* (L) begun */
     bool idle;             /* (L) among the idle */
     bool shared;           /* (L) several needs met in it, so more may come */
@@ -117,7 +119,7 @@ void stk__bundle_publish_locked(stk__bundle *bundle);
 /* A unit whose bytes are there, for one need; `cached`: they are the cache's. STK_ENOMEM. (L) free.
  */
 stk_status stk__unit_from_memory(stk__units *units, stk__need_entry *entry, const void *blob,
-                                 bool cached);
+                                 uint64_t size, bool cached);
 
 /* ---- Using (unit.c) ---- */
 

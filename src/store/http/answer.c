@@ -269,7 +269,9 @@ size_t stk__http_on_body(char *data, size_t size, size_t count, void *user)
     if (!length)
         return 0;
     t->moved += length;
-    t->moved_ns = stk__now_ns();
+    const uint64_t now = stk__now_ns();
+    t->rest_ns = STK_MAX(t->rest_ns, now - t->moved_ns);
+    t->moved_ns = now;
     if (!t->judged || t->status != STK_OK || (job->winner && job->winner != t))
         return 0;
     /* Failures do not win: the other may bring the bytes. */

@@ -491,6 +491,8 @@ void stk__http_job_ended(stk__http_loop *loop, stk__http_try *t, CURLcode result
         return;
     }
     if (job->status == STK_OK) {
+        if (seen.body == STK__HTTP_DATA)
+            stk__http_pace_rested(&host->pace, seen.rest_ns);
         stk__http_bucket_refund(&host->bucket, job->spent);
         stk__http_window_raise(&host->window);
         hurry(loop, host);

@@ -86,7 +86,9 @@ static bool leave_quiet(stk__http_loop *loop, stk__http_job *job, uint64_t now)
     job->late++;
     stk__http_try_stop(loop, t);
     stk__http_job_rewind(job);
-    stk__http_job_wait(loop, job);
+    /* At once: the place that it leaves at the host is its own. */
+    stk__http_count_wait(job);
+    stk__http_job_run(loop, job);
     return true;
 }
 

@@ -71,6 +71,9 @@ static void read_done(stk__http_exchange *x, stk_status status)
     stk__http_reads *reads = slot->reads;
     stk_read *read = slot->read;
 
+    /* What was there and has gone is no absence, which others may take for a fill value. */
+    if (status == STK_ENOENT && x->pinned && x->up_to)
+        status = x->error.status = STK_ECHANGED;
     if (x->length <= STK__OPENING_AHEAD || status != STK_OK)
         stk__http_note(x->client, x, status);
     if (status == STK_OK && !x->pinned)

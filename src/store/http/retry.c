@@ -17,7 +17,7 @@
 #define LEAST_SAMPLES  20
 #define RECKON_EVERY   16
 #define LATE_FLOOR_NS  UINT64_C(20000000)
-#define QUIET_FLOOR_NS UINT64_C(50000000)
+#define QUIET_FLOOR_NS UINT64_C(10000000)
 #define TWICE_SHARE    0.05
 #define TWICE_MOST     8.0
 
@@ -120,41 +120,51 @@ void stk__http_pace_sent(stk__http_pace *pace)
     pace->credit = STK_MIN(pace->credit + TWICE_SHARE, TWICE_MOST);
 }
 
-void stk__http_pace_came(stk__http_pace *pace, uint64_t first_ns)
+static void note_time(stk__http_times *times, uint64_t ns, uint64_t floor_ns)
 {
     uint64_t above[STK__HTTP_SAMPLES / 20 + 1];
     uint32_t kept = 0;
 
-    pace->first_ns[pace->next] = first_ns;
-    pace->next = (pace->next + 1) % STK__HTTP_SAMPLES;
-    pace->count = STK_MIN(pace->count + 1, (uint32_t)STK__HTTP_SAMPLES);
-    if (pace->count < LEAST_SAMPLES || (pace->late_ns && pace->next % RECKON_EVERY))
+    times->ns[times->next] = ns;
+    times->next = (times->next + 1) % STK__HTTP_SAMPLES;
+    times->count = STK_MIN(times->count + 1, (uint32_t)STK__HTTP_SAMPLES);
+    if (times->count < LEAST_SAMPLES || (times->long_ns && times->next % RECKON_EVERY))
         return;
     /* The largest twentieth, in order; its last is the percentile. */
-    const uint32_t wanted = pace->count / 20 + 1;
-    for (uint32_t i = 0; i < pace->count; i++) {
+    const uint32_t wanted = times->count / 20 + 1;
+    for (uint32_t i = 0; i < times->count; i++) {
         uint32_t at = kept;
-        if (kept == wanted && pace->first_ns[i] <= above[kept - 1])
+        if (kept == wanted && times->ns[i] <= above[kept - 1])
             continue;
         if (kept < wanted)
             kept++;
         else
             at = kept - 1;
-        for (; at > 0 && above[at - 1] < pace->first_ns[i]; at--)
+        for (; at > 0 && above[at - 1] < times->ns[i]; at--)
             above[at] = above[at - 1];
-        above[at] = pace->first_ns[i];
+        above[at] = times->ns[i];
     }
-    pace->late_ns = STK_MAX(above[kept - 1] + above[kept - 1] / 4, LATE_FLOOR_NS);
+    times->long_ns = STK_MAX(above[kept - 1] + above[kept - 1] / 4, floor_ns);
+}
+
+void stk__http_pace_came(stk__http_pace *pace, uint64_t first_ns)
+{
+    note_time(&pace->first, first_ns, LATE_FLOOR_NS);
+}
+
+void stk__http_pace_rested(stk__http_pace *pace, uint64_t rest_ns)
+{
+    note_time(&pace->rest, rest_ns, QUIET_FLOOR_NS);
 }
 
 uint64_t stk__http_pace_late(const stk__http_pace *pace)
 {
-    return pace->late_ns ? pace->late_ns : UINT64_MAX;
+    return pace->first.long_ns ? pace->first.long_ns : UINT64_MAX;
 }
 
 uint64_t stk__http_pace_quiet(const stk__http_pace *pace)
 {
-    return pace->late_ns ? STK_MAX(2 * pace->late_ns, QUIET_FLOOR_NS) : UINT64_MAX;
+    return pace->rest.long_ns ? pace->rest.long_ns : UINT64_MAX;
 }
 
 bool stk__http_pace_twice(stk__http_pace *pace)

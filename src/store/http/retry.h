@@ -57,12 +57,18 @@ void stk__http_window_lower(stk__http_window *window, uint64_t now_ns);
 /* ---- What to ask for twice ---- */
 
 #define STK__HTTP_SAMPLES 128
-/* The first bytes of the last answers, and what may be asked for twice: one request in 20. */
-typedef struct stk__http_pace {
-    uint64_t first_ns[STK__HTTP_SAMPLES];
+/* The last times of a kind, and how long is longer than usual. */
+typedef struct stk__http_times {
+    uint64_t ns[STK__HTTP_SAMPLES];
     uint32_t count, next;
-    uint64_t late_ns; /* 0: too few answers to tell */
-    double credit;    /* requests that may be asked for twice */
+    uint64_t long_ns; /* 0: too few to tell */
+} stk__http_times;
+
+/* The last answers of a host, and what may be asked for twice: one request in 20. */
+typedef struct stk__http_pace {
+    stk__http_times first; /* until the first byte */
+    stk__http_times rest;  /* the longest that a body brought nothing */
+    double credit;         /* requests that may be asked for twice */
 } stk__http_pace;
 
 /* A request was sent that no other asks for. */
@@ -72,8 +78,10 @@ void stk__http_pace_came(stk__http_pace *pace, uint64_t first_ns);
 /* How long the first byte may take before the request is sent a second time: a quarter more
  * than the 95th percentile, 20 ms at least; UINT64_MAX: for ever. */
 uint64_t stk__http_pace_late(const stk__http_pace *pace);
-/* How long a body may bring nothing before the rest is asked for over another connection; likewise.
- */
+/* A body came whole, and brought nothing for so long at most. */
+void stk__http_pace_rested(stk__http_pace *pace, uint64_t rest_ns);
+/* How long a body may bring nothing before the rest is asked for over another connection: likewise,
+ * by the longest rests of bodies. */
 uint64_t stk__http_pace_quiet(const stk__http_pace *pace);
 /* One is asked for twice; false: too many were. */
 bool stk__http_pace_twice(stk__http_pace *pace);

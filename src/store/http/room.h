@@ -102,6 +102,7 @@ struct stk__http_try {
     uint64_t wanted;                 /* bytes asked for */
     uint64_t bytes_before;           /* on the wire when it began, its own included */
     uint64_t moved_ns;               /* when bytes of the answer came last */
+    uint64_t rest_ns;                /* the longest time between two pieces of it */
     uint64_t mark_ns, moved, marked; /* bytes moved, of them at `mark_ns` */
     uint64_t uploaded;
     uint64_t body_at; /* of a body that is read: the byte that goes next */

@@ -49,7 +49,7 @@ static size_t on_read(char *to, size_t size, size_t count, void *user)
 
     if (n > 0 && !x->read_body(x->body_user, t->body_at, to, n)) {
         stk__http_try_fail(t, STK_EIO, STK__HTTP_FINAL,
-                           "what is to be sent cannot be read from its temporary file");
+                           "what is to be sent cannot be read from its file");
         return CURL_READFUNC_ABORT;
     }
     t->body_at += n;

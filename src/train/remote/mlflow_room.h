@@ -5,7 +5,6 @@
 
 #include "train/remote/mlflow.h"
 
-#define STK__MLFLOW_FILE   (64 << 20) /* bytes of a file that is sent; it is held in memory */
 #define STK__MLFLOW_ANSWER (UINT64_C(1) << 20)
 
 struct stk__mlflow {

@@ -255,38 +255,38 @@ static const char *proxied(const stk__mlflow *m)
     return strncmp(at, "//", 2) == 0 ? strchr(at + 2, '/') : at;
 }
 
-static stk_status read_file(stk__mlflow *m, const char *path, char **data, uint64_t *length,
-                            stk_error *err)
+static stk_status open_file(const char *path, int *fd, uint64_t *length, stk_error *err)
 {
     struct stat info;
-    ssize_t n = 1;
 
-    *data = NULL;
-    *length = 0;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0)
         return stk__durable_fail(err, "read", path, errno);
-    if (fstat(fd, &info) < 0 || !S_ISREG(info.st_mode) || info.st_size > STK__MLFLOW_FILE) {
-        close(fd);
-        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN,
-                         "'%.300s' is no file of %d MiB or less, which are the most that is sent",
-                         path, STK__MLFLOW_FILE >> 20);
-    }
-    *data = stk__alloc(m->ctx, (size_t)info.st_size + 1);
-    while (*data && n > 0 && *length < (uint64_t)info.st_size) {
-        n = read(fd, *data + *length, (size_t)info.st_size - *length);
-        *length += n > 0 ? (uint64_t)n : 0;
-        if (n < 0 && errno == EINTR)
-            n = 1;
-    }
-    const int error = errno;
-    close(fd);
-    if (*data && n >= 0)
+    if (fstat(*fd, &info) == 0 && S_ISREG(info.st_mode)) {
+        *length = (uint64_t)info.st_size;
         return STK_OK;
-    stk__free(m->ctx, *data);
-    const bool lacking = !*data;
-    *data = NULL;
-    return lacking ? no_memory(err) : stk__durable_fail(err, "read", path, error);
+    }
+    close(*fd);
+    return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "'%.300s' is no file", path);
+}
+
+/* What goes next of a file, on the thread of all clients. One that became shorter is not sent. */
+static bool read_file(void *user, uint64_t at, void *to, size_t length)
+{
+    const int *fd = user;
+    char *next = to;
+
+    while (length > 0) {
+        const ssize_t n = pread(*fd, next, length, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        next += n;
+        at += (uint64_t)n;
+        length -= (size_t)n;
+    }
+    return true;
 }
 
 static stk_status put_file(stk__mlflow *m, const char *path, const char *name,
@@ -295,21 +295,22 @@ static stk_status put_file(stk__mlflow *m, const char *path, const char *name,
     stk__text target = {.ctx = m->ctx};
     stk__http_exchange x = {.method = "PUT", .most = STK__MLFLOW_ANSWER};
     const char *below = proxied(m);
-    char *data = NULL;
+    int fd;
 
     *code = 0;
-    STK_TRY(read_file(m, path, &data, &x.body_length, err));
+    STK_TRY(open_file(path, &fd, &x.body_length, err));
     stk__text_add(&target, "/api/2.0/mlflow-artifacts/artifacts");
     stk__text_add(&target, "%s/", below);
     stk__text_add_percent(&target, name, strlen(name), true);
-    x.body = data;
+    x.read_body = read_file;
+    x.body_user = &fd;
     x.target = target.bytes;
     const stk_status status =
         target.failed ? no_memory(err) : stk__http_services.call(m->service, &x, call, err);
     *code = x.code;
     stk__http_services.release(m->service, &x);
     stk__text_release(&target);
-    stk__free(m->ctx, data);
+    close(fd);
     return status;
 }
 

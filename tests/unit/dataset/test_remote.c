@@ -5,6 +5,8 @@
 #include "support/http_server.h"
 #include "unit/dataset/windows.h"
 
+#include <unistd.h>
+
 #define LATENCY_MS 20 /* requests that are sent at once come before the first is answered */
 #define TRIES      10
 #define ROUNDS     3
@@ -136,15 +138,167 @@ static void make(fixture *f, const char *name, bool sharded)
     make_array(f->context, path, &a);
 }
 
-/* Metadata, how long the chunks are, chunks. */
+/* The file of a chunk of an array that make() made. */
+static void chunk_file(const fixture *f, const char *array, const char *chunk, char path[512])
+{
+    snprintf(path, 512, "%s/%s/c/%s", f->folder, array, chunk);
+    assert_int_equal(access(path, R_OK), 0);
+}
+
+/* Metadata, chunks: their reads say how long they are, and which there are not. */
 static void test_chunks(void **state)
 {
     fixture *f = *state;
+    char path[512];
 
     make(f, "plain.zarr", false);
-    const http_counters c = until_batch(f, "plain.zarr?range=time:0:4");
-    assert_int_equal(c.heads, 4);
-    assert_int_equal(c.requests, 5 + 4 + 4);
+    http_counters c = until_batch(f, "plain.zarr?range=time:0:4");
+    assert_int_equal(c.heads, 0);
+    assert_int_equal(c.requests, 5 + 4);
+    chunk_file(f, "plain.zarr", "1/0/0", path);
+    assert_int_equal(unlink(path), 0);
+    c = until_batch(f, "plain.zarr?range=time:0:4");
+    assert_int_equal(c.heads, 0);
+    assert_int_equal(c.requests, 5 + 4);
+}
+
+/* Requests of two epochs of windows that are a chunk each, one of which is not there. */
+static uint64_t two_epochs(stk_dataset *dataset, http_server *server, stk_cache_mode cache)
+{
+    stk_loader *loader = NULL;
+    stk_batch *batch = NULL;
+    stk_loader_options o;
+    uint64_t rows = 0;
+    stk_status status;
+    stk_error err;
+
+    stk_loader_options_init(&o);
+    o.batch_size = 1;
+    o.cache = cache;
+    o.shuffle = STK_SHUFFLE_FULL;
+    http_server_reset_counters(server);
+    assert_ok(stk_loader_create(dataset, &o, &loader, &err), &err);
+    for (uint32_t ends = 0; ends < 2;) {
+        status = stk_loader_next(loader, -1, &batch, &err);
+        if (status == STK_EOS) { /* the next takes nothing of it but what a cache has */
+            assert_ok(stk_loader_set_epoch(loader, ++ends, &err), &err);
+            continue;
+        }
+        assert_ok(status, &err);
+        rows += stk_batch_count(batch);
+        stk_batch_release(&batch);
+    }
+    stk_loader_destroy(&loader);
+    assert_int_equal(rows, 2 * 16);
+    assert_int_equal(http_server_counters(server).heads, 0);
+    return http_server_counters(server).requests;
+}
+
+/* A request for each chunk and epoch, and none for what a cache of the loader has: whatever it
+ * keeps of chunks whose length was not known. */
+static void test_epochs(void **state)
+{
+    fixture *f = *state;
+    char spec[512], path[512];
+
+    make(f, "plain.zarr", false);
+    chunk_file(f, "plain.zarr", "3/1/0", path);
+    assert_int_equal(unlink(path), 0);
+    snprintf(spec, sizeof spec, "array:%s/plain.zarr?window=2x16x32&stride=2x16x32",
+             http_server_url(f->server));
+    stk_dataset *dataset = open_windows(f->context, spec);
+    /* Chunks that may be wanted again stay where there is room. */
+    assert_in_range(two_epochs(dataset, f->server, STK_CACHE_NONE), 16, 32);
+    assert_int_equal(two_epochs(dataset, f->server, STK_CACHE_ENCODED), 16);
+    assert_int_equal(two_epochs(dataset, f->server, STK_CACHE_DECODED), 16);
+    stk_dataset_close(&dataset);
+}
+
+/* A chunk that was read and then goes is not taken for one that never was. */
+static void test_vanished_chunk(void **state)
+{
+    fixture *f = *state;
+    char spec[512], path[512];
+    stk_loader *loader = NULL;
+    stk_batch *batch = NULL;
+    stk_loader_options o;
+    stk_error err;
+
+    make(f, "plain.zarr", false);
+    snprintf(spec, sizeof spec, "array:%s/plain.zarr?window=16x32x32", http_server_url(f->server));
+    stk_dataset *dataset = open_windows(f->context, spec);
+    stk_loader_options_init(&o);
+    assert_ok(stk_loader_create(dataset, &o, &loader, &err), &err);
+    assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+    stk_batch_release(&batch);
+    stk_loader_destroy(&loader);
+    chunk_file(f, "plain.zarr", "3/1/0", path);
+    assert_int_equal(unlink(path), 0);
+    assert_ok(stk_loader_create(dataset, &o, &loader, &err), &err);
+    assert_fails(stk_loader_next(loader, -1, &batch, &err), STK_ECHANGED, &err, "3/1/0");
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+}
+
+static stk_status read_array(fixture *f, const char *url, float *to, stk_error *err)
+{
+    stk_array *array = NULL;
+
+    STK_TRY(stk_array_open(f->context, url, NULL, &array, err));
+    http_server_reset_counters(f->server);
+    const stk_status status =
+        stk_array_read(array, NULL, to, 16 * 32 * 32 * sizeof *to, NULL, -1, err);
+    stk_array_close(&array);
+    return status;
+}
+
+/* An array that is read whole asks for each chunk once, too. */
+static void test_whole(void **state)
+{
+    static float local[16 * 32 * 32], remote[16 * 32 * 32];
+    fixture *f = *state;
+    char url[512], path[512];
+    stk_error err;
+
+    make(f, "plain.zarr", false);
+    chunk_file(f, "plain.zarr", "3/1/0", path);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/plain.zarr", f->folder);
+    assert_ok(read_array(f, path, local, &err), &err);
+    snprintf(url, sizeof url, "%s/plain.zarr", http_server_url(f->server));
+    assert_ok(read_array(f, url, remote, &err), &err);
+    assert_memory_equal(remote, local, sizeof local);
+    const http_counters c = http_server_counters(f->server);
+    assert_int_equal(c.heads, 0);
+    assert_int_equal(c.requests, 16);
+}
+
+/* What is longer than any encoder makes of a chunk is not read to its end. */
+static void test_endless_chunk(void **state)
+{
+    static float values[16 * 32 * 32];
+    static const char zeros[1 << 20];
+    fixture *f = *state;
+    char url[512], path[512];
+    stk_error err;
+
+    make(f, "plain.zarr", false);
+    chunk_file(f, "plain.zarr", "0/0/0", path);
+    FILE *file = fopen(path, "ab");
+    assert_non_null(file);
+    assert_int_equal(fwrite(zeros, 1, sizeof zeros, file), sizeof zeros);
+    assert_int_equal(fclose(file), 0);
+    snprintf(url, sizeof url, "%s/plain.zarr", http_server_url(f->server));
+    assert_fails(read_array(f, url, values, &err), STK_EFORMAT, &err, "longer than a chunk");
+    snprintf(url, sizeof url, "array:%s/plain.zarr", http_server_url(f->server));
+    stk_dataset *dataset = open_windows(f->context, url);
+    stk_loader *loader = NULL;
+    stk_batch *batch = NULL;
+    assert_ok(stk_loader_create(dataset, NULL, &loader, &err), &err);
+    assert_fails(stk_loader_next(loader, -1, &batch, &err), STK_EFORMAT, &err,
+                 "longer than a chunk");
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
 }
 
 /* Metadata, the end of each shard, chunks: how long a shard is comes with its end. */
@@ -214,6 +368,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_chunks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_whole, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_epochs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_vanished_chunk, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_endless_chunk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_shards, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_groups, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_netcdf, set_up, tear_down),

@@ -119,7 +119,7 @@ static stk_status from_service_account(account *a, stk__s3_keys *out, stk_error 
     stk__s3_look *look = a->look;
     stk__text body = {.bytes = look->body, .room = sizeof look->body};
     uint8_t signature[STK__RS256_ROOM];
-    size_t length;
+    size_t length = 0;
 
     stk__text_add(&body, "grant_type=urn%%3Aietf%%3Aparams%%3Aoauth%%3Agrant-type%%3Ajwt-bearer"
                          "&assertion=");

@@ -94,6 +94,20 @@ static void test_bounded(void **state)
     stk_store_close(&store);
 }
 
+/* An answer is late from the end of what goes up on, however long that takes. */
+static void test_upload_in_progress(void **state)
+{
+    fixture *f = *state;
+    stk_store *store = open_store(f, "/new/?retries=0&first_byte_timeout=2");
+    stk_error err;
+
+    http_server_fault(f->server,
+                      &(http_fault){.method = "PUT", .in_upload = true, .bandwidth = LARGE / 3});
+    assert_ok(put(f, store, "a", &stk__store_call_none, &err), &err);
+    check(f, "/new/a");
+    stk_store_close(&store);
+}
+
 /* On a connection that was used before curl sends it again by itself. */
 static void test_sent_again(void **state)
 {
@@ -137,6 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_bounded, set_up, tear_down_all),
+        cmocka_unit_test_setup_teardown(test_upload_in_progress, set_up, tear_down_all),
         cmocka_unit_test_setup_teardown(test_sent_again, set_up, tear_down_all),
         cmocka_unit_test_setup_teardown(test_lost_answer, set_up, tear_down_all),
     };

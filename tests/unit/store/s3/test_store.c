@@ -19,6 +19,7 @@ typedef struct fixture {
     char header[512]; /* Authorization of the last request */
     char region[32];  /* another than this is refused; "": any */
     unsigned expire;  /* so many requests are refused as of an expired token */
+    bool ahead;       /* the server's clock is: what is not signed by its time is refused */
     bool messages_leak;
 } fixture;
 
@@ -51,6 +52,11 @@ static void note(void *user, const http_request *request, http_fault *fault)
         fail_with(fault, 400,
                   "<Error><Code>ExpiredToken</Code><Message>The provided token has "
                   "expired.</Message></Error>");
+    } else if (f->ahead && (!http_header(request, "x-amz-date", value, sizeof value) ||
+                            strncmp(value, "20710506T07", 11) != 0)) {
+        fail_with(fault, 403,
+                  "<Error><Code>RequestTimeTooSkewed</Code><Message>The difference is too large."
+                  "</Message><ServerTime>2071-05-06T07:08:09Z</ServerTime></Error>");
     }
     pthread_mutex_unlock(&f->mutex);
 }
@@ -479,14 +485,40 @@ static void test_redirect_behind_a_proxy(void **state)
     stk_store_close(&store);
 }
 
+/* Of a machine whose clock is wrong: one request learns the time, the others are signed by it. */
+static void test_clock(void **state)
+{
+    fixture *f = *state;
+    stk_store *store = open_store(f, "s3://bucket/d/");
+    char data[16];
+    stk_error err;
+
+    f->ahead = true;
+    for (unsigned i = 0; i < 3; i++) {
+        http_server_reset_counters(f->server);
+        assert_ok(stk_store_read(store, "x", 2, 5, data, &err), &err);
+        assert_memory_equal(data, "23456", 5);
+        assert_int_equal(http_server_counters(f->server).requests, i ? 1 : 2);
+    }
+    stk_store_close(&store);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(test_read),      TEST(test_urls),   TEST(test_anonymous),
-        TEST(test_put),       TEST(test_parts),  TEST(test_lost_answer),
-        TEST(test_lost_part), TEST(test_region), TEST(test_expired),
-        TEST(test_refused),   TEST(test_memory), TEST(test_redirect_behind_a_proxy)};
+    const struct CMUnitTest tests[] = {TEST(test_read),
+                                       TEST(test_urls),
+                                       TEST(test_anonymous),
+                                       TEST(test_put),
+                                       TEST(test_parts),
+                                       TEST(test_lost_answer),
+                                       TEST(test_lost_part),
+                                       TEST(test_region),
+                                       TEST(test_expired),
+                                       TEST(test_refused),
+                                       TEST(test_memory),
+                                       TEST(test_clock),
+                                       TEST(test_redirect_behind_a_proxy)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The logger mlflow against a tracking server of the tests: what is there, once, whatever fails. */
+#include <fcntl.h>
+
 #include "support/text.h"
 #include "unit/train/remote/remote.h"
 
-#define LINES  1700
-#define CANARY "canary-of-a-token"
+#define LINES      1700
+#define CANARY     "canary-of-a-token"
+#define LARGE_FILE (UINT64_C(80) << 20)
 
 static void all_of_it(void **state)
 {
@@ -334,6 +337,40 @@ static void token(void **state)
     assert_int_equal(access(path, F_OK), -1); /* nothing was written with it */
 }
 
+/* A checkpoint of any size, in bounded memory. */
+static void large_file(void **state)
+{
+    static const char end[] = "the end";
+    world *w = *state;
+    char run[512], path[700];
+    stk_memory_stats before = {.struct_size = sizeof before}, after = before;
+    size_t length;
+    stk_error err;
+
+    w->options.log_model = STK__LOG_MODEL_ALL;
+    stk_logger *logger = world_logger(w);
+    snprintf(run, sizeof run, "%s", logger->log_dir);
+    test_write(run, "checkpoints/large.ckpt", "", 0);
+    snprintf(path, sizeof path, "%s/checkpoints/large.ckpt", run);
+    const int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, end, sizeof end, LARGE_FILE), sizeof end);
+    close(fd);
+    stk_context_memory(w->context, &before);
+    assert_ok(logger->ops->flush(logger, &err), &err);
+    world_end(logger);
+    const stk_logger_synced synced = world_sync(w, run);
+    assert_int_equal(synced.unsent, 0);
+    char *got = http_server_get(w->server,
+                                "/api/2.0/mlflow-artifacts/artifacts/1/"
+                                "00000000000000000000000000000001/artifacts/checkpoints/large.ckpt",
+                                &length);
+    assert_int_equal(length, LARGE_FILE + sizeof end);
+    assert_memory_equal(got + LARGE_FILE, end, sizeof end);
+    free(got);
+    stk_context_memory(w->context, &after);
+    assert_true(after.peak_bytes - before.peak_bytes < LARGE_FILE / 4);
+}
+
 /* Pages and checkpoints as they are in the folder; one that is gone is no failure. */
 static void files(void **state)
 {
@@ -425,6 +462,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(refused, world_open, world_close),
         cmocka_unit_test_setup_teardown(token, world_open, world_close),
         cmocka_unit_test_setup_teardown(files, world_open, world_close),
+        cmocka_unit_test_setup_teardown(large_file, world_open, world_close),
         cmocka_unit_test_setup_teardown(elsewhere, world_open, world_close),
     };
 
