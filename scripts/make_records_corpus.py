@@ -46,6 +46,12 @@ def shards():
     write("webdataset", "above", b"\0" + archive([("../a.jpg", b"x")]))
     write("webdataset", "cut", b"\0" + archive(plain)[:1100])
     write("webdataset", "gzip", b"\0\x1f\x8b\x08" + bytes(600))
+    two = archive([("a.txt", b"x"), ("b.txt", b"yy")])
+    for name, lines in (("listed", "v1.2 2\ntxt 512 1 a.txt\ntxt 1536 2 b.txt\n"), ("listed_cut", "v1.2 2\ntxt 512 1 a.txt\ntxt"),
+                        ("listed_beyond", "v1.2 1\ntxt 512 99999999 a.txt\n"), ("listed_name", "v1.2 1\ntxt 512 1 ../a.txt\n"),
+                        ("listed_old", "v1.1 2\ntxt 512 1\ntxt 1536 2\n"), ("listed_twice", "v1.2 1\ntxt 512 1 a.txt txt 1536 2 a.txt\n"),
+                        ("listed_most", "v1.2 9999999999999999999\ntxt 512 1 a.txt\n")):
+        write("webdataset", name, b"\x80" + struct.pack("<H", len(lines)) + lines.encode() + two)
 
 
 def indexes():
@@ -56,7 +62,7 @@ def indexes():
         body = b"".join(struct.pack("<QQqqQQQQ", *row) for row in shard_rows)
         body += b"".join(struct.pack("<QQ", offset << 8 | kind, length) for kind, offset, length in parts)
         body += struct.pack(f"<{len(starts)}I", *starts)
-        return b"\x89STKREC\n" + struct.pack("<II", 1, 72) + bytes(8) + head + body + text
+        return b"\x89STKREC\n" + struct.pack("<II", 2, 72) + bytes(8) + head + body + text
 
     two = [(2000, 9, 1, 2, 3, 1, 2, 0), (1536, 8, 1, 2, 3, 2, 2, 0)]
     parts = [(0, 512, 5), (1, 1536, 7), (0, 512, 0), (1, 512, 1024)]

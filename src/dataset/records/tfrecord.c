@@ -110,8 +110,7 @@ static stk_status tfrecord_scan(stk__shard *shard, const void *options, stk_erro
 {
     bool listed = false;
 
-    (void)options;
-    STK_TRY(stk__tfrecord_list(shard, &listed, err));
+    STK_TRY(stk__tfrecord_list(shard, options, &listed, err));
     if (listed)
         return STK_OK;
     for (uint64_t at = 0; at < stk__shard_size(shard);)
