@@ -7,6 +7,9 @@
 
 #define STK__WEBDATASET_MAX_NAME 4096u /* bytes of the name of a member */
 
+/* Whether the name of a kind is text that can be shown. (webdataset_scan.c) */
+bool stk__webdataset_is_kind(const char *kind);
+
 /* Where the members of a shard lie: scan() of the format. (webdataset_scan.c) */
 stk_status stk__webdataset_scan(stk__shard *shard, const void *options, stk_error *err);
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
-#include "dataset/records/webdataset.h"
+#include "dataset/records/webdataset_fields.h"
 #include "dataset/tar_header.h"
 
 #define MAX_PAX (UINT64_C(1) << 20) /* bytes of an extended header */
@@ -155,7 +155,7 @@ static stk_status check_name(walk *w, bool *is_folder, stk_error *err)
                            name);
 }
 
-static bool is_sound_kind(const char *kind)
+bool stk__webdataset_is_kind(const char *kind)
 {
     for (const char *p = kind; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127)
@@ -173,7 +173,7 @@ stk_status stk__webdataset_member(stk__shard *shard, stk__webdataset_sample *sam
     /* A name without an extension, or that begins with the dot, is none of a sample. */
     if (!dot || dot == base || !dot[1])
         return STK_OK;
-    if (strlen(dot + 1) >= sizeof kind || !is_sound_kind(dot + 1))
+    if (strlen(dot + 1) >= sizeof kind || !stk__webdataset_is_kind(dot + 1))
         return stk__shard_fail(shard, STK_EFORMAT, at, err,
                                "'%.200s' has an extension that is too long or no text", name);
     for (size_t i = 0; i <= strlen(dot + 1); i++)
@@ -186,6 +186,8 @@ stk_status stk__webdataset_member(stk__shard *shard, stk__webdataset_sample *sam
         sample->key_length = length;
         sample->begun = true;
     }
+    if (strcmp(kind, "npz") == 0 || stk__ends_with(kind, strlen(kind), ".npz"))
+        return stk__webdataset_npz_scan(shard, kind, at + STK__TAR_BLOCK, size, err);
     return stk__shard_part(shard, kind, at + STK__TAR_BLOCK, size, err);
 }
 
