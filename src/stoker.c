@@ -147,6 +147,7 @@ const stk_option_table *stk_option_table_at(size_t i, const char **name)
         {"arrays", &stk__convert_arrays_option_table},
         {"packed", &stk__convert_packed_option_table},
         {"squashfs", &stk__convert_squashfs_option_table},
+        {"shards", &stk__convert_shards_option_table},
         {"weights", &stk__weights_option_table},
         {"survey", &stk__survey_option_table},
         {"source", &stk__bench_source_option_table},
