@@ -60,6 +60,10 @@ static const struct cli_usage usage = {
         "access.\n"
         "     -> webdataset:DIR       Tars, as the package webdataset and DALI read them.\n"
         "     -> tfrecord:DIR         TFRecord files of tf.train.Example.\n"
+        "  x.tar.gz, .zst, TFRecord   Shards that are compressed as a whole, unpacked; they stay "
+        "as they\n"
+        "     -> webdataset:DIR       are cut.\n"
+        "     -> tfrecord:DIR, .tar\n"
         "  a checkpoint, .pth, .pt    The weights of a model alone, as PyTorch's load_state_dict() "
         "takes them.\n"
         "     -> NAME.safetensors\n"
@@ -339,6 +343,18 @@ static void print_image(struct cli *cli, const stk_conversion_report *r)
           out);
 }
 
+static void print_unpacked(struct cli *cli, const stk_conversion_report *r)
+{
+    FILE *out = cli->out;
+
+    fprintf(out, "%s: %" PRIu64 " shard%s, unpacked\n  ", cli->args[1], r->total,
+            r->total == 1 ? "" : "s");
+    print_bytes(out, r->bytes_before);
+    fputs(" became ", out);
+    print_bytes(out, r->bytes_after);
+    fputc('\n', out);
+}
+
 static void print_statement(struct cli *cli, const char *converter, const stk_conversion_report *r)
 {
     if (r->arrays && cli->format != CLI_TABLE)
@@ -353,6 +369,8 @@ static void print_statement(struct cli *cli, const char *converter, const stk_co
         print_image(cli, r);
     else if (r->arrays)
         print_arrays(cli, r);
+    else if (r->copied && r->copied == r->total)
+        print_unpacked(cli, r);
     else
         fprintf(cli->out, "%s: %" PRIu64 " samples\n", cli->args[1], r->total);
 }

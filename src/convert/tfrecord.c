@@ -11,6 +11,7 @@
 #include "base/proto.h"
 #include "codec/codec.h"
 #include "convert/shards.h"
+#include "convert/unpacked.h"
 #include "dataset/dataset.h"
 
 enum { EXAMPLE_FEATURES = 1, MAP_ENTRY = 1, ENTRY_KEY = 1, ENTRY_VALUE = 2, LIST_VALUE = 1 };
@@ -193,6 +194,8 @@ static stk_status tfrecord_run(const stk_conversion_job *c, stk_conversion_repor
     static const stk__shards_format format = {.ending = ".tfrecord", .record = add_record};
     const stk_convert_shards_options *own = c->own;
 
+    if (!c->dataset)
+        return stk__unpacked_run(c, true, report, err);
     STK_TRY(stk__shards_write(c, &format, own->shard_size, report, err));
     tell_schema(c);
     return STK_OK;
@@ -208,4 +211,5 @@ const stk_converter_ops stk__convert_tfrecord = {
     .ignores = stk__convert_heeds_overwrite,
     .accepts = tfrecord_accepts,
     .run = tfrecord_run,
+    .takes = stk__unpacked_takes,
 };

@@ -10,6 +10,7 @@
 #include "base/npy_head.h"
 #include "codec/image/image.h"
 #include "convert/shards.h"
+#include "convert/unpacked.h"
 #include "dataset/dataset.h"
 
 #define BLOCK      512u
@@ -166,6 +167,8 @@ static stk_status run(const stk_conversion_job *job, stk_conversion_report *repo
         .ending = ".tar", .tail = end, .tail_bytes = sizeof end, .record = add_sample};
     const stk_convert_shards_options *own = job->own;
 
+    if (!job->dataset)
+        return stk__unpacked_run(job, true, report, err);
     return stk__shards_write(job, &format, own->shard_size, report, err);
 }
 
@@ -196,4 +199,5 @@ const stk_converter_ops stk__convert_webdataset = {
     .ignores = stk__convert_heeds_overwrite,
     .accepts = accepts,
     .run = run,
+    .takes = stk__unpacked_takes,
 };

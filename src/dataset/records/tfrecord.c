@@ -65,7 +65,7 @@ static stk_status not_a_shard(const stk__shard *shard, const uint8_t head[HEAD],
     if (gzip || zlib)
         return stk__shard_fail(shard, STK_EKIND, 0, err,
                                "it is compressed by %s, which cannot be read from the middle; "
-                               "unpack it, as pigz -d does",
+                               "unpack it once: stoker convert tfrecord:SHARDS tfrecord:DIR",
                                gzip ? "gzip" : "zlib");
     return stk__shard_fail(shard, STK_ECHECKSUM, 0, err,
                            "the checksum of its length does not match: it is no TFRecord file, or "

@@ -259,8 +259,8 @@ static stk_status refuse_compressed(const walk *w, const unsigned char *head, st
 {
     static const struct {
         const char *magic, *name, *unpack;
-    } kinds[] = {{"\x1f\x8b", "gzip", "gunzip"},
-                 {"\x28\xb5\x2f\xfd", "zstd", "zstd -d"},
+    } kinds[] = {{"\x1f\x8b", "gzip", NULL},
+                 {"\x28\xb5\x2f\xfd", "zstd", NULL},
                  {"BZh", "bzip2", "bunzip2"},
                  {"\xfd"
                   "7zXZ",
@@ -272,7 +272,10 @@ static stk_status refuse_compressed(const walk *w, const unsigned char *head, st
             return stk__shard_fail(w->shard, STK_ENOTSUP, 0, err,
                                    "it is compressed by %s, so that no record can be read without "
                                    "those before it; unpack it once: %s",
-                                   kinds[i].name, kinds[i].unpack);
+                                   kinds[i].name,
+                                   kinds[i].unpack
+                                       ? kinds[i].unpack
+                                       : "stoker convert webdataset:SHARDS webdataset:DIR");
     return STK_OK;
 }
 
