@@ -60,7 +60,6 @@ typedef enum stk__stream {
 /* By what a file begins with: two bytes, or four where it is zstd. zlib's are no magic: other files
  * may begin so. */
 stk__stream stk__stream_kind(const void *head, uint64_t length);
-const char *stk__stream_name(stk__stream kind);
 
 /* A file being unpacked, of any length within some memory: 256 KiB of it and the window of its
  * compression, 128 MiB at most. One thread at a time. */

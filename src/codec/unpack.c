@@ -24,7 +24,7 @@ struct stk__unpack {
     unsigned char room[READ_BYTES];
 };
 
-const char *stk__stream_name(stk__stream kind)
+static const char *stream_name(stk__stream kind)
 {
     static const char *const names[] = {"not", "gzip", "zlib", "zstd"};
 
@@ -107,7 +107,7 @@ static stk_status damaged(const stk__unpack *u, stk_status status, const char *w
     return stk__fail_at(err, status, STK_STAGE_CODEC, u->key, at,
                         "%s is not sound %s data (%s at byte %llu of %llu); copy or download it "
                         "again",
-                        u->key, stk__stream_name(u->kind), what, (unsigned long long)at,
+                        u->key, stream_name(u->kind), what, (unsigned long long)at,
                         (unsigned long long)u->length);
 }
 

@@ -43,15 +43,16 @@ stk_status stk__beside_load(stk__shard *shard, size_t length, uint64_t most,
     out->key = stk__format(ctx, "%.*s" STK__BESIDE_ENDING, (int)length, stk__shard_key(shard));
     if (!out->key)
         return stk__shard_fail(shard, STK_ENOMEM, 0, err, "no memory for the name of its list");
-    if (stk_store_stat(shard->store, out->key, NULL, &info, NULL) != STK_OK || info.is_folder ||
-        !info.size || info.size > most || info.size > stk__memory_left(ctx) / 4)
+    if (stk_store_stat(stk__shard_store(shard), out->key, NULL, &info, NULL) != STK_OK ||
+        info.is_folder || !info.size || info.size > most || info.size > stk__memory_left(ctx) / 4)
         return STK_OK;
     if (is_older(shard, &info)) {
         stk__beside_refuse(shard, out, "is older than its shard");
         return STK_OK;
     }
     char *text = stk__alloc(ctx, info.size);
-    if (text && stk_store_read(shard->store, out->key, 0, info.size, text, NULL) != STK_OK) {
+    if (text &&
+        stk_store_read(stk__shard_store(shard), out->key, 0, info.size, text, NULL) != STK_OK) {
         stk__free(ctx, text);
         text = NULL;
     }

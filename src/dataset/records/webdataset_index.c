@@ -93,7 +93,8 @@ static bool is_named_so(const member *m)
     const char *slash = strrchr(m->name, '/'), *dot = strchr(slash ? slash + 1 : m->name, '.');
 
     if (!dot)
-        return stk__ends_with(m->extension, m->length, m->name);
+        return m->length == strlen(m->name) ? memcmp(m->extension, m->name, m->length) == 0
+                                            : stk__ends_with(m->extension, m->length, m->name);
     return strlen(dot + 1) == m->length && memcmp(dot + 1, m->extension, m->length) == 0;
 }
 
