@@ -14,7 +14,7 @@ bool stk__beside_number(const char **at, const char *end, uint64_t *out)
     return *at > begin;
 }
 
-void stk__beside_refuse(stk__shard *shard, const stk__beside *beside, const char *why)
+void stk__beside_refuse(stk__shard *shard, const stk__brought *beside, const char *why)
 {
     if (atomic_exchange(shard->told, true))
         return;
@@ -32,12 +32,12 @@ static bool is_older(const stk__shard *shard, const stk_object_info *info)
 }
 
 stk_status stk__beside_load(stk__shard *shard, size_t length, uint64_t most,
-                            const stk__records_options *options, stk__beside *out, stk_error *err)
+                            const stk__records_options *options, stk__brought *out, stk_error *err)
 {
     stk_context *ctx = stk__shard_context(shard);
     stk_object_info info = {.struct_size = sizeof info};
 
-    *out = (stk__beside){.context = ctx};
+    *out = (stk__brought){.context = ctx};
     if (strcmp(options->index, "none") == 0)
         return STK_OK;
     out->key = stk__format(ctx, "%.*s" STK__BESIDE_ENDING, (int)length, stk__shard_key(shard));
@@ -61,9 +61,9 @@ stk_status stk__beside_load(stk__shard *shard, size_t length, uint64_t most,
     return STK_OK;
 }
 
-void stk__beside_release(stk__beside *beside)
+void stk__beside_release(stk__brought *beside)
 {
     stk__free(beside->context, beside->text);
     stk__free(beside->context, beside->key);
-    *beside = (stk__beside){.context = beside->context};
+    *beside = (stk__brought){.context = beside->context};
 }

@@ -12,12 +12,12 @@
 
 #define STK__BESIDE_ENDING ".idx"
 
-typedef struct stk__beside {
+typedef struct stk__brought {
     stk_context *context;
     char *key;
     char *text; /* NULL: there is none that is to be read */
     uint64_t length;
-} stk__beside;
+} stk__brought;
 
 /*
  * Load the text whose name is the first `length` bytes of the shard's key and ".idx". None is
@@ -26,10 +26,10 @@ typedef struct stk__beside {
  * stk__beside_release(), also after an error.
  */
 stk_status stk__beside_load(stk__shard *shard, size_t length, uint64_t most,
-                            const stk__records_options *options, stk__beside *out, stk_error *err);
-void stk__beside_release(stk__beside *beside);
+                            const stk__records_options *options, stk__brought *out, stk_error *err);
+void stk__beside_release(stk__brought *beside);
 /* Say that the text is not used, and why: once for all shards of a dataset. */
-void stk__beside_refuse(stk__shard *shard, const stk__beside *beside, const char *why);
+void stk__beside_refuse(stk__shard *shard, const stk__brought *beside, const char *why);
 
 /* A number of at most 19 digits at *at, which moves behind it. */
 bool stk__beside_number(const char **at, const char *end, uint64_t *out);

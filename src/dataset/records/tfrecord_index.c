@@ -45,7 +45,7 @@ static stk_status take_list(stk__shard *shard, size_t length, const stk__records
                             bool *listed, stk_error *err)
 {
     const uint64_t most = stk__shard_size(shard) / STK__TFRECORD_FRAME * LINE_MOST;
-    stk__beside list;
+    stk__brought list;
 
     stk_status status = stk__beside_load(shard, length, most, options, &list, err);
     if (list.text) {

@@ -204,7 +204,7 @@ stk_status stk__webdataset_list(stk__shard *shard, const stk__records_options *o
                                 bool *listed, stk_error *err)
 {
     const char *key = stk__shard_key(shard);
-    stk__beside index;
+    stk__brought index;
     stk_error ignored;
 
     *listed = false;
