@@ -5,21 +5,20 @@
 
 #include "cli.h"
 
-/* A flag of a name that several have is an option of the first: of an image of its own. */
-static const struct cli_options tables[] = {{.name = "convert"},
-                                            {.name = "images"},
-                                            {.name = "arrays"},
-                                            {.name = "packed"},
-                                            {.name = "squashfs"},
-                                            {.name = "weights"},
-                                            {0}},
-                                tables_of_images[] = {{.name = "convert"},
-                                                      {.name = "squashfs"},
-                                                      {.name = "images"},
-                                                      {.name = "arrays"},
-                                                      {.name = "packed"},
-                                                      {.name = "weights"},
-                                                      {0}};
+/* A flag of a name that several have is an option of the first: of an image, and of shards, of
+ * their own. */
+static const struct cli_options tables[] = {{.name = "convert"},  {.name = "images"},
+                                            {.name = "arrays"},   {.name = "packed"},
+                                            {.name = "squashfs"}, {.name = "shards"},
+                                            {.name = "weights"},  {0}},
+                                tables_of_shards[] = {{.name = "convert"}, {.name = "shards"},
+                                                      {.name = "images"},  {.name = "arrays"},
+                                                      {.name = "packed"},  {.name = "squashfs"},
+                                                      {.name = "weights"}, {0}},
+                                tables_of_images[] = {{.name = "convert"}, {.name = "squashfs"},
+                                                      {.name = "images"},  {.name = "arrays"},
+                                                      {.name = "packed"},  {.name = "shards"},
+                                                      {.name = "weights"}, {0}};
 
 static const struct cli_usage usage = {
     .name = "convert",
@@ -57,6 +56,14 @@ static const struct cli_usage usage = {
         "                             does not shrink (JPEG, PNG). --codec and --level are those "
         "of "
         "squashfs.\n"
+        "  any samples                Record shards of one size (--shard-size), read at random "
+        "access.\n"
+        "     -> webdataset:DIR       Tars, as the package webdataset and DALI read them.\n"
+        "     -> tfrecord:DIR         TFRecord files of tf.train.Example.\n"
+        "  x.tar.gz, .zst, TFRecord   Shards that are compressed as a whole, unpacked; they stay "
+        "as they\n"
+        "     -> webdataset:DIR       are cut.\n"
+        "     -> tfrecord:DIR, .tar\n"
         "  a checkpoint, .pth, .pt    The weights of a model alone, as PyTorch's load_state_dict() "
         "takes them.\n"
         "     -> NAME.safetensors\n"
@@ -79,6 +86,7 @@ static const struct cli_usage usage = {
                 "  stoker convert images:DIR small --max-side 512 --quality 90\n"
                 "  stoker convert images:DIR packed.zarr --size 256x256\n"
                 "  stoker convert DIR small.sqfs\n"
+                "  stoker convert images:DIR webdataset:shards --shard-size 256MiB\n"
                 "  stoker convert last.safetensors weights.safetensors\n"
                 "  stoker convert last.safetensors model.onnx\n",
     .interrupted = "nothing of it is kept; run the same command again",
@@ -335,6 +343,18 @@ static void print_image(struct cli *cli, const stk_conversion_report *r)
           out);
 }
 
+static void print_unpacked(struct cli *cli, const stk_conversion_report *r)
+{
+    FILE *out = cli->out;
+
+    fprintf(out, "%s: %" PRIu64 " shard%s, unpacked\n  ", cli->args[1], r->total,
+            r->total == 1 ? "" : "s");
+    print_bytes(out, r->bytes_before);
+    fputs(" became ", out);
+    print_bytes(out, r->bytes_after);
+    fputc('\n', out);
+}
+
 static void print_statement(struct cli *cli, const char *converter, const stk_conversion_report *r)
 {
     if (r->arrays && cli->format != CLI_TABLE)
@@ -349,6 +369,8 @@ static void print_statement(struct cli *cli, const char *converter, const stk_co
         print_image(cli, r);
     else if (r->arrays)
         print_arrays(cli, r);
+    else if (r->copied && r->copied == r->total)
+        print_unpacked(cli, r);
     else
         fprintf(cli->out, "%s: %" PRIu64 " samples\n", cli->args[1], r->total);
 }
@@ -386,6 +408,7 @@ union own {
     stk_convert_arrays_options arrays;
     stk_convert_packed_options packed;
     stk_convert_squashfs_options squashfs;
+    stk_convert_shards_options shards;
 };
 
 /* Whether a converter's table is one of the command's; those of others are behind their names. */
@@ -485,6 +508,25 @@ static bool names_image(const struct cli *cli)
     return false;
 }
 
+/* Whether what is written is, by its name, record shards: something stands in front of it, and
+ * behind it options and their values alone. */
+static bool names_shards(const struct cli *cli)
+{
+    static const char *const names[] = {"webdataset:", "tfrecord:"};
+    bool is = false, any = false;
+
+    for (int i = 0; i < cli->argc; i++) {
+        const char *text = cli->argv[i];
+        if (*text == '-' || (is && i && *cli->argv[i - 1] == '-'))
+            continue;
+        is = false;
+        for (size_t k = 0; any && k < sizeof names / sizeof *names; k++)
+            is = is || strncmp(text, names[k], strlen(names[k])) == 0;
+        any = true;
+    }
+    return is;
+}
+
 int cli_convert(struct cli *cli)
 {
     static struct cli_usage own;
@@ -495,6 +537,8 @@ int cli_convert(struct cli *cli)
     own = usage;
     if (names_image(cli))
         own.tables = tables_of_images;
+    else if (names_shards(cli))
+        own.tables = tables_of_shards;
     int code = cli_parse(cli, &own);
     if (code == CLI_GO_ON)
         code = cli_context(cli, 0, &context);

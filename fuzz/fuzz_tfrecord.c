@@ -46,11 +46,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_put(room.store, "a.tfrecord", data, size);
     stk__bytes_release(&shard);
     fuzz_ready(&room);
-    fuzz_dataset(room.ctx, "tfrecord:mem://shards/a.tfrecord?index=none&"
+    fuzz_dataset(room.ctx, "tfrecord:mem://shards/a.tfrecord?index=auto&"
                            "schema=image/encoded:image,image/class/label:int64");
     fuzz_dataset(
         room.ctx,
-        "tfrecord:mem://shards?index=none&pad=-1&schema=embedding:float[3],tokens:int16[5]");
+        "tfrecord:mem://shards?index=auto&pad=-1&schema=embedding:float[3],tokens:int16[5]");
     fuzz_close(&room);
     return 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A shard of webdataset: the first byte says what becomes of samples that lack a member, the rest
- * is a tar. Whatever it holds: no crash, no leak; every part that is found lies within the shard,
- * and every value within a part or in the room that it was given.
+ * A shard of webdataset: the first byte says what becomes of samples that lack a member; from 128
+ * on, an index of wds2idx follows, with its length in two bytes in front; the rest is a tar.
+ * Whatever it holds: no crash, no leak; every part that is found lies within the shard, and every
+ * value within a part or in the room that it was given.
  */
 #include "dataset/records/records.h"
 #include "fuzz_support.h"
@@ -92,18 +93,26 @@ static bool is_small(const stk_dataset *d)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const specs[] = {"webdataset:mem://fuzz/a.tar?index=none",
-                                        "webdataset:mem://fuzz/a.tar?index=none&missing=bad",
-                                        "webdataset:mem://fuzz/a.tar?index=none&missing=empty"};
+    static const char *const specs[] = {"webdataset:mem://fuzz/a.tar?index=auto",
+                                        "webdataset:mem://fuzz/a.tar?index=auto&missing=bad",
+                                        "webdataset:mem://fuzz/a.tar?index=auto&missing=empty"};
     fuzz_room room = fuzz_open("mem://fuzz");
     stk_dataset *d = NULL;
     unsigned sum = 0;
     stk_error err;
 
     if (size) {
-        fuzz_put(room.store, "a.tar", data + 1, size - 1);
+        const char *spec = specs[data[0] % 128 % 3];
+        const bool indexed = *data++ >= 128;
+        size_t length = 0;
+        size--;
+        if (indexed) {
+            const uint8_t *index = fuzz_take(&data, &size, &length);
+            fuzz_put(room.store, "a.idx", index, length);
+        }
+        fuzz_put(room.store, "a.tar", data, size);
         fuzz_ready(&room);
-        if (stk_dataset_open(room.ctx, specs[data[0] % 3], &d, &err) == STK_OK) {
+        if (stk_dataset_open(room.ctx, spec, &d, &err) == STK_OK) {
             for (uint64_t i = 0; is_small(d) && i < d->size && i < FUZZ_CALLS; i++)
                 sum += take(d, i);
             FUZZ_CHECK(stk_dataset_describe(d, fuzz_line, &sum, &err) == STK_OK);

@@ -14,7 +14,7 @@ from stoker import _native
 from stoker.__main__ import command
 
 # Of commands: the sections of --help that a function takes, besides those of the process.
-COMMANDS = {"info": ("info", "survey", ""), "chunks": ("chunks",), "convert": ("convert", "images", "arrays", "packed", "squashfs", "weights")}
+COMMANDS = {"info": ("info", "survey", ""), "chunks": ("chunks",), "convert": ("convert", "images", "arrays", "packed", "squashfs", "shards", "weights")}
 # Types of what only the command has, by what stands for the value; else they are texts.
 METAVARS = {"N": "int", "BYTES": "int", "X": "float", "DOLLARS": "float", "SIZE": "int | str", "RATE": "float | str"}
 SHAPE = "str | Sequence[int | None]"

@@ -75,17 +75,11 @@ static const void *const loggers[] = {&stk__logger_csv, &stk__logger_tensorboard
                                       &stk__logger_mlflow, &stk__logger_wandb, NULL};
 
 /* Asked in this order. */
-static const void *const converters[] = {&stk__convert_images,
-                                         &stk__convert_idx,
-                                         &stk__convert_zarr,
-                                         &stk__convert_zarr2,
-                                         &stk__convert_netcdf4,
-                                         &stk__convert_packed,
-                                         &stk__convert_kerchunk,
-                                         &stk__convert_squashfs,
-                                         &stk__convert_webdataset,
-                                         &stk__convert_tfrecord,
-                                         NULL};
+static const void *const converters[] = {
+    &stk__convert_images,   &stk__convert_idx,      &stk__convert_zarr,
+    &stk__convert_zarr2,    &stk__convert_netcdf4,  &stk__convert_packed,
+    &stk__convert_kerchunk, &stk__convert_squashfs, &stk__convert_webdataset,
+    &stk__convert_tfrecord, &stk__convert_unpack,   NULL};
 
 /* Each table begins as stk_driver_head says. */
 #define BEGINS(type, member)                                                                       \
@@ -147,6 +141,7 @@ const stk_option_table *stk_option_table_at(size_t i, const char **name)
         {"arrays", &stk__convert_arrays_option_table},
         {"packed", &stk__convert_packed_option_table},
         {"squashfs", &stk__convert_squashfs_option_table},
+        {"shards", &stk__convert_shards_option_table},
         {"weights", &stk__weights_option_table},
         {"survey", &stk__survey_option_table},
         {"source", &stk__bench_source_option_table},

@@ -57,6 +57,12 @@ typedef struct stk_convert_packed_options {
     bool checksum;       /**< a CRC-32C behind every chunk, where all are of one size */
 } stk_convert_packed_options;
 
+/** Of the converters of record shards, "webdataset" and "tfrecord". */
+typedef struct stk_convert_shards_options {
+    uint32_t struct_size;
+    uint64_t shard_size; /**< bytes of a shard at most, of more than one record */
+} stk_convert_shards_options;
+
 /** Of the converters of arrays: Zarr or NetCDF-4 of other chunks, codecs or types. Coordinates,
  * which are arrays named as a dimension, keep their type, and their chunks unless these are named.
  */

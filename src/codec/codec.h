@@ -48,6 +48,33 @@ void stk__gzip_destroy(stk__gzip **gzip);
  */
 bool stk__gzip_whole(const void *data, uint64_t length, void *out, uint64_t size);
 
+/* ---- Files that are compressed as a whole (unpack.c) ---- */
+
+typedef enum stk__stream {
+    STK__STREAM_NOT,
+    STK__STREAM_GZIP,
+    STK__STREAM_ZLIB,
+    STK__STREAM_ZSTD
+} stk__stream;
+
+/* By what a file begins with: two bytes, or four where it is zstd. zlib's are no magic: other files
+ * may begin so. */
+stk__stream stk__stream_kind(const void *head, uint64_t length);
+
+/* A file being unpacked, of any length within some memory: 256 KiB of it and the window of its
+ * compression, 128 MiB at most. One thread at a time. */
+typedef struct stk__unpack stk__unpack;
+/* `source` gives the file of `length` bytes; `key` names it in messages and lives as long. */
+stk_status stk__unpack_create(stk_context *ctx, stk__stream kind, stk__gzip_source *source,
+                              void *user, uint64_t length, const char *key, stk__unpack **out,
+                              stk_error *err);
+/* The next `size` bytes; *got is less only at the end, when all sums were right. Errors:
+ * STK_ETRUNCATED, STK_EFORMAT, STK_ECHECKSUM, STK_ENOMEM and the source's. */
+stk_status stk__unpack_read(stk__unpack *unpack, void *out, uint64_t size, uint64_t *got,
+                            stk_error *err);
+/* Ends it and sets *unpack to NULL. Accepts NULL. */
+void stk__unpack_destroy(stk__unpack **unpack);
+
 /* ---- Blocks of SquashFS images (block.c) ---- */
 
 /* Those that are written in the order of the option that names them. */

@@ -268,8 +268,10 @@ static stk_status take_name(stk_conversion *c, stk_error *err)
 static bool accepts(const stk_conversion *c, const stk_converter_ops *converter, const char **why)
 {
     *why = NULL;
-    const bool does = takes_of(converter) ? takes_of(converter)(c->job.context, c->source, why)
-                                          : c->dataset && converter->accepts(c->dataset, why);
+    bool does = takes_of(converter) && takes_of(converter)(c->job.context, c->source, why);
+    /* One that takes some sources as they are may write any samples as well. */
+    if (!does && converter->accepts && c->dataset)
+        does = converter->accepts(c->dataset, why);
     if (!*why)
         *why = "has samples of another kind";
     return does;
@@ -460,10 +462,12 @@ static stk_status open_source(stk_conversion *c, stk_error *err)
 
     STK_TRY(take_name(c, err));
     /* Some read an object that is a container as something else. */
-    if (!is_taken(c))
+    const bool taken = is_taken(c);
+    if (!taken)
         STK_TRY(enter(c, &entered, err));
     /* Of one that was named, what it cannot read is told when it opens it. */
-    if (c->converter ? !takes_of(c->converter) : !(entered && choose_taker(c))) {
+    if (c->converter ? !takes_of(c->converter) || (!taken && c->converter->accepts)
+                     : !(entered && choose_taker(c))) {
         STK_TRY(stk_dataset_open(c->job.context, c->source, &c->dataset, err));
         STK_TRY(choose(c, err));
     }

@@ -6,6 +6,25 @@
 #include "dataset/dataset.h"
 #include "store/store.h"
 
+static const stk_option option_list[] = {
+    {.name = "shard_size",
+     .type = STK_OPTION_SIZE,
+     .offset = offsetof(stk_convert_shards_options, shard_size),
+     .initial = "256MiB",
+     .min = 1,
+     .max = 0x1p50,
+     .metavar = "SIZE",
+     .doc = "Bytes of a shard at most, of more than one record."},
+};
+
+const stk_option_table stk__convert_shards_option_table = {
+    .name = "shards",
+    .doc = "Record shards that are written: webdataset:, tfrecord:.",
+    .struct_size = sizeof(stk_convert_shards_options),
+    .options = option_list,
+    .count = STK_COUNT(option_list),
+};
+
 #define GROUP 16u /* samples that are taken at a time */
 
 /* The shards of a conversion on their way. */

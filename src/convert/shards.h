@@ -8,20 +8,6 @@
 
 #define STK__SHARDS_MOST 1000000u /* "shard-999999" */
 
-/* The options of the converters that write shards. */
-typedef struct stk__shards_options {
-    uint32_t struct_size;
-    uint64_t shard_size;
-} stk__shards_options;
-
-#define STK__SHARDS_OPTION_SIZE                                                                    \
-    {                                                                                              \
-        .name = "shard_size", .type = STK_OPTION_SIZE,                                             \
-        .offset = offsetof(stk__shards_options, shard_size), .initial = "256MiB", .min = 1,        \
-        .max = 0x1p50, .metavar = "SIZE",                                                          \
-        .doc = "Bytes of a shard at most, of more than one record."                                \
-    }
-
 /* What a format makes of samples. */
 typedef struct stk__shards_format {
     const char *ending; /* of the names */

@@ -11,16 +11,11 @@
 #include "base/proto.h"
 #include "codec/codec.h"
 #include "convert/shards.h"
+#include "convert/unpacked.h"
 #include "dataset/dataset.h"
 
 enum { EXAMPLE_FEATURES = 1, MAP_ENTRY = 1, ENTRY_KEY = 1, ENTRY_VALUE = 2, LIST_VALUE = 1 };
 enum { LIST_BYTES = 1, LIST_FLOATS = 2, LIST_INTEGERS = 3 }; /* of a Feature */
-
-static const stk_option own_list[] = {STK__SHARDS_OPTION_SIZE};
-
-static const stk_option_table own_table = {"tfrecord", "Samples as TFRecord shards.",
-                                           sizeof(stk__shards_options), own_list,
-                                           STK_COUNT(own_list)};
 
 /* ---- Fields ---------------------------------------------------------------------------------- */
 
@@ -197,8 +192,10 @@ static stk_status tfrecord_run(const stk_conversion_job *c, stk_conversion_repor
                                stk_error *err)
 {
     static const stk__shards_format format = {.ending = ".tfrecord", .record = add_record};
-    const stk__shards_options *own = c->own;
+    const stk_convert_shards_options *own = c->own;
 
+    if (!c->dataset)
+        return stk__unpacked_run(c, true, report, err);
     STK_TRY(stk__shards_write(c, &format, own->shard_size, report, err));
     tell_schema(c);
     return STK_OK;
@@ -209,9 +206,10 @@ const stk_converter_ops stk__convert_tfrecord = {
     .name = "tfrecord",
     .from = "any samples of fields",
     .doc = "TFRecord shards",
-    .options = &own_table,
+    .options = &stk__convert_shards_option_table,
     .endings = "", /* by its name alone: what ends with .tfrecord is a file */
     .ignores = stk__convert_heeds_overwrite,
     .accepts = tfrecord_accepts,
     .run = tfrecord_run,
+    .takes = stk__unpacked_takes,
 };

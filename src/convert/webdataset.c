@@ -10,21 +10,12 @@
 #include "base/npy_head.h"
 #include "codec/image/image.h"
 #include "convert/shards.h"
+#include "convert/unpacked.h"
 #include "dataset/dataset.h"
 
 #define BLOCK      512u
 #define MOST_BYTES ((UINT64_C(1) << 33) - 1) /* of a member: 11 octal digits */
 #define MOST_NAME  100                       /* bytes of the name of a member, with its end */
-
-static const stk_option own_list[] = {STK__SHARDS_OPTION_SIZE};
-
-static const stk_option_table own_table = {
-    .name = "webdataset",
-    .doc = "Shards of tar.",
-    .struct_size = sizeof(stk__shards_options),
-    .options = own_list,
-    .count = STK_COUNT(own_list),
-};
 
 static stk_status no_memory(stk_error *err)
 {
@@ -174,8 +165,10 @@ static stk_status run(const stk_conversion_job *job, stk_conversion_report *repo
     static const char end[2 * BLOCK];
     static const stk__shards_format format = {
         .ending = ".tar", .tail = end, .tail_bytes = sizeof end, .record = add_sample};
-    const stk__shards_options *own = job->own;
+    const stk_convert_shards_options *own = job->own;
 
+    if (!job->dataset)
+        return stk__unpacked_run(job, true, report, err);
     return stk__shards_write(job, &format, own->shard_size, report, err);
 }
 
@@ -201,9 +194,10 @@ const stk_converter_ops stk__convert_webdataset = {
     .name = "webdataset",
     .from = "any samples",
     .doc = "shards of WebDataset",
-    .options = &own_table,
+    .options = &stk__convert_shards_option_table,
     .endings = "|.webdataset|",
     .ignores = stk__convert_heeds_overwrite,
     .accepts = accepts,
     .run = run,
+    .takes = stk__unpacked_takes,
 };

@@ -94,6 +94,12 @@ static inline int stk__dataset_unsure(stk_status status)
 {
     return status == STK_ENOMEM ? (int)status : 0;
 }
+/* Each shard of a spec of record shards (docs/records.md), of a folder those that are compressed as
+ * a whole by their names, until `each` says something else than STK_OK. Blocks.
+ * (records/packed_list.c) */
+typedef stk_status stk__packed_shard(void *user, stk_store *store, const char *key, stk_error *err);
+stk_status stk__packed_shards(stk_context *ctx, const char *url, stk__packed_shard *each,
+                              void *user, stk_error *err);
 /* Whether it, or what a view of it shows, is built in: its functions end and keep to the seam. */
 bool stk__dataset_is_own(const stk_dataset *dataset);
 /* What the loader relies on, looked at once: drivers may be outsiders'. STK_EINVAL. */

@@ -19,7 +19,7 @@
 #error "the index is written as it lies in memory, little endian"
 #endif
 
-#define VERSION 1u
+#define VERSION 2u
 
 static const char magic[8] = {'\x89', 'S', 'T', 'K', 'R', 'E', 'C', '\n'};
 

@@ -183,7 +183,8 @@ static stk_status add_folder(spec *s, const char *folder)
                               "%s: the folder %.300s holds no %s file%s", name_of(set), folder,
                               set->format->suffix,
                               l.packed ? "; compressed shards cannot be read at any place: unpack "
-                                         "them, or read them with stoker convert"
+                                         "them once, as by stoker convert webdataset:DIR "
+                                         "webdataset:OUT"
                                        : "; name the folder of the shards");
     if (status == STK_OK)
         qsort_r(l.names, l.count, sizeof *l.names, by_name, l.text);

@@ -150,7 +150,7 @@ static uint64_t print_of(const stk__records *set, uint64_t print)
     }
     uint64_t sum = 0;
     for (size_t i = 0; i < t->num_shards; i++)
-        sum += t->shards[i].print;
+        sum += stk__shard_print_at(t->shards[i].print, t->shards[i].first_record);
     print = stk__fingerprint(print, &sum, sizeof sum);
     for (uint64_t i = 0; i <= t->num_records; i++) {
         piece[n++] = t->starts[i];

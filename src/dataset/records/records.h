@@ -49,12 +49,16 @@ stk_status stk__shard_record(stk__shard *shard, stk_error *err);
  * each kind at most: STK_EFORMAT. */
 stk_status stk__shard_part(stk__shard *shard, const char *kind, uint64_t offset, uint64_t length,
                            stk_error *err);
-/* Mix what tells one record from others, as its key, into the fingerprint: that of a shard is a
- * sum, so that it does not matter how the records are cut into shards. */
+/* Mix what tells the record from others, as its key, into the fingerprint, with the record's place;
+ * it does not matter how the records are cut into shards. */
 void stk__shard_print(stk__shard *shard, const void *data, size_t length);
 /* An error at a byte of the shard: names shard, record and offset. */
 stk_status stk__shard_fail(const stk__shard *shard, stk_status status, uint64_t offset,
                            stk_error *err, const char *format, ...) STK_PRINTF(5, 6);
+
+/* The print of a shard whose first record is number `first` of the dataset: those of all shards add
+ * up to that of the records in their order. (shard.c) */
+uint64_t stk__shard_print_at(uint64_t print, uint64_t first);
 
 /* ---- A format ---- */
 
@@ -73,7 +77,8 @@ typedef struct stk__records_options {
         .metavar = "auto|none|FILE",                                                               \
         .doc = "Where it is kept at which byte the records lie, so that opening the shards again " \
                "takes no time: auto is a file beside local shards, and the folder of a cache "     \
-               "(cache+URL); none reads the shards' headers each time."                            \
+               "(cache+URL); none reads the shards' headers each time. With another one than "     \
+               "none, SHARD.idx of DALI is read in place of a shard's headers."                    \
     }
 
 typedef struct stk__record_format {

@@ -24,7 +24,7 @@ typedef struct job {
     outcome *outcomes;
     uint64_t count;
     atomic_uint_fast64_t next, done, scanned;
-    atomic_bool failed;
+    atomic_bool failed, told;
     pthread_mutex_t mutex; /* guards the rest */
     stk_status status;
     uint64_t failed_shard;
@@ -142,6 +142,7 @@ static stk_status scan_shard(job *j, uint64_t number, stk_error *err)
     s->scanned_ns = (int64_t)(stk__wall_seconds() * 1e9);
     atomic_fetch_add_explicit(&j->scanned, 1, memory_order_relaxed);
     stk_status status = stk__shard_begin(&shard, j->set, number, err);
+    shard.told = &j->told;
     if (status == STK_OK)
         status = j->set->format->scan(&shard, j->options, err);
     if (status == STK_OK)

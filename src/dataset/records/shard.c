@@ -15,6 +15,9 @@
 #define FAR_MOST  (UINT64_C(4) << 20)
 #define FAR_NEAR  (UINT64_C(2) << 20)
 
+/* Odd, of no small order: 2^64 divided by the golden ratio. */
+#define PRINT_BASE UINT64_C(0x9e3779b97f4a7c15)
+
 const char *stk__shard_key(const stk__shard *shard)
 {
     return shard->key;
@@ -167,6 +170,7 @@ stk_status stk__shard_record(stk__shard *shard, stk_error *err)
     if (!starts)
         return no_memory(shard, err);
     f->starts = starts;
+    shard->power = f->num_records ? shard->power * PRINT_BASE : 1;
     f->starts[f->num_records++] = (uint32_t)f->num_parts;
     return STK_OK;
 }
@@ -246,9 +250,28 @@ stk_status stk__shard_part(stk__shard *shard, const char *kind, uint64_t offset,
     return STK_OK;
 }
 
+/* The prints of records are the coefficients of a polynomial in PRINT_BASE, modulo 2^64: records
+ * that change places change it, and those of shards are put together by a power of it. */
 void stk__shard_print(stk__shard *shard, const void *data, size_t length)
 {
-    shard->found.print += stk__fingerprint(0, data, length);
+    shard->found.print += stk__fingerprint(0, data, length) * shard->power;
+}
+
+uint64_t stk__shard_print_at(uint64_t print, uint64_t first)
+{
+    for (uint64_t base = PRINT_BASE; first; first >>= 1, base *= base)
+        if (first & 1)
+            print *= base;
+    return print;
+}
+
+void stk__shard_again(stk__shard *shard)
+{
+    stk__shard_found *f = &shard->found;
+
+    f->num_records = f->num_parts = f->kinds_bytes = 0;
+    f->num_kinds = shard->last_kind = 0;
+    f->print = 0;
 }
 
 stk_status stk__shard_finish(stk__shard *shard, stk_error *err)

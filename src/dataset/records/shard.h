@@ -26,6 +26,8 @@ struct stk__shard {
     uint64_t least, most, near; /* bytes of a window; forward by so much it still reads on */
     stk__shard_found found;
     uint32_t last_kind;
+    uint64_t power;    /* what the print of the record's place is multiplied by */
+    atomic_bool *told; /* of all shards: that what lies beside one is not used */
 };
 
 /* Begin: the window is taken. Ended by stk__shard_end(), which leaves `found`. */
@@ -33,6 +35,8 @@ stk_status stk__shard_begin(stk__shard *shard, const stk__records *set, uint64_t
                             stk_error *err);
 /* After scan(): the last record is whole. */
 stk_status stk__shard_finish(stk__shard *shard, stk_error *err);
+/* Forget the records, to scan from the first byte again. */
+void stk__shard_again(stk__shard *shard);
 void stk__shard_end(stk__shard *shard);
 void stk__shard_found_release(stk_context *ctx, stk__shard_found *found);
 /* Bytes of a window at most, of shards of this store. */

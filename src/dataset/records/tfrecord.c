@@ -65,7 +65,7 @@ static stk_status not_a_shard(const stk__shard *shard, const uint8_t head[HEAD],
     if (gzip || zlib)
         return stk__shard_fail(shard, STK_EKIND, 0, err,
                                "it is compressed by %s, which cannot be read from the middle; "
-                               "unpack it, as pigz -d does",
+                               "unpack it once: stoker convert tfrecord:SHARDS tfrecord:DIR",
                                gzip ? "gzip" : "zlib");
     return stk__shard_fail(shard, STK_ECHECKSUM, 0, err,
                            "the checksum of its length does not match: it is no TFRecord file, or "
@@ -110,8 +110,7 @@ static stk_status tfrecord_scan(stk__shard *shard, const void *options, stk_erro
 {
     bool listed = false;
 
-    (void)options;
-    STK_TRY(stk__tfrecord_list(shard, &listed, err));
+    STK_TRY(stk__tfrecord_list(shard, options, &listed, err));
     if (listed)
         return STK_OK;
     for (uint64_t at = 0; at < stk__shard_size(shard);)

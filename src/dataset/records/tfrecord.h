@@ -10,10 +10,12 @@
 #define STK__TFRECORD_KIND  ""                  /* records have one part */
 
 /*
- * Take the records of a shard from SHARD.idx, a line of "offset size" for each, as tfrecord2idx of
- * DALI and of the package tfrecord write it. *listed false: there is none, or it is not of this
- * shard, all of whose bytes it has to name one record after the other. (tfrecord_index.c)
+ * Take the records of a shard from a list beside it, SHARD.idx, or NAME.idx of NAME.tfrecord: a
+ * line of "offset size" for each record, as tfrecord2idx of DALI and of the package tfrecord write
+ * it. *listed false: there is none, or it is not of this shard, all of whose bytes it has to name
+ * one record after the other. (tfrecord_index.c)
  */
-stk_status stk__tfrecord_list(stk__shard *shard, bool *listed, stk_error *err);
+stk_status stk__tfrecord_list(stk__shard *shard, const stk__records_options *options, bool *listed,
+                              stk_error *err);
 
 #endif

@@ -1,26 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-
+#include "dataset/records/beside.h"
 #include "dataset/records/tfrecord.h"
 
-#define ENDING    ".idx"
 #define LINE_MOST 64u /* bytes of a line with its end: two numbers of 20 digits */
-
-/* A number of at most 19 digits. */
-static bool take_number(const char **at, const char *end, uint64_t *out)
-{
-    const char *begin = *at;
-
-    for (*out = 0; *at < end && **at >= '0' && **at <= '9' && *at - begin < 19; ++*at)
-        *out = *out * 10 + (uint64_t)(**at - '0');
-    return *at > begin;
-}
 
 /* "offset size", ended by the end of the line or of the text. */
 static bool take_line(const char **at, const char *end, uint64_t *offset, uint64_t *size)
 {
-    if (!take_number(at, end, offset) || *at == end || *(*at)++ != ' ' ||
-        !take_number(at, end, size))
+    if (!stk__beside_number(at, end, offset) || *at == end || *(*at)++ != ' ' ||
+        !stk__beside_number(at, end, size))
         return false;
     if (*at < end && **at == '\r')
         ++*at;
@@ -52,50 +40,36 @@ static stk_status add_records(stk__shard *shard, const char *at, const char *end
     return STK_OK;
 }
 
-/* All of the list, in new memory; NULL: there is none that is worth reading. */
-static char *load(stk__shard *shard, const char *key, uint64_t *length)
+/* The records of the list whose name begins with `length` bytes of the shard's. */
+static stk_status take_list(stk__shard *shard, size_t length, const stk__records_options *options,
+                            bool *listed, stk_error *err)
 {
-    stk_context *ctx = stk__shard_context(shard);
-    stk_store *store = stk__shard_store(shard);
-    stk_object_info info = {.struct_size = sizeof info};
     const uint64_t most = stk__shard_size(shard) / STK__TFRECORD_FRAME * LINE_MOST;
-    stk_error ignored;
+    stk__brought list;
 
-    if (stk_store_stat(store, key, NULL, &info, &ignored) != STK_OK || info.is_folder ||
-        !info.size || info.size > most || info.size > stk__memory_left(ctx) / 4)
-        return NULL;
-    char *text = stk__alloc(ctx, info.size);
-    if (text && stk_store_read(store, key, 0, info.size, text, &ignored) != STK_OK) {
-        stk__free(ctx, text);
-        return NULL;
+    stk_status status = stk__beside_load(shard, length, most, options, &list, err);
+    if (list.text) {
+        *listed = is_of_shard(shard, list.text, list.text + list.length);
+        if (*listed)
+            status = add_records(shard, list.text, list.text + list.length, err);
+        else
+            stk__beside_refuse(shard, &list, "does not name the records of its shard");
     }
-    *length = info.size;
-    return text;
+    stk__beside_release(&list);
+    return status;
 }
 
-stk_status stk__tfrecord_list(stk__shard *shard, bool *listed, stk_error *err)
+stk_status stk__tfrecord_list(stk__shard *shard, const stk__records_options *options, bool *listed,
+                              stk_error *err)
 {
-    stk_context *ctx = stk__shard_context(shard);
-    stk_status status = STK_OK;
-    uint64_t length = 0;
+    const char *key = stk__shard_key(shard), *slash = strrchr(key, '/');
+    const char *name = slash ? slash + 1 : key, *dot = strrchr(name, '.');
+    /* Of train.tfrecord-00000-of-00128 it would be one for all shards. */
+    const bool ends = dot && dot > name && strncmp(dot, ".tfrec", 6) == 0 && !strchr(dot, '-');
 
     *listed = false;
-    char *key = stk__format(ctx, "%s" ENDING, stk__shard_key(shard));
-    if (!key)
-        return stk__shard_fail(shard, STK_ENOMEM, 0, err, "no memory for the name of its list");
-    char *text = load(shard, key, &length);
-    if (text) {
-        *listed = is_of_shard(shard, text, text + length);
-        if (*listed)
-            status = add_records(shard, text, text + length, err);
-        else
-            stk__message(
-                ctx, STK_MESSAGE_WARNING,
-                "tfrecord: %.200s does not name the records of its shard, which is read in "
-                "its place; make it again, or remove it",
-                key);
-    }
-    stk__free(ctx, text);
-    stk__free(ctx, key);
-    return status;
+    STK_TRY(take_list(shard, strlen(key), options, listed, err));
+    if (*listed || !ends)
+        return STK_OK;
+    return take_list(shard, (size_t)(dot - key), options, listed, err);
 }

@@ -3,18 +3,14 @@
  * webdataset: samples in shards of tar, by the names of their members. What a member is, its
  * extension tells: encoded pictures, a label, a NumPy array, or bytes.
  */
-#include "dataset/records/webdataset.h"
-
 #include <stdio.h>
 
-#include "array/npy/npy.h"
 #include "base/text.h"
 #include "dataset/images.h"
+#include "dataset/records/webdataset_fields.h"
 
-#define FORMAT_VERSION 1u
-#define NO_LABEL       INT64_C(-1) /* where a label is missing and may be */
-
-enum { MISSING_FAIL, MISSING_BAD, MISSING_EMPTY };
+#define FORMAT_VERSION 2u
+#define ARRAY          ".npy"
 
 typedef struct webdataset_options {
     stk__records_options common;
@@ -42,25 +38,6 @@ static const stk_option_table webdataset_table = {"webdataset", "Samples in shar
                                                   sizeof(webdataset_options), option_list,
                                                   STK_COUNT(option_list)};
 
-typedef enum form { FORM_BYTES, FORM_IMAGE, FORM_LABEL, FORM_NPY } form;
-
-/* A field of a sample, and how it is had from its member. */
-typedef struct field_state {
-    form form;
-    stk__npy_header npy; /* of the first sample */
-    uint64_t length;     /* bytes of that member */
-} field_state;
-
-typedef struct webdataset {
-    stk_field fields[STK__RECORDS_MAX_KINDS];
-    field_state states[STK__RECORDS_MAX_KINDS];
-    uint32_t count;
-    int missing;
-    bool whole; /* no sample lacks a field */
-    size_t names_used;
-    char names[STK__RECORDS_MAX_KINDS * (STK__RECORDS_MAX_KIND + 1)]; /* of arrays */
-} webdataset;
-
 /* ---- Extensions ------------------------------------------------------------------------------ */
 
 /* What follows the last dot. */
@@ -81,27 +58,46 @@ static bool is_image(const char *kind)
     return false;
 }
 
-static form form_of(const char *kind)
+static stk__webdataset_form form_of(const char *kind)
 {
     const char *end = last_part(kind);
 
-    return is_image(kind)            ? FORM_IMAGE
-           : strcmp(end, "cls") == 0 ? FORM_LABEL
-           : strcmp(end, "npy") == 0 ? FORM_NPY
-                                     : FORM_BYTES;
+    return is_image(kind)            ? STK__WEBDATASET_IMAGE
+           : strcmp(end, "cls") == 0 ? STK__WEBDATASET_LABEL
+           : strcmp(end, "npy") == 0 ? STK__WEBDATASET_NPY
+                                     : STK__WEBDATASET_BYTES;
+}
+
+/* Whether `n` bytes of the option name the kind: an extension, "npz" for all arrays of a member, or
+ * "npz.a" for the one that is the kind "npz/a.npy". */
+static bool is_named(const char *kind, const char *name, size_t n)
+{
+    const char *slash = strchr(kind, '/');
+    const size_t length = strlen(kind), stem = slash ? (size_t)(slash - kind) : length;
+
+    if (n == stem)
+        return memcmp(kind, name, n) == 0;
+    return slash && n == length - strlen(ARRAY) && n > stem && name[stem] == '.' &&
+           memcmp(kind, name, stem) == 0 && memcmp(slash + 1, name + stem + 1, n - stem - 1) == 0;
 }
 
 /* Whether the list of the option names the kind. */
 static bool is_listed(const char *list, const char *kind)
 {
-    const size_t length = strlen(kind);
-
     for (const char *at = list; *at; at += *at == ',') {
         const size_t n = strcspn(at, ",");
-        if (n == length && memcmp(at, kind, n) == 0)
+        if (is_named(kind, at, n))
             return true;
         at += n;
     }
+    return false;
+}
+
+static bool names_any(const stk__records *set, const char *name, size_t n)
+{
+    for (uint32_t i = 0; i < set->table.num_kinds; i++)
+        if (is_named(set->table.kinds[i], name, n))
+            return true;
     return false;
 }
 
@@ -117,19 +113,18 @@ static void kinds_text(const stk__records *set, char *text, size_t size)
 /* Leave out the kinds that the option does not name; it names only such as are there. */
 static stk_status choose_kinds(stk__records *set, const char *list, stk_error *err)
 {
-    char text[200], name[STK__RECORDS_MAX_KIND + 1];
+    char text[200];
 
     if (!list || !*list)
         return STK_OK;
     kinds_text(set, text, sizeof text);
     for (const char *at = list; *at; at += *at == ',') {
         const size_t n = strcspn(at, ",");
-        snprintf(name, sizeof name, "%.*s", (int)STK_MIN(n, sizeof name - 1), at);
-        if (stk__records_kind(set, name) < 0)
+        if (!names_any(set, at, n))
             return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
-                             "webdataset: fields names '%.60s', and the members of the shards are "
+                             "webdataset: fields names '%.*s', and the members of the shards are "
                              "%.150s",
-                             name, text);
+                             (int)STK_MIN(n, 60), at, text);
         at += n;
     }
     for (uint32_t i = 0; i < set->table.num_kinds; i++)
@@ -175,18 +170,22 @@ static bool is_taken(const stk__records *set, const char *name)
            (strcmp(name, "label") == 0 && stk__records_kind(set, "cls") >= 0);
 }
 
-/* The name of an array, "x" of "x.npy", in the state's memory. */
+/* The name of an array, "x" of "x.npy", "npz.x" of "npz/x.npy", in the state's memory. */
 static const char *array_name(stk__records *set, uint32_t kind)
 {
-    webdataset *w = set->state;
+    stk__webdataset *w = set->state;
     const char *name = set->table.kinds[kind];
     const size_t length = strlen(name);
 
-    if (!stk__ends_with(name, length, ".npy"))
+    if (!stk__ends_with(name, length, ARRAY))
         return name;
     char *to = w->names + w->names_used;
-    memcpy(to, name, length - 4);
-    to[length - 4] = 0;
+    memcpy(to, name, length + 1);
+    if (strchr(to, '/'))
+        *strchr(to, '/') = '.';
+    if (strcmp(to, name) != 0 && stk__records_kind(set, to) >= 0)
+        return name; /* a member of a name such as "0.npz.x.npy" */
+    to[length - strlen(ARRAY)] = 0;
     if (is_taken(set, to))
         return name;
     w->names_used += length - 3;
@@ -201,7 +200,7 @@ static const char *field_name(stk__records *set, uint32_t kind, bool one_picture
         return "image";
     if (strcmp(name, "cls") == 0 && stk__records_kind(set, "label") < 0)
         return "label";
-    return form_of(name) == FORM_NPY ? array_name(set, kind) : name;
+    return form_of(name) == STK__WEBDATASET_NPY ? array_name(set, kind) : name;
 }
 
 /* The first sample that has the kind; its part. */
@@ -241,24 +240,80 @@ static stk_status parse_npy(const stk__records *set, const void *data, uint64_t 
     return STK_OK;
 }
 
-/* The type and shape of arrays, from the first of them. */
-static stk_status learn_npy(stk__records *set, uint32_t kind, stk_field *field, field_state *state,
-                            stk_error *err)
+/* The file that is a part, where it lies in an npz archive: in `*data`, which is replaced by what
+ * it is inflated to. */
+static stk_status unzip(const stk__records *set, uint64_t record, void **data, uint64_t *length,
+                        const void **file, bool *deflated, stk_error *err)
+{
+    stk_context *ctx = set->base.context;
+    stk__webdataset_zipped zipped;
+    stk__codec_state *state = NULL;
+    const char *reason = "damaged";
+    stk_status status = STK_OK;
+    void *room = NULL;
+
+    if (!stk__webdataset_unzip(*data, *length, &zipped))
+        return stk__records_fail(set, STK_EFORMAT, record, err,
+                                 "an array in its npz has a damaged header");
+    *deflated = zipped.deflated;
+    if (zipped.deflated) {
+        room = zipped.size <= stk__memory_left(ctx) ? stk__alloc_buffer(ctx, zipped.size) : NULL;
+        if (!room)
+            return stk__records_fail(set, STK_ENOMEM, record, err,
+                                     "no memory for an array of %llu bytes in its npz",
+                                     (unsigned long long)zipped.size);
+        status = stk__codec_state_create(ctx, &state, err);
+    }
+    if (status == STK_OK) {
+        *file = stk__webdataset_inflate(&zipped, state, room, &status, &reason);
+        *length = zipped.size;
+        if (!*file)
+            stk__records_fail(set, status, record, err, "%s", reason ? reason : "it is damaged");
+    }
+    stk__codec_state_destroy(&state);
+    if (room) {
+        stk__free(ctx, *data);
+        *data = room;
+    }
+    return status;
+}
+
+/* The header of an array, the first of its kind. */
+static stk_status load_npy(stk__records *set, uint32_t kind, uint64_t record, uint32_t part,
+                           stk__webdataset_field *state, bool *deflated, stk_error *err)
 {
     void *data = NULL;
+    uint64_t length = 0;
+
+    STK_TRY(stk__records_load(set, record, part, &data, &state->length, err));
+    const void *file = data;
+    length = state->length;
+    state->zipped = stk__webdataset_is_zipped(set->table.kinds[kind]);
+    stk_status status = STK_OK;
+    if (state->zipped)
+        status = unzip(set, record, &data, &length, &file, deflated, err);
+    if (status == STK_OK)
+        status = parse_npy(set, file, length, record, &state->npy, err);
+    stk__free(set->base.context, data);
+    return status;
+}
+
+/* The type and shape of arrays, from the first of them. */
+static stk_status learn_npy(stk__records *set, uint32_t kind, stk_field *field,
+                            stk__webdataset_field *state, stk_error *err)
+{
+    stk__webdataset *w = set->state;
+    bool deflated = false;
     uint32_t part = 0;
 
     const uint64_t record = first_with(set, kind, &part);
-    STK_TRY(stk__records_load(set, record, part, &data, &state->length, err));
-    const stk_status status = parse_npy(set, data, state->length, record, &state->npy, err);
-    stk__free(set->base.context, data);
-    STK_TRY(status);
+    STK_TRY(load_npy(set, kind, record, part, state, &deflated, err));
     field->dtype = state->npy.dtype;
     field->rank = state->npy.rank;
     memcpy(field->shape, state->npy.shape, sizeof field->shape);
     field->picture = field->dtype == STK_UINT8 && field->rank == 3 &&
                      (field->shape[2] == 1 || field->shape[2] == 3 || field->shape[2] == 4);
-    if (!same_length(set, kind, state->length) && field->rank > 0) {
+    if (!deflated && !same_length(set, kind, state->length) && field->rank > 0) {
         field->layout = STK_RAGGED;
         field->picture = false;
         field->shape[0] = -1;
@@ -266,24 +321,28 @@ static stk_status learn_npy(stk__records *set, uint32_t kind, stk_field *field, 
         return stk__records_fail(set, STK_EKIND, record, err, "all arrays of '%s' are empty",
                                  set->table.kinds[kind]);
     }
+    if (state->zipped && field->layout == STK_FIXED)
+        w->inflated_most = STK_MAX(w->inflated_most, state->npy.offset + state->npy.bytes);
     return STK_OK;
 }
 
+/* The scan has not found its arrays. */
 static stk_status refuse_npz(const stk__records *set, uint32_t kind, stk_error *err)
 {
     uint32_t part;
 
     return stk__records_fail(set, STK_ENOTSUP, first_with(set, kind, &part), err,
-                             "'%s' is an archive of arrays: save each as .npy, or name the members "
-                             "to read with fields=EXT,...",
+                             "'%s' is no archive as numpy.savez() and savez_compressed() write it "
+                             "to a file, or is damaged: write it anew, save each as .npy, or name "
+                             "the members to read with fields=EXT,...",
                              set->table.kinds[kind]);
 }
 
 static stk_status add_field(stk__records *set, uint32_t kind, const char *name, stk_error *err)
 {
-    webdataset *w = set->state;
+    stk__webdataset *w = set->state;
     stk_field *field = &w->fields[w->count];
-    field_state *state = &w->states[w->count];
+    stk__webdataset_field *state = &w->states[w->count];
 
     state->form = form_of(set->table.kinds[kind]);
     *field = (stk_field){.struct_size = sizeof *field,
@@ -294,11 +353,11 @@ static stk_status add_field(stk__records *set, uint32_t kind, const char *name, 
                          .shape = {-1}};
     if (strcmp(last_part(set->table.kinds[kind]), "npz") == 0)
         return refuse_npz(set, kind, err);
-    if (state->form == FORM_IMAGE) {
+    if (state->form == STK__WEBDATASET_IMAGE) {
         *field = stk__images_field(name, 3, false);
-    } else if (state->form == FORM_LABEL) {
+    } else if (state->form == STK__WEBDATASET_LABEL) {
         *field = stk__field(name, STK_INT64, (const int64_t[]){-1}, false);
-    } else if (state->form == FORM_NPY) {
+    } else if (state->form == STK__WEBDATASET_NPY) {
         *field = stk__field(name, STK_UINT8, (const int64_t[]){-1}, false);
         STK_TRY(learn_npy(set, kind, field, state, err));
     }
@@ -308,7 +367,7 @@ static stk_status add_field(stk__records *set, uint32_t kind, const char *name, 
 
 static stk_status add_fields(stk__records *set, stk_error *err)
 {
-    const webdataset *w = set->state;
+    const stk__webdataset *w = set->state;
     const bool one = pictures_are_one(set);
 
     for (uint32_t i = 0; i < set->table.num_kinds; i++) {
@@ -331,7 +390,7 @@ static stk_status add_fields(stk__records *set, stk_error *err)
 /* A field that the record lacks; the count of fields where it lacks none. */
 static uint32_t lacking(const stk__records *set, uint64_t record)
 {
-    const webdataset *w = set->state;
+    const stk__webdataset *w = set->state;
     bool there[STK__RECORDS_MAX_KINDS];
     uint32_t n, i = 0;
 
@@ -347,7 +406,7 @@ static uint32_t lacking(const stk__records *set, uint64_t record)
 
 static stk_status check_missing(stk__records *set, stk_error *err)
 {
-    webdataset *w = set->state;
+    stk__webdataset *w = set->state;
 
     w->whole = true;
     for (uint64_t r = 0; r < set->table.num_records; r++) {
@@ -355,13 +414,13 @@ static stk_status check_missing(stk__records *set, stk_error *err)
         if (i == w->count)
             continue;
         w->whole = false;
-        if (w->missing == MISSING_EMPTY && w->states[i].form == FORM_NPY &&
+        if (w->missing == STK__WEBDATASET_EMPTY && w->states[i].form == STK__WEBDATASET_NPY &&
             w->fields[i].layout == STK_FIXED)
             return stk__records_fail(set, STK_EINVAL, r, err,
                                      "it lacks the array '%s', which has no empty value: take "
                                      "missing=bad",
                                      w->fields[i].name);
-        if (w->missing == MISSING_FAIL)
+        if (w->missing == STK__WEBDATASET_FAIL)
             return stk__records_fail(
                 set, STK_EFORMAT, r, err,
                 "the sample lacks '%s', which others have; the members of a sample follow one "
@@ -378,7 +437,7 @@ static stk_status learn(stk__records *set, const void *options, stk_error *err)
 {
     const webdataset_options *o = options;
 
-    webdataset *w = stk__calloc(set->base.context, 1, sizeof *w);
+    stk__webdataset *w = stk__calloc(set->base.context, 1, sizeof *w);
     if (!w)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "webdataset: no memory for fields");
     set->state = w;
@@ -387,6 +446,7 @@ static stk_status learn(stk__records *set, const void *options, stk_error *err)
     STK_TRY(add_fields(set, err));
     set->base.fields = w->fields;
     set->base.num_fields = w->count;
+    set->base.worker_bytes = stk__webdataset_worker_bytes(w);
     return check_missing(set, err);
 }
 
@@ -398,16 +458,16 @@ static void forget(stk__records *set)
 static void describe(const stk__records *set,
                      void (*line)(void *user, const char *name, const char *value), void *user)
 {
-    const webdataset *w = set->state;
+    const stk__webdataset *w = set->state;
     uint64_t lacks = 0;
     char text[64];
 
     for (uint64_t r = 0; !w->whole && r < set->table.num_records; r++)
         lacks += lacking(set, r) < w->count;
     snprintf(text, sizeof text, "%llu%s", (unsigned long long)lacks,
-             !lacks                      ? ""
-             : w->missing == MISSING_BAD ? ", which are bad"
-                                         : ", which are empty there");
+             !lacks                              ? ""
+             : w->missing == STK__WEBDATASET_BAD ? ", which are bad"
+                                                 : ", which are empty there");
     line(user, "samples that lack a member", text);
 }
 
@@ -436,147 +496,6 @@ static int recognise(stk_context *ctx, const char *url)
     return length > 4 && memcmp(url + length - 4, ".tar", 4) == 0 ? 2 : 0;
 }
 
-/* ---- Samples --------------------------------------------------------------------------------- */
-
-static void set_bad(stk_sample *s, stk_status status, const char *reason)
-{
-    s->status = status;
-    s->reason = reason;
-}
-
-/* Decimal digits with a sign, and space around them. */
-static bool read_label(const stk_slice *bytes, int64_t *out)
-{
-    const char *at = bytes->data, *end = at + bytes->size;
-    uint64_t value = 0;
-    bool any = false;
-
-    while (at < end && (*at == ' ' || (*at >= '\t' && *at <= '\r')))
-        at++;
-    const bool negative = at < end && *at == '-';
-    at += at < end && (*at == '-' || *at == '+');
-    for (; at < end && *at >= '0' && *at <= '9'; at++, any = true)
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value) || value > INT64_MAX)
-            return false;
-    while (at < end && (*at == ' ' || (*at >= '\t' && *at <= '\r')))
-        at++;
-    *out = negative ? -(int64_t)value : (int64_t)value;
-    return any && at == end;
-}
-
-static void give_label(stk_value *value, int64_t label)
-{
-    memcpy(value->out, &label, sizeof label);
-    value->data = value->out;
-    value->size = sizeof label;
-}
-
-/* Type and shape as those of the first, but for the first dimension of a ragged one. */
-static bool same_kind(const stk_field *field, const stk__npy_header *a, const stk__npy_header *b)
-{
-    if (a->dtype != b->dtype || a->rank != b->rank)
-        return false;
-    for (uint32_t i = field->layout == STK_RAGGED; i < a->rank; i++)
-        if (a->shape[i] != b->shape[i])
-            return false;
-    return !b->fortran || b->rank < 2;
-}
-
-static void give_npy(stk_sample *s, const stk_field *field, const field_state *state,
-                     const stk_slice *bytes, stk_value *value)
-{
-    const uint64_t length = bytes->size;
-    stk__npy_header h;
-    uint64_t header = 0;
-
-    if (stk__npy_measure(bytes->data, STK_MIN(length, STK_NPY_PREAMBLE), length, "", &header,
-                         NULL) != STK_OK ||
-        stk__npy_parse(bytes->data, header, length, false, "", &h, NULL) != STK_OK) {
-        set_bad(s, STK_EFORMAT, "a member .npy is no sound npy file");
-        return;
-    }
-    if (!same_kind(field, &state->npy, &h)) {
-        set_bad(s, STK_EFORMAT, "a member .npy has another type or shape than the first sample's");
-        return;
-    }
-    const unsigned char *data = (const unsigned char *)bytes->data + h.offset;
-    value->data = data;
-    value->size = h.bytes;
-    if (h.swap) {
-        stk__npy_swap(data, value->out, h.bytes, h.swap);
-        value->data = value->out;
-    }
-}
-
-static void give_part(const webdataset *w, stk_sample *s, uint32_t field, const stk_slice *bytes)
-{
-    stk_value *value = &s->values[field];
-    int64_t label;
-
-    switch (w->states[field].form) {
-    case FORM_NPY:
-        give_npy(s, &w->fields[field], &w->states[field], bytes, value);
-        return;
-    case FORM_LABEL:
-        if (read_label(bytes, &label))
-            give_label(value, label);
-        else
-            set_bad(s, STK_EFORMAT, "its member .cls holds no number; write decimal digits");
-        return;
-    case FORM_IMAGE:
-        if (!bytes->size)
-            set_bad(s, STK_ETRUNCATED, "its picture is empty; pack the shard again");
-        break;
-    case FORM_BYTES:
-        break;
-    }
-    value->data = bytes->data;
-    value->size = bytes->size;
-}
-
-/* What a sample lacks. */
-static void give_missing(const webdataset *w, stk_sample *s, const bool *there)
-{
-    for (uint32_t i = 0; i < w->count; i++) {
-        if (there[i])
-            continue;
-        if (w->missing != MISSING_EMPTY || w->fields[i].codec[0]) {
-            set_bad(s, STK_ENOENT, "it lacks a member that other samples have");
-            return;
-        }
-        if (w->states[i].form == FORM_LABEL) {
-            give_label(&s->values[i], NO_LABEL);
-        } else {
-            s->values[i].data = "";
-            s->values[i].size = 0;
-        }
-    }
-}
-
-static void prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
-{
-    const stk__records *set = (const stk__records *)dataset;
-    const webdataset *w = set->state;
-    bool there[STK__RECORDS_MAX_KINDS];
-
-    for (size_t i = 0; i < n; i++) {
-        stk_sample *s = &samples[i];
-        uint32_t count, need = 0;
-        const stk__record_part *parts = stk__records_parts(set, s->index, &count);
-        memset(there, 0, w->count);
-        for (uint32_t k = 0; k < count && s->status == STK_OK; k++) {
-            const int field = set->field_of[parts[k].kind];
-            if (field < 0)
-                continue;
-            there[field] = true;
-            give_part(w, s, (uint32_t)field, &s->needs[need++]);
-        }
-        if (!w->whole && s->status == STK_OK)
-            give_missing(w, s, there);
-    }
-}
-
 const stk_dataset_ops stk__dataset_webdataset = {
     .struct_size = sizeof(stk_dataset_ops),
     .name = "webdataset",
@@ -587,6 +506,8 @@ const stk_dataset_ops stk__dataset_webdataset = {
     .close = stk__records_close,
     .locate = stk__records_locate,
     .object = stk__records_object,
-    .prepare = prepare,
+    .prepare = stk__webdataset_prepare,
     .describe = stk__records_describe,
+    .worker_open = stk__webdataset_worker_open,
+    .worker_close = stk__webdataset_worker_close,
 };

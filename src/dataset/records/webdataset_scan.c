@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
-#include "dataset/records/webdataset.h"
+#include "dataset/records/webdataset_fields.h"
 #include "dataset/tar_header.h"
 
 #define MAX_PAX (UINT64_C(1) << 20) /* bytes of an extended header */
@@ -19,9 +19,8 @@ typedef struct walk {
     stk__tar_head head;
     uint64_t size;                           /* of the member */
     char name[STK__WEBDATASET_MAX_NAME + 1]; /* of the member, or of the next one where `named` */
-    char key[STK__WEBDATASET_MAX_NAME + 1];  /* of the sample */
-    size_t key_length;
-    bool named, sized, begun; /* by a header in front: name, size; there is a sample */
+    stk__webdataset_sample sample;
+    bool named, sized; /* by a header in front: name, size */
 } walk;
 
 static stk_status damaged(const walk *w, stk_status status, const char *what, stk_error *err)
@@ -156,7 +155,7 @@ static stk_status check_name(walk *w, bool *is_folder, stk_error *err)
                            name);
 }
 
-static bool is_sound_kind(const char *kind)
+bool stk__webdataset_is_kind(const char *kind)
 {
     for (const char *p = kind; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127)
@@ -164,29 +163,32 @@ static bool is_sound_kind(const char *kind)
     return stk__utf8_valid(kind, strlen(kind));
 }
 
-static stk_status add_member(walk *w, uint64_t offset, stk_error *err)
+stk_status stk__webdataset_member(stk__shard *shard, stk__webdataset_sample *sample,
+                                  const char *name, uint64_t at, uint64_t size, stk_error *err)
 {
-    const char *slash = strrchr(w->name, '/'), *base = slash ? slash + 1 : w->name;
+    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
     const char *dot = strchr(base, '.');
     char kind[STK__RECORDS_MAX_KIND + 1];
 
     /* A name without an extension, or that begins with the dot, is none of a sample. */
     if (!dot || dot == base || !dot[1])
         return STK_OK;
-    if (strlen(dot + 1) >= sizeof kind || !is_sound_kind(dot + 1))
-        return stk__shard_fail(w->shard, STK_EFORMAT, w->at, err,
-                               "'%.200s' has an extension that is too long or no text", w->name);
+    if (strlen(dot + 1) >= sizeof kind || !stk__webdataset_is_kind(dot + 1))
+        return stk__shard_fail(shard, STK_EFORMAT, at, err,
+                               "'%.200s' has an extension that is too long or no text", name);
     for (size_t i = 0; i <= strlen(dot + 1); i++)
         kind[i] = dot[1 + i] >= 'A' && dot[1 + i] <= 'Z' ? (char)(dot[1 + i] + 32) : dot[1 + i];
-    const size_t length = (size_t)(dot - w->name);
-    if (!w->begun || length != w->key_length || memcmp(w->key, w->name, length) != 0) {
-        STK_TRY(stk__shard_record(w->shard, err));
-        stk__shard_print(w->shard, w->name, length);
-        memcpy(w->key, w->name, length);
-        w->key_length = length;
-        w->begun = true;
+    const size_t length = (size_t)(dot - name);
+    if (!sample->begun || length != sample->key_length || memcmp(sample->key, name, length) != 0) {
+        STK_TRY(stk__shard_record(shard, err));
+        stk__shard_print(shard, name, length);
+        memcpy(sample->key, name, length);
+        sample->key_length = length;
+        sample->begun = true;
     }
-    return stk__shard_part(w->shard, kind, offset, w->size, err);
+    if (strcmp(kind, "npz") == 0 || stk__ends_with(kind, strlen(kind), ".npz"))
+        return stk__webdataset_npz_scan(shard, kind, at + STK__TAR_BLOCK, size, err);
+    return stk__shard_part(shard, kind, at + STK__TAR_BLOCK, size, err);
 }
 
 static stk_status refuse_type(const walk *w, stk_error *err)
@@ -232,7 +234,8 @@ static stk_status take_member(walk *w, uint64_t *next, stk_error *err)
             "or download it again",
             w->name, (unsigned long long)w->size, (unsigned long long)stk__shard_size(w->shard));
     *next = offset + stk__round_up(w->size, STK__TAR_BLOCK);
-    return is_folder ? STK_OK : add_member(w, offset, err);
+    return is_folder ? STK_OK
+                     : stk__webdataset_member(w->shard, &w->sample, w->name, w->at, w->size, err);
 }
 
 /* What the header at `at` is of. */
@@ -256,8 +259,8 @@ static stk_status refuse_compressed(const walk *w, const unsigned char *head, st
 {
     static const struct {
         const char *magic, *name, *unpack;
-    } kinds[] = {{"\x1f\x8b", "gzip", "gunzip"},
-                 {"\x28\xb5\x2f\xfd", "zstd", "zstd -d"},
+    } kinds[] = {{"\x1f\x8b", "gzip", NULL},
+                 {"\x28\xb5\x2f\xfd", "zstd", NULL},
                  {"BZh", "bzip2", "bunzip2"},
                  {"\xfd"
                   "7zXZ",
@@ -269,7 +272,10 @@ static stk_status refuse_compressed(const walk *w, const unsigned char *head, st
             return stk__shard_fail(w->shard, STK_ENOTSUP, 0, err,
                                    "it is compressed by %s, so that no record can be read without "
                                    "those before it; unpack it once: %s",
-                                   kinds[i].name, kinds[i].unpack);
+                                   kinds[i].name,
+                                   kinds[i].unpack
+                                       ? kinds[i].unpack
+                                       : "stoker convert webdataset:SHARDS webdataset:DIR");
     return STK_OK;
 }
 
@@ -311,7 +317,11 @@ stk_status stk__webdataset_scan(stk__shard *shard, const void *options, stk_erro
 {
     stk_context *ctx = stk__shard_context(shard);
 
-    (void)options;
+    bool listed = false;
+
+    STK_TRY(stk__webdataset_list(shard, options, &listed, err));
+    if (listed)
+        return STK_OK;
     walk *w = stk__calloc(ctx, 1, sizeof *w);
     if (!w)
         return stk__shard_fail(shard, STK_ENOMEM, 0, err, "no memory to read it");

@@ -398,6 +398,39 @@ static void test_fingerprint(void **state)
     stk_dataset_close(&c);
 }
 
+/* Nor has it the same where records of one length have changed places: in a shard, or with the
+ * shards. */
+static void test_fingerprint_of_order(void **state)
+{
+    tar_bytes t = {NULL, 0};
+
+    shard_numbers(folder, "o/a/1.tar", 0, 3);
+    shard_numbers(folder, "o/a/2.tar", 3, 6);
+    shard_numbers(folder, "o/b/1.tar", 3, 6);
+    shard_numbers(folder, "o/b/2.tar", 0, 3);
+    for (int i = 0; i < 6; i++) {
+        static const int order[] = {0, 1, 2, 4, 3, 5};
+        char key[128], text[32];
+        snprintf(key, sizeof key, "%06d.txt", order[i]);
+        snprintf(text, sizeof text, "%d", i);
+        shard_text(&t, key, text);
+        snprintf(key, sizeof key, "%06d.cls", order[i]);
+        shard_text(&t, key, text);
+    }
+    tar_end(&t);
+    test_write(folder, "o/c/1.tar", t.data, t.size);
+    free(t.data);
+    stk_dataset *a = shards_open_good(ctx, folder, "o/a"),
+                *b = shards_open_good(ctx, folder, "o/b"),
+                *c = shards_open_good(ctx, folder, "o/c");
+    assert_int_not_equal(a->fingerprint, b->fingerprint);
+    assert_int_not_equal(a->fingerprint, c->fingerprint);
+    assert_int_not_equal(b->fingerprint, c->fingerprint);
+    stk_dataset_close(&a);
+    stk_dataset_close(&b);
+    stk_dataset_close(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -410,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_forged),
         cmocka_unit_test(test_changed),
         cmocka_unit_test(test_fingerprint),
+        cmocka_unit_test(test_fingerprint_of_order),
     };
 
     return cmocka_run_group_tests(tests, begin, end);

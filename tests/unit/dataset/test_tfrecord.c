@@ -157,7 +157,7 @@ static void put_example(proto_bytes *shard, int64_t a, int64_t b)
     put_record(shard, &e);
 }
 
-#define SPEC  "tfrecord:mem://shards/a.tfrecord?index=none"
+#define SPEC  "tfrecord:mem://shards/a.tfrecord?index=auto"
 #define GIVEN SPEC "&schema=a:int64[2],b:int64"
 
 /* A store that the context keeps as long as it is open. */
@@ -425,7 +425,14 @@ static void test_lists(void **state)
     snprintf(list, sizeof list, "0 %d\n%d %d\n", first, first + 1, second);
     assert_int_equal(open_listed(*state, store, list, &bad), UINT64_MAX);
     assert_int_equal(bad, STK_ECHECKSUM);
+    /* One under the name without ".tfrecord" counts as well. */
+    snprintf(list, sizeof list, "0 %d\n%d %d\n", first, first, second);
+    put(store, "a.idx", list, strlen(list));
+    assert_int_equal(count_good(*state, &bad), 1);
     assert_int_equal(stk__store_remove(store, "a.tfrecord.idx", NULL), STK_OK);
+    assert_int_equal(count_good(*state, &bad), 1);
+    assert_int_equal(stk__store_remove(store, "a.idx", NULL), STK_OK);
+    assert_int_equal(count_good(*state, &bad), UINT64_MAX);
     free_bytes(&shard);
     stk_store_close(&store);
 }

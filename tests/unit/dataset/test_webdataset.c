@@ -478,7 +478,7 @@ static void test_compressed(void **state)
     static const struct {
         const char *magic, *part;
     } kinds[] = {{"\x1f\x8b\x08", "gzip, so that"},
-                 {"\x28\xb5\x2f\xfd", "zstd -d"},
+                 {"\x28\xb5\x2f\xfd", "stoker convert"},
                  {"BZh9", "bunzip2"},
                  {"\xfd"
                   "7zXZ",
