@@ -265,6 +265,7 @@ void stk__join_close(stk_dataset *dataset)
 
     stk__free(ctx, join->starts);
     stk__free(ctx, join->room);
+    stk__free(ctx, join->rows);
     stk__free(ctx, join->names);
     stk__free(ctx, join->renumber);
     stk__free(ctx, join);
