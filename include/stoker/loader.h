@@ -165,7 +165,9 @@ STK_API const stk_field *stk_loader_fields(const stk_loader *loader, uint32_t *n
 
 /**
  * A field of a batch. FIXED: `data` holds [count, shape...] in C order. RAGGED and BYTES: `offsets`
- * holds count + 1 element offsets into `data`. Valid until the batch is released.
+ * holds count + 1 element offsets into `data`. A field that is filled up (`padding` of the dataset)
+ * is RAGGED or BYTES in stk_loader_fields() and FIXED here, [count, L, shape...], L that of the
+ * batch. Valid until the batch is released.
  */
 typedef struct stk_tensor {
     uint32_t struct_size;

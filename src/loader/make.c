@@ -155,6 +155,8 @@ static stk_status make_columns(stk_loader *loader, stk_error *err)
             STK_TRY(transform_column(loader, column, err));
         if (column->field.layout != STK_FIXED) {
             column->ragged = ragged++;
+            if (dataset->pads)
+                column->pad = dataset->pads[f];
             continue;
         }
         column->row_bytes = stk_field_bytes(&column->field);
@@ -279,7 +281,8 @@ static stk_status make_budget(stk_loader *loader, stk_error *err)
     b->fixed = sizeof *loader + sizeof(stk__ring) + stk__fetcher_bytes() +
                loader->finisher.scratch_bytes + loader->dataset->held_bytes +
                stk__bucket_bytes(&loader->order) +
-               n * (2 * sizeof *columns + sizeof(stk_field) + sizeof(stk__batch_field));
+               n * (2 * sizeof *columns + sizeof(stk_field) + sizeof(stk__batch_field) +
+                    2 * sizeof(uint64_t));
     for (uint32_t c = 0; c < n; c++)
         b->ragged += columns[c].field.layout != STK_FIXED;
     b->decodes = loader->workers.decodes;
