@@ -250,7 +250,7 @@ static void test_unread(void **state)
         for (int i = 0; i < 200; i++) {
             char name[128];
             snprintf(name, sizeof name, "%06d.cls", i);
-            shard_text(&t, name, i == 61 || i == 150 ? "none" : "1");
+            shard_text(&t, name, i == 63 || i == 64 ? "none" : "1");
             snprintf(name, sizeof name, "%06d.txt", i);
             shard_text(&t, name, name);
         }
@@ -259,7 +259,7 @@ static void test_unread(void **state)
     }
     snprintf(spec, sizeof spec, "(webdataset:%s/bad.tar?index=none)", folder);
     check_refused(*state, spec, spec, "by=txt",
-                  "dataset 0 can't be read for its keys 'txt': sample 61 is bad");
+                  "dataset 0 can't be read for its keys 'txt': sample 63 is bad");
 }
 
 /* Numbers are the same in each type; the pairs are part of the fingerprint. */
@@ -282,6 +282,28 @@ static void test_identity(void **state)
               &err);
     assert_int_not_equal(d->fingerprint, other->fingerprint);
     stk_dataset_close(&other);
+    /* Files of one size, of which no fingerprint tells the order. */
+    assert_ok(open_pair(*state, part("a.bin", ""), part("c.bin", ""), "by=tokens", &other, &err),
+              &err);
+    assert_int_not_equal(d->fingerprint, other->fingerprint);
+    stk_dataset_close(&other);
+    stk_dataset_close(&d);
+}
+
+/* Samples that are made of their index alone. */
+static void test_made(void **state)
+{
+    int64_t numbers[10];
+    stk_dataset *d;
+    stk_error err;
+
+    mixed(numbers, 0, 10, 4);
+    write_numbers("n.bin", numbers, 10);
+    assert_ok(open_pair(*state, part("n.bin", "&rename=tokens:label"), "(digits:?size=100)",
+                        "by=label&duplicates=first", &d, &err),
+              &err);
+    assert_int_equal(d->size, 10);
+    assert_int_equal(walk(d, "a_label", "b_label", 1, STK_SHUFFLE_FULL), 45);
     stk_dataset_close(&d);
 }
 
@@ -323,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_three),    cmocka_unit_test(test_shards),
         cmocka_unit_test(test_refused),  cmocka_unit_test(test_unread),
         cmocka_unit_test(test_identity), cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_made),
     };
 
     return cmocka_run_group_tests(tests, open_folder, close_folder);

@@ -290,7 +290,8 @@ static void test_refused(void **state)
     check_refused(*state, "webdataset:%s/a.tar?index=none&padding=txt:8:-1", "does not hold");
     check_refused(*state, "webdataset:%s/a.tar?index=none&padding=y:8:40000", "does not hold");
     check_refused(*state, "webdataset:%s/a.tar?index=none&padding=txt:x", "is no field and its");
-    check_refused(*state, "webdataset:%s/a.tar?index=none&padding=txt:8,txt:8", "already");
+    check_refused(*state, "webdataset:%s/a.tar?index=none&padding=txt:8,txt:8",
+                  "filled up already");
     check_refused(*state, "webdataset:%s/a.tar?index=none&rename=y:txt_length&padding=txt:8",
                   "a field 'txt_length' already");
     check_refused(*state, "digits:?size=3&padding=label:8", "do not vary in length");
