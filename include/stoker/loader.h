@@ -75,6 +75,8 @@ typedef struct stk_loader_options {
     const char *batch_transforms; /**< "mixup(0.2)"; NULL: none */
     struct stk_device *device;    /**< batches are in host memory of this device (alloc_host), which
                                      outlives loader and batches; NULL: in plain memory */
+    /* Order, as the first ones. */
+    uint64_t bucket_window; /**< batches whose samples are sorted by length; 0: they are not */
 } stk_loader_options;
 
 static inline void stk_loader_options_init(stk_loader_options *options)
@@ -103,6 +105,10 @@ typedef struct stk_loader_description {
     uint64_t memory_budget; /**< bytes that the option comes to */
     uint64_t memory_bytes;  /**< that it holds at most of them, or needs at least where they are too
                                  few, with what the dataset keeps in memory */
+    double padding;         /**< with bucket_window: the share of a batch, filled up to its longest
+                                 sample, that is filling, of the first window of epoch 0, by the bytes
+                                 that the dataset says; else 0 */
+    double padding_without; /**< the same if samples were not sorted */
 } stk_loader_description;
 
 /**
@@ -159,7 +165,9 @@ STK_API const stk_field *stk_loader_fields(const stk_loader *loader, uint32_t *n
 
 /**
  * A field of a batch. FIXED: `data` holds [count, shape...] in C order. RAGGED and BYTES: `offsets`
- * holds count + 1 element offsets into `data`. Valid until the batch is released.
+ * holds count + 1 element offsets into `data`. A field that is filled up (`padding` of the dataset)
+ * is RAGGED or BYTES in stk_loader_fields() and FIXED here, [count, L, shape...], L that of the
+ * batch. Valid until the batch is released.
  */
 typedef struct stk_tensor {
     uint32_t struct_size;
@@ -215,9 +223,10 @@ typedef struct stk_loader_state {
     uint64_t block_size, shuffle_buffer, streams; /**< of shuffle: block; else 0 */
     uint64_t transforms;                          /**< a hash of both lists */
     uint64_t on_error;                            /**< stk_on_error */
+    uint64_t bucket_window;                       /**< batches; 0: none */
     uint32_t shuffle;
     uint32_t drop_last;
-    uint64_t reserved[8]; /**< 0 */
+    uint64_t reserved[7]; /**< 0 */
 } stk_loader_state;
 
 STK_API void stk_batch_get_state(const stk_batch *batch, stk_loader_state *out);

@@ -15,6 +15,7 @@ class LoaderOptions(TypedDict, total=False):
     block_size: int | None
     shuffle_buffer: int | None
     streams: int | None
+    bucket_window: int | None
     rank: int | None
     world_size: int | None
     epochs: int | None
@@ -154,6 +155,7 @@ class BenchOptions(ContextOptions, total=False):
     block_size: int | Sequence[int] | None
     shuffle_buffer: int | Sequence[int] | None
     streams: int | Sequence[int] | None
+    bucket_window: int | Sequence[int] | None
     rank: int | Sequence[int] | None
     world_size: int | Sequence[int] | None
     epochs: int | Sequence[int] | None

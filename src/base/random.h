@@ -20,8 +20,9 @@ enum {
     STK_DRAW_REPLACE = 1, /* substitutes of bad samples */
     STK_DRAW_DATA = 2,    /* data made procedurally */
     STK_DRAW_SPLIT = 3,
-    STK_DRAW_BATCH = 4, /* batch -> batch transforms */
-    STK_DRAW_MIX = 5,   /* seeds of the sources of a mixture */
+    STK_DRAW_BATCH = 4,  /* batch -> batch transforms */
+    STK_DRAW_MIX = 5,    /* seeds of the sources of a mixture */
+    STK_DRAW_BUCKET = 6, /* the order of batches of like length */
     STK_DRAW_TRANSFORM = 16
 };
 

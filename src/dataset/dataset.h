@@ -47,6 +47,20 @@ uint64_t stk__mixture_index(const stk__mixture *mixture, uint32_t source, uint64
 /* How many of the first `n` indices are of a source. */
 uint64_t stk__mixture_draws(const stk__mixture *mixture, uint32_t source, uint64_t n);
 
+/* How a batch fills up a field of varying length (pad.c). */
+typedef struct stk__pad {
+    uint64_t unit;     /* bytes of a row of the first dimension; 0: the field is not filled up */
+    uint64_t multiple; /* of rows, to which the longest of a batch is rounded up */
+    uint32_t size;     /* of an element */
+    unsigned char value[8]; /* of an element that fills up */
+} stk__pad;
+
+/* Bytes that a value of at most `most` bytes is filled up to. */
+static inline uint64_t stk__pad_bytes(const stk__pad *pad, uint64_t most)
+{
+    return stk__round_up(stk__divide_up(most, pad->unit), pad->multiple) * pad->unit;
+}
+
 /*
  * What the library knows of a dataset. Those built in have it as the first member of a struct of
  * their own, which their close() frees; the others are made by stk_dataset_create().
@@ -67,10 +81,11 @@ struct stk_dataset {
     const stk__mixture *mixture; /* NULL: the order does not know of sources */
     /* The label of a sample, told without reading it; NULL: it cannot be. */
     int64_t (*label)(const stk_dataset *dataset, uint64_t index);
-    atomic_uint shares; /* beyond the first */
-    bool holds_context; /* it has a share of its context */
-    bool created;       /* by stk_dataset_create(): freed behind close() */
-    void *state;        /* of one that was created */
+    const stk__pad *pads; /* of each field; NULL: none is filled up */
+    atomic_uint shares;   /* beyond the first */
+    bool holds_context;   /* it has a share of its context */
+    bool created;         /* by stk_dataset_create(): freed behind close() */
+    void *state;          /* of one that was created */
 };
 
 /* Whether an outsider's table of a kind is whole. */

@@ -265,6 +265,7 @@ void stk__join_close(stk_dataset *dataset)
 
     stk__free(ctx, join->starts);
     stk__free(ctx, join->room);
+    stk__free(ctx, join->rows);
     stk__free(ctx, join->names);
     stk__free(ctx, join->renumber);
     stk__free(ctx, join);
@@ -425,8 +426,15 @@ stk_status stk__join_make(const stk_dataset_ops *kind, stk__nested *nested, stk_
                           stk_error *err)
 {
     stk_dataset *first = nested->datasets[0];
-    stk__join *join = stk__calloc(nested->ctx, 1, sizeof *join);
+    stk__join *join = NULL;
 
+    for (uint32_t s = 0; s < nested->count; s++)
+        if (nested->datasets[s]->pads)
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "padding", STK_NO_OFFSET,
+                                "padding is an option of the whole, as a batch is of all: give it "
+                                "behind the last parenthesis and not to dataset %u",
+                                s);
+    join = stk__calloc(nested->ctx, 1, sizeof *join);
     if (!join)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory for a dataset of datasets");
     join->ops = *kind;

@@ -27,6 +27,7 @@ struct stk__join {
                 size_t n);
     void (*say)(const stk__join *join, uint32_t source, char *text, size_t size); /* for describe */
     uint64_t *starts;     /* concat: the index at which each begins; pair: the field; and the end */
+    uint64_t *rows;       /* pair by key: of each source its index of each sample; NULL: the same */
     stk__mixture mixture; /* mix */
     void *room;           /* of `mixture`; pair: of fields */
     const char **names;   /* of united classes, which the sources own */

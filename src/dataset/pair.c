@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pair: datasets side by side. Sample i has the fields of sample i of each. The needs of a sample
- * are those of the first dataset, then those of the next.
+ * pair: datasets side by side. Sample i has the fields of sample i of each, or of those that have
+ * the same key. The needs of a sample are those of the first dataset, then those of the next.
  */
-#include "dataset/join.h"
+#include "dataset/pair.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,19 +12,38 @@
 
 #define MAX_FIELDS 4096
 
+enum { MISSING_FAIL, MISSING_DROP };
+enum { DUPLICATES_FAIL, DUPLICATES_FIRST };
+
 typedef struct pair_options {
     uint32_t struct_size;
-    const char *prefixes;
+    const char *prefixes, *by;
+    int32_t missing, duplicates;
 } pair_options;
 
 static const stk_option option_list[] = {
     {"prefixes", STK_OPTION_STRING, offsetof(pair_options, prefixes), NULL, 0, 0, NULL, "A,B,...",
      "What stands before the names of fields that several of the datasets have: A_label, B_label. "
      "Else it is a, b, ..."},
+    {"by", STK_OPTION_STRING, offsetof(pair_options, by), NULL, 0, 0, NULL, "FIELD",
+     "Pair the samples that have the same value of a field, one integer or text, in place of those "
+     "at the same place. All samples are read once for it when the datasets are opened."},
+    {"missing", STK_OPTION_ENUM, offsetof(pair_options, missing), "fail", 0, 0, "fail|drop", NULL,
+     "With by: what becomes of a sample whose key another dataset does not have."},
+    {"duplicates", STK_OPTION_ENUM, offsetof(pair_options, duplicates), "fail", 0, 0, "fail|first",
+     NULL,
+     "With by: what becomes of samples of one dataset with the same key: an error, or the first is "
+     "taken."},
 };
 
 static const stk_option_table options_table = {
     "pair", "Datasets side by side.", sizeof(pair_options), option_list, STK_COUNT(option_list)};
+
+/* The index that a source has of a sample. */
+static uint64_t row_of(const stk__join *join, uint32_t source, uint64_t index)
+{
+    return join->rows ? join->rows[source * join->base.size + index] : index;
+}
 
 /* ---- Needs ---- */
 
@@ -76,8 +95,14 @@ static stk_status pair_locate(stk_dataset *dataset, const uint64_t *indices, siz
         p.cost = 0;
         for (p.source = 0; p.source < join->num; p.source++) {
             stk_dataset *source = join->sources[p.source];
-            if (source->ops->locate)
-                STK_TRY(source->ops->locate(source, indices + p.sample, 1, &p.base, err));
+            const uint64_t row = row_of(join, p.source, indices[p.sample]);
+            if (!source->ops->locate)
+                continue;
+            const stk_status status = source->ops->locate(source, &row, 1, &p.base, err);
+            /* The caller knows the sample by its own index. */
+            if (status != STK_OK && err && err->sample == row)
+                err->sample = indices[p.sample];
+            STK_TRY(status);
         }
         if (p.cost > 0)
             to->cost(to, p.sample, p.cost);
@@ -123,6 +148,7 @@ static void prepare_source(const stk__join *join, uint32_t s, stk_sample *sample
 
     for (size_t i = 0; i < n; i++) {
         taken[i] = samples[i];
+        taken[i].index = row_of(join, s, samples[i].index);
         taken[i].needs = samples[i].needs ? samples[i].needs + counts[i] : NULL;
         taken[i].values = samples[i].values + join->starts[s];
         taken[i].worker = stk__join_worker(samples[i].worker, s);
@@ -142,10 +168,10 @@ static void prepare_some(const stk__join *join, stk_sample *samples, size_t n)
     uint64_t indices[STK_JOIN_CHUNK];
     counted locator = {stk__locator_of_needs(count_need), counts};
 
-    for (size_t i = 0; i < n; i++)
-        indices[i] = samples[i].index;
     for (uint32_t s = 0; s < join->num; s++) {
         stk_dataset *source = join->sources[s];
+        for (size_t i = 0; i < n; i++)
+            indices[i] = row_of(join, s, samples[i].index);
         prepare_source(join, s, samples, counts, n);
         if (s + 1 == join->num || !source->ops->locate)
             continue;
@@ -254,6 +280,36 @@ static void pair_say(const stk__join *join, uint32_t source, char *text, size_t 
 
 /* ---- Opening ---- */
 
+/* Which samples go together is part of what they are: so it is of the fingerprint. */
+static stk_status match(stk__join *join, const pair_options *o, stk_error *err)
+{
+    const stk__pair_by by = {.field = o->by,
+                             .drop_missing = o->missing == MISSING_DROP,
+                             .take_first = o->duplicates == DUPLICATES_FIRST};
+    stk_dataset *d = &join->base;
+    char left_out[100];
+
+    STK_TRY(stk__pair_match(join, &by, &d->size, left_out, sizeof left_out, err));
+    d->block_size = STK_MIN(d->block_size, d->size);
+    d->fingerprint =
+        stk__fingerprint(d->fingerprint, join->rows, d->size * join->num * sizeof *join->rows);
+    snprintf(join->text, sizeof join->text, "%u datasets side by side by %.40s%.70s", join->num,
+             o->by, left_out);
+    return STK_OK;
+}
+
+/* An option that does nothing without `by`. */
+static stk_status check_idle(const pair_options *o, stk_error *err)
+{
+    const char *idle = o->missing ? "missing" : o->duplicates ? "duplicates" : NULL;
+
+    return o->by || !idle ? STK_OK
+                          : stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, idle, STK_NO_OFFSET,
+                                         "pair: %s says what becomes of keys, and by=FIELD is not "
+                                         "given; give it or leave %s out",
+                                         idle, idle);
+}
+
 static stk_status lay(stk__join *join, const pair_options *o, stk_error *err)
 {
     stk_dataset *d = &join->base;
@@ -262,10 +318,11 @@ static stk_status lay(stk__join *join, const pair_options *o, stk_error *err)
     d->cost_ns = 0;
     for (uint32_t s = 0; s < join->num; s++) {
         const stk_dataset *source = join->sources[s];
-        if (source->size != d->size)
+        if (!o->by && source->size != d->size)
             return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
                              "pair: its dataset 0 has %" PRIu64 " samples, its dataset %u has "
-                             "%" PRIu64 "; they have to be as many: take subset=A:B of one",
+                             "%" PRIu64 "; they have to be as many: take subset=A:B of one, or "
+                             "pair them by=FIELD",
                              d->size, s, source->size);
         d->cost_ns += source->cost_ns;
         d->block_size = STK_MAX(d->block_size, source->block_size);
@@ -278,7 +335,10 @@ static stk_status lay(stk__join *join, const pair_options *o, stk_error *err)
     for (uint32_t f = 0; f < d->num_fields; f++)
         d->fingerprint =
             stk__fingerprint(d->fingerprint, d->fields[f].name, strlen(d->fields[f].name) + 1);
-    snprintf(join->text, sizeof join->text, "%u datasets side by side", join->num);
+    if (o->by)
+        STK_TRY(match(join, o, err));
+    else
+        snprintf(join->text, sizeof join->text, "%u datasets side by side", join->num);
     join->say = pair_say;
     join->ops.locate = join->ops.locate ? pair_locate : NULL;
     join->ops.decode = join->ops.decode ? pair_decode : NULL;
@@ -292,6 +352,7 @@ static stk_status pair_open(stk_context *ctx, const char *url, const void *optio
     stk__join *join = NULL;
 
     STK_TRY(stk__refuse_query(&options_table, url, err));
+    STK_TRY(check_idle(options, err));
     STK_TRY(stk__nested_open(ctx, "pair", url, false, &nested, err));
     stk_status status = stk__join_make(&stk__dataset_pair, &nested, &join, err);
     if (status == STK_OK)

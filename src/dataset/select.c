@@ -57,6 +57,10 @@ static const stk_option select_options[] = {
      "Fields of other types: int32, int64, float32 or float64; by their new names."},
     {"class_names", STK_OPTION_STRING, offsetof(stk__select_options, class_names), NULL, 0, 0, NULL,
      "FILE", "Names of the labels from a text file: line 1 is that of label 0."},
+    {"padding", STK_OPTION_STRING, offsetof(stk__select_options, padding), NULL, 0, 0, NULL,
+     "FIELD:MULTIPLE[:VALUE],...",
+     "Fields of varying length are filled up in each batch, to the longest rounded up to a "
+     "multiple, with a value (0); FIELD_length says how long each is. By their new names."},
 };
 
 const stk_option_table stk__dataset_option_table = {"dataset", "Options of every dataset.",
@@ -471,5 +475,7 @@ stk_status stk__select(stk_dataset **dataset, const stk__select_options *options
                                     options->cast, err));
     if (options->class_names)
         STK_TRY(stk__dataset_class_names(dataset, options->class_names, err));
+    if (options->padding)
+        STK_TRY(stk__dataset_pad(dataset, options->padding, err));
     return STK_OK;
 }

@@ -71,6 +71,8 @@ stk_status stk__dataset_weigh(stk_dataset **dataset, const double *weights, doub
  */
 stk_status stk__dataset_fields(stk_dataset **dataset, const char *keep, const char *drop,
                                const char *rename, const char *cast, stk_error *err);
+/* Fields that a batch fills up, "FIELD:MULTIPLE[:VALUE],...", and for each its FIELD_length. */
+stk_status stk__dataset_pad(stk_dataset **dataset, const char *text, stk_error *err);
 /* Names of the labels from a file, one a line. Blocks. */
 stk_status stk__dataset_class_names(stk_dataset **dataset, const char *file, stk_error *err);
 
@@ -83,7 +85,7 @@ typedef struct stk__select_options {
     uint64_t split_seed, kfold, fold;
     double repeat;
     const char *balance, *weights, *stages;
-    const char *keep, *drop, *rename, *cast, *class_names;
+    const char *keep, *drop, *rename, *cast, *class_names, *padding;
 } stk__select_options;
 
 /* Wrap *dataset in what the options ask for: the index list first, then the range, then the split,

@@ -43,6 +43,37 @@ static void close_holes(stk__step *step)
     slab->count = to;
 }
 
+/*
+ * Fill the values of a field up to the longest. They lie as far apart as the longest may be, so
+ * that each moves to the front, if at all. Returns where the field ends.
+ */
+static uint64_t fill_up(stk__step *step, uint32_t c, uint64_t begin)
+{
+    const stk__ring *ring = step->steps->ring;
+    const stk__column *column = &ring->columns[c];
+    const stk__pad *pad = &column->pad;
+    char *to = (char *)step->ragged + begin;
+    uint64_t most = 0;
+
+    for (uint32_t r = 0; r < step->num_rows; r++)
+        if (!step->rows[r].bad)
+            most =
+                STK_MAX(most, step->ragged_size[(uint64_t)r * ring->num_ragged + column->ragged]);
+    const uint64_t bytes = stk__pad_bytes(pad, most);
+    step->slab->offsets[c][0] = bytes / pad->unit;
+    for (uint32_t r = 0; r < step->num_rows; r++) {
+        const uint64_t k = (uint64_t)r * ring->num_ragged + column->ragged,
+                       size = step->ragged_size[k];
+        if (step->rows[r].bad || bytes == 0)
+            continue;
+        memmove(to, (char *)step->ragged + step->ragged_at[k], size);
+        for (uint64_t at = size; at < bytes; at += pad->size)
+            memcpy(to + at, pad->value, pad->size);
+        to += bytes;
+    }
+    return (uint64_t)(to - (char *)step->ragged);
+}
+
 /* Put the values of the ragged fields one behind the other. */
 static void collate_ragged(stk__step *step)
 {
@@ -60,6 +91,10 @@ static void collate_ragged(stk__step *step)
         end = stk__round_up(end, 16);
         slab->data[c] = values ? values + end : NULL;
         slab->offsets[c][0] = 0;
+        if (column->pad.unit) {
+            end = values ? fill_up(step, c, end) : 0;
+            continue;
+        }
         for (uint32_t r = 0; r < step->num_rows; r++) {
             uint64_t k = (uint64_t)r * ring->num_ragged + column->ragged;
             if (step->rows[r].bad)

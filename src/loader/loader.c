@@ -70,6 +70,8 @@ stk_status stk_loader_describe(stk_dataset *dataset, const stk_loader_options *o
         found.rows = stk__order_rows(&loader->order);
         found.memory_budget = loader->options.memory_budget;
         found.memory_bytes = stk__loader_need(loader);
+        (void)stk__order_padding(loader->ctx, &loader->order, &found.padding,
+                                 &found.padding_without);
         stk__sized_write(out, &found);
     }
     for (uint32_t i = 0; status == STK_OK && i < STK_MIN(num, room); i++) {

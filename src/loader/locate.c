@@ -269,6 +269,23 @@ static void even_bounds(const stk__planner *p, stk__step *step, uint64_t most)
             step->ragged_bound[i] = largest;
 }
 
+/* What one more value takes: of a field that is filled up the rows of all samples grow with it. */
+static uint64_t ragged_room(const stk__planner *p, const stk__step *step, uint32_t k,
+                            uint64_t bytes)
+{
+    const stk__pad *pad = p->pads[k];
+    const uint64_t before = pad ? stk__pad_bytes(pad, p->pad_most[k]) : 0;
+    uint64_t room = 0;
+
+    if (!pad)
+        return stk__round_up(bytes, 16);
+    if (bytes <= p->pad_most[k])
+        return 0;
+    return stk__mul_size(stk__pad_bytes(pad, bytes) - before, step->num_rows, &room)
+               ? room + 16
+               : UINT64_MAX / 4;
+}
+
 /* Bound the ragged values of a step: what goes beyond their share is bad, in order of
  * position. */
 static void bound_ragged(const stk__planner *p, stk__step *step)
@@ -279,13 +296,13 @@ static void bound_ragged(const stk__planner *p, stk__step *step)
 
     if (p->replaces)
         even_bounds(p, step, most);
-
+    memset(p->pad_most, 0, ragged * sizeof *p->pad_most);
     for (uint32_t r = 0; r < step->num_rows; r++)
         for (uint32_t k = 0; k < ragged; k++) {
             uint64_t *bound = &step->ragged_bound[(uint64_t)r * ragged + k];
             if (*bound == UINT64_MAX)
                 *bound = 0;
-            if (*bound > most || total + *bound > most) {
+            if (*bound > most || total + ragged_room(p, step, k, *bound) > most) {
                 if (step->rows[r].status == STK_OK) {
                     stk__row_fail(&step->rows[r], STK_EBUDGET, stk__ragged_too_large);
                     step->rows[r].wanted = total + STK_MIN(*bound, UINT64_MAX / 4);
@@ -293,7 +310,8 @@ static void bound_ragged(const stk__planner *p, stk__step *step)
                 }
                 *bound = 0;
             }
-            total += stk__round_up(*bound, 16);
+            total += ragged_room(p, step, k, *bound);
+            p->pad_most[k] = STK_MAX(p->pad_most[k], *bound);
         }
 }
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "loader/bucket.h"
 #include "loader/loader.h"
 #include "loader/parts.h"
 
@@ -154,6 +155,8 @@ static stk_status make_columns(stk_loader *loader, stk_error *err)
             STK_TRY(transform_column(loader, column, err));
         if (column->field.layout != STK_FIXED) {
             column->ragged = ragged++;
+            if (dataset->pads)
+                column->pad = dataset->pads[f];
             continue;
         }
         column->row_bytes = stk_field_bytes(&column->field);
@@ -277,7 +280,9 @@ static stk_status make_budget(stk_loader *loader, stk_error *err)
     b->slab = stk__slab_bytes(columns, n, b->row_room) + 4 * STK_CACHE_LINE;
     b->fixed = sizeof *loader + sizeof(stk__ring) + stk__fetcher_bytes() +
                loader->finisher.scratch_bytes + loader->dataset->held_bytes +
-               n * (2 * sizeof *columns + sizeof(stk_field) + sizeof(stk__batch_field));
+               stk__bucket_bytes(&loader->order) +
+               n * (2 * sizeof *columns + sizeof(stk_field) + sizeof(stk__batch_field) +
+                    2 * sizeof(uint64_t));
     for (uint32_t c = 0; c < n; c++)
         b->ragged += columns[c].field.layout != STK_FIXED;
     b->decodes = loader->workers.decodes;

@@ -25,6 +25,9 @@ static const stk_option options[] = {
     {"streams", STK_OPTION_UINT, AT(streams), "16", 1, 4096, NULL, "N",
      "shuffle block: independent streams of blocks; set it to world_size where that is no power of "
      "two: then each rank reads its own blocks, but for world_size - 1 of an epoch."},
+    {"bucket_window", STK_OPTION_UINT, AT(bucket_window), "0", 0, 1u << 20, NULL, "N",
+     "Sort the samples of so many batches by length, so that those of a batch are of like length "
+     "and little of it is filled up; 50 is a good number. 0: no. Needs a field of varying length."},
     {"rank", STK_OPTION_UINT, AT(rank), "0", 0, 0, NULL, "N", "Of this process, from 0."},
     {"world_size", STK_OPTION_UINT, AT(world_size), "1", 1, 1u << 20, NULL, "N",
      "Processes that share each step."},

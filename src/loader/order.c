@@ -17,6 +17,7 @@
 
 #include "base/random.h"
 #include "dataset/dataset.h"
+#include "loader/bucket.h"
 #include "loader/order_mix.h"
 
 /* Numbers of permutations within an epoch: 0 full, then one for each column, then one for each
@@ -35,8 +36,8 @@ static void set_mixture(stk__order *order, const stk_dataset *dataset, const stk
     order->options.batch_size = 1;
 }
 
-stk_status stk__order_init(stk__order *order, const stk_dataset *dataset,
-                           const stk_loader_options *o, stk_error *err)
+stk_status stk__order_init(stk__order *order, stk_dataset *dataset, const stk_loader_options *o,
+                           stk_error *err)
 {
     uint64_t global = o->global_batch_size;
 
@@ -72,6 +73,7 @@ stk_status stk__order_init(stk__order *order, const stk_dataset *dataset,
                          (unsigned long long)global, (unsigned long long)order->size);
     if (dataset->mixture && (o->shuffle != STK_SHUFFLE_NONE || dataset->mixture->num_stages))
         set_mixture(order, dataset, o);
+    STK_TRY(stk__bucket_check(order, dataset, o->bucket_window, err));
     if (o->shuffle != STK_SHUFFLE_BLOCK)
         return STK_OK;
     order->block_size = o->block_size ? o->block_size : STK_MAX(dataset->block_size, 1);
@@ -125,8 +127,14 @@ stk_status stk__order_epoch_init(stk__order_epoch *view, stk_context *ctx, const
 
     *view = (stk__order_epoch){
         .order = order, .ctx = ctx, .epoch = UINT64_MAX, .avx2 = stk__cpu_has_avx2(ctx)};
-    if (order->mixture)
-        return stk__order_mix_create(ctx, order, &view->mix);
+    if (order->bucket)
+        STK_TRY(stk__bucket_create(ctx, order, &view->bucket));
+    if (order->mixture) {
+        const stk_status status = stk__order_mix_create(ctx, order, &view->mix);
+        if (status != STK_OK)
+            stk__order_epoch_release(view);
+        return status;
+    }
     if (order->shuffle != STK_SHUFFLE_BLOCK)
         return STK_OK;
     view->streams = stk__calloc(ctx, order->streams, sizeof *view->streams);
@@ -152,7 +160,9 @@ void stk__order_epoch_release(stk__order_epoch *view)
         stk__free(view->ctx, view->streams);
         stk__free(view->ctx, view->columns);
         stk__order_mix_destroy(view->ctx, view->mix);
+        stk__bucket_destroy(view->ctx, view->bucket);
     }
+    view->bucket = NULL;
     view->mix = NULL;
     view->streams = NULL;
     view->columns = NULL;
@@ -250,12 +260,12 @@ static uint64_t stream_index(stk__order_epoch *view, uint64_t s, uint64_t offset
     return block_at(view, place) * view->order->block_size + within;
 }
 
-void stk__order_indices(stk__order_epoch *view, const uint64_t *positions, uint64_t *indices,
-                        size_t n)
+/* What the order is without windows of like length. */
+static void plain_indices(stk__order_epoch *view, const uint64_t *positions, uint64_t *indices,
+                          size_t n)
 {
     const stk__order *order = view->order;
 
-    view->evaluated += n;
     for (size_t i = 0; order->mixture && i < n; i++)
         indices[i] = stk__order_mix_index(view->mix, view->epoch, positions[i]);
     if (order->mixture)
@@ -272,6 +282,32 @@ void stk__order_indices(stk__order_epoch *view, const uint64_t *positions, uint6
     default:
         memcpy(indices, positions, n * sizeof *indices);
     }
+}
+
+void stk__order_indices(stk__order_epoch *view, const uint64_t *positions, uint64_t *indices,
+                        size_t n)
+{
+    view->evaluated += n;
+    if (view->bucket)
+        stk__bucket_indices(view->bucket, view, plain_indices, positions, indices, n);
+    else
+        plain_indices(view, positions, indices, n);
+}
+
+bool stk__order_padding(stk_context *ctx, const stk__order *order, double *sorted, double *unsorted)
+{
+    stk__order_epoch view;
+
+    *sorted = *unsorted = 0;
+    if (!order->bucket)
+        return false;
+    const bool good = stk__order_epoch_init(&view, ctx, order) == STK_OK;
+    if (good) {
+        stk__order_epoch_set(&view, 0);
+        stk__bucket_padding(view.bucket, &view, plain_indices, sorted, unsorted);
+    }
+    stk__order_epoch_release(&view);
+    return good;
 }
 
 uint64_t stk__order_rows(const stk__order *order)

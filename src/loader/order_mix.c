@@ -35,7 +35,7 @@ static stk_status source_init(source_order *source, stk_context *ctx, const stk_
                               uint32_t s, uint64_t size)
 {
     const stk__mixture *m = order->mixture;
-    const stk_dataset dataset = {.size = size, .block_size = m->blocks[s]};
+    stk_dataset dataset = {.size = size, .block_size = m->blocks[s]};
     stk_loader_options o = order->options;
 
     o.seed = derive(order->seed, 1 + (uint64_t)s);

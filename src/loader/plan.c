@@ -101,6 +101,24 @@ static void wait_for_room_locked(stk__planner *p, const stk__row *row, uint64_t 
     stk__stall_starve_locked(p->stalls);
 }
 
+/* Where the values of ragged field `k` of a step lie, from `at` on; those that are filled up lie as
+ * far apart as the longest may be. Returns where they end. */
+static uint64_t lay_ragged(const stk__planner *p, stk__step *step, uint32_t k, uint64_t at)
+{
+    const stk__pad *pad = p->pads[k];
+    uint64_t most = 0;
+
+    for (uint32_t r = 0; pad && r < step->num_rows; r++)
+        most = STK_MAX(most, step->ragged_bound[(uint64_t)r * p->ring->num_ragged + k]);
+    for (uint32_t r = 0; r < step->num_rows; r++) {
+        const uint64_t i = (uint64_t)r * p->ring->num_ragged + k;
+        step->ragged_at[i] = at;
+        step->ragged_size[i] = 0;
+        at += pad ? stk__pad_bytes(pad, most) : stk__round_up(step->ragged_bound[i], 16);
+    }
+    return stk__round_up(at, 16);
+}
+
 /* Room for the values of the ragged fields of a step, field by field, so that each can be closed up
  * in its place. Rows that need nothing else are ready then. False: not now. */
 static bool reserve_ragged(stk__planner *p, stk__step *step)
@@ -112,12 +130,7 @@ static bool reserve_ragged(stk__planner *p, stk__step *step)
     if (step->num_rows == 0 || ragged == 0 || step->reserved)
         return true;
     for (uint32_t k = 0; k < ragged; k++)
-        for (uint32_t r = 0; r < step->num_rows; r++) {
-            uint64_t i = (uint64_t)r * ragged + k;
-            step->ragged_at[i] = total;
-            step->ragged_size[i] = 0;
-            total += stk__round_up(step->ragged_bound[i], 16);
-        }
+        total = lay_ragged(p, step, k, total);
     /* Rows admitted in this round hold promises that are not yet buffers. */
     pthread_mutex_lock(&p->ring->lock);
     const uint64_t whole = 4 * stk__pool_cost(total);
@@ -376,7 +389,13 @@ void stk__plan_round_locked(stk__planner *p)
 stk_status stk__planner_init(stk__planner *p)
 {
     p->map = stk__calloc(p->ctx, p->steps->row_room, sizeof *p->map);
-    return p->map ? stk__order_epoch_init(&p->epoch, p->ctx, p->order) : STK_ENOMEM;
+    p->pads = stk__calloc(p->ctx, STK_MAX(p->ring->num_ragged, 1), sizeof *p->pads);
+    p->pad_most = stk__calloc(p->ctx, STK_MAX(p->ring->num_ragged, 1), sizeof *p->pad_most);
+    for (uint32_t c = 0; p->pads && c < p->ring->num_columns; c++)
+        if (p->ring->columns[c].pad.unit)
+            p->pads[p->ring->columns[c].ragged] = &p->ring->columns[c].pad;
+    return p->map && p->pads && p->pad_most ? stk__order_epoch_init(&p->epoch, p->ctx, p->order)
+                                            : STK_ENOMEM;
 }
 
 void stk__planner_destroy(stk__planner *p)
@@ -386,6 +405,8 @@ void stk__planner_destroy(stk__planner *p)
     stk__order_epoch_release(&p->epoch);
     stk__round_release(p->ctx, &p->round);
     stk__free(p->ctx, p->map);
+    stk__free(p->ctx, p->pads);
+    stk__free(p->ctx, p->pad_most);
 }
 
 void stk__planner_reset_locked(stk__planner *p, uint64_t serial)

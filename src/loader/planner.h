@@ -81,6 +81,8 @@ typedef struct stk__planner {
     stk__round round;
     char reason[STK_ERROR_TEXT]; /* what locate() said first of a failure; "": nothing */
     uint32_t *map;               /* row of each index handed to locate() */
+    const stk__pad **pads;       /* of each ragged field; NULL: it is not filled up */
+    uint64_t *pad_most;          /* of each: the longest bound so far, of a step */
     uint64_t rows, cache_hits, cache_misses, cache_hit_bytes; /* so far */
     struct {
         uint64_t rows, busy_ns, cache_hits, cache_misses, cache_hit_bytes, positions;

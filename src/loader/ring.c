@@ -494,7 +494,13 @@ stk_status stk_batch_field(const stk_batch *batch, uint32_t i, stk_tensor *out)
         tensor.data = batch->data[i];
         tensor.shape[0] = (int64_t)batch->count;
         tensor.rank = 1;
-        if (field->layout == STK_FIXED) {
+        const stk__pad *pad = &batch->ring->columns[i].pad;
+        if (pad->unit) {
+            tensor.layout = STK_FIXED;
+            tensor.rank += STK_MAX(field->rank, 1);
+            memcpy(tensor.shape + 1, field->shape, field->rank * sizeof *field->shape);
+            tensor.shape[1] = (int64_t)batch->offsets[i][0];
+        } else if (field->layout == STK_FIXED) {
             memcpy(tensor.shape + 1, field->shape, field->rank * sizeof *field->shape);
             tensor.rank += field->rank;
         } else {

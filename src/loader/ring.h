@@ -6,6 +6,7 @@
 #include <stoker/loader.h>
 
 #include "base/base.h"
+#include "dataset/dataset.h"
 #include "device/device.h"
 #include "loader/pool.h"
 #include "transform/transform.h"
@@ -31,6 +32,7 @@ typedef struct stk__column {
     stk__pipeline *pipeline;     /* NULL: none */
     bool decodes;                /* the pipeline begins with an encoded picture */
     uint32_t ragged;             /* number among the fields that are not FIXED */
+    stk__pad pad;                /* unit 0: values lie one behind the other */
 } stk__column;
 
 enum { STK__COLUMN_INDEX = -1, STK__COLUMN_LABEL_MIXED = -2, STK__COLUMN_MIX = -3 };
@@ -46,9 +48,9 @@ struct stk_batch {
      * it, so that the use of one that was given back is found where it happens. */
     _Alignas(8) char guard[8];
     uint64_t epoch, step, count;
-    void **data; /* of each column; so the next */
-    uint64_t **offsets;
-    void *ragged; /* from the pool: values of the ragged columns; NULL: none */
+    void **data;        /* of each column; so the next */
+    uint64_t **offsets; /* of a field that is filled up the first is its rows, of each sample */
+    void *ragged;       /* from the pool: values of the ragged columns; NULL: none */
     uint64_t *positions;
     char *memory;    /* the slab itself */
     stk_batch *next; /* (L) among the free */

@@ -8,7 +8,7 @@
 
 #include "loader/parts.h"
 
-#define STATE_VERSION 3
+#define STATE_VERSION 4
 
 /* Every number of a state, with the name users know it by. */
 #define STATE_FIELDS(X)                                                                            \
@@ -22,7 +22,8 @@
     X(shuffle_buffer)                                                                              \
     X(streams)                                                                                     \
     X(transforms)                                                                                  \
-    X(on_error)
+    X(on_error)                                                                                    \
+    X(bucket_window)
 
 /* Of the texts of both lists of transforms; blanks between their words do not count. */
 static uint64_t hash_transforms(const stk_loader_options *o)
@@ -53,6 +54,7 @@ void stk__state_of(const stk_dataset *dataset, const stk__order *order,
                               .streams = order->streams,
                               .transforms = hash_transforms(options),
                               .on_error = (uint64_t)options->on_error,
+                              .bucket_window = order->bucket,
                               .shuffle = (uint32_t)order->shuffle,
                               .drop_last = order->drop_last};
 }
@@ -161,6 +163,7 @@ stk_status stk__state_same(const stk_loader_state *saved, const stk_loader_state
         {"block_size", offsetof(stk_loader_state, block_size), "set it as it was"},
         {"shuffle_buffer", offsetof(stk_loader_state, shuffle_buffer), "set it as it was"},
         {"streams", offsetof(stk_loader_state, streams), "set it as it was"},
+        {"bucket_window", offsetof(stk_loader_state, bucket_window), "set it as it was"},
     };
 
     if (saved->version != STATE_VERSION)

@@ -32,7 +32,7 @@ static bool read_vector(FILE *file, vector *v)
 
 static void check_vector(stk_context *ctx, const vector *v)
 {
-    const stk_dataset dataset = {.size = v->size, .block_size = 1};
+    stk_dataset dataset = {.size = v->size, .block_size = 1};
     uint64_t *positions = malloc(v->size * 8), *indices = malloc(v->size * 8), sum = 0;
     stk_loader_options o;
     stk__order order;

@@ -14,6 +14,7 @@ static void each_allocation_fails(void **state)
         "mix:0.7*" ONE ",0.3*" TWO "?stop=all",
         "concat:" ONE "," TWO "?classes=unite",
         "pair:" ONE ",(digits:?size=20&seed=4)?prefixes=x,y",
+        "pair:" ONE ",(digits:?size=20&seed=4)?by=label&duplicates=first&missing=drop",
         "mix:" ONE ",(concat:" TWO "," ONE ")?keep=label&rename=label:y&cast=y:float32",
         "digits:?size=40&kfold=4&fold=1&part=train&repeat=2",
         "digits:?size=40&stages=0:0.5,3:1",

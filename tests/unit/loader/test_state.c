@@ -8,7 +8,7 @@
 static const char *const names[] = {
     "epoch",      "step",           "fingerprint", "size",       "seed",     "global_batch_size",
     "block_size", "shuffle_buffer", "streams",     "transforms", "on_error", "shuffle",
-    "drop_last"};
+    "drop_last",  "bucket_window"};
 
 enum { NAMES = sizeof names / sizeof *names };
 
@@ -120,17 +120,17 @@ static void a_changed_text_is_refused(void **state)
     snprintf(changed, sizeof changed, "stoker-state +%s", text + 13);
     assert_fails(stk_loader_state_parse(changed, &parsed, &err), STK_EFORMAT, &err, "version");
     /* Numbers beyond 64 bits, and words in their place. */
-    static const char *const wrong[] = {"stoker-state 3 epoch=18446744073709551616 step=0",
-                                        "stoker-state 3 epoch=-1",
-                                        "stoker-state 3 epoch= 1",
-                                        "stoker-state 3  epoch=1",
-                                        "stoker-state 3",
+    static const char *const wrong[] = {"stoker-state 4 epoch=18446744073709551616 step=0",
+                                        "stoker-state 4 epoch=-1",
+                                        "stoker-state 4 epoch= 1",
+                                        "stoker-state 4  epoch=1",
+                                        "stoker-state 4",
                                         ""};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(stk_loader_state_parse(wrong[i], &parsed, &err), STK_EFORMAT);
     /* Also where the check fits. */
     const char *rest = strstr(text, " step="), *check = strstr(text, " check=");
-    int length = snprintf(changed, sizeof changed, "stoker-state 3 epoch=18446744073709551616%.*s",
+    int length = snprintf(changed, sizeof changed, "stoker-state 4 epoch=18446744073709551616%.*s",
                           (int)(check - rest), rest);
     snprintf(changed + length, sizeof changed - (size_t)length, " check=%016llx",
              (unsigned long long)XXH3_64bits(changed, (size_t)length));
