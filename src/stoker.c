@@ -85,6 +85,7 @@ static const void *const converters[] = {&stk__convert_images,
                                          &stk__convert_squashfs,
                                          &stk__convert_webdataset,
                                          &stk__convert_tfrecord,
+                                         &stk__convert_parquet,
                                          NULL};
 
 /* Each table begins as stk_driver_head says. */

@@ -220,6 +220,18 @@ stk_status stk__samples_take(stk__samples *s, uint64_t first, size_t count, stk_
     return STK_OK;
 }
 
+stk_status stk__samples_take_group(stk__samples *samples, uint64_t first, size_t *count,
+                                   stk_error *err)
+{
+    stk_status status = stk__samples_take(samples, first, *count, err);
+
+    if (status == STK_ENOMEM && *count > 1) {
+        *count = 1;
+        status = stk__samples_take(samples, first, *count, err);
+    }
+    return status;
+}
+
 const void *stk__samples_value(const stk__samples *s, size_t i, uint32_t field)
 {
     return s->values[i * s->dataset->num_fields + field].data;

@@ -26,6 +26,8 @@ void stk__samples_release(stk__samples *s);
 /* Prepare samples [first, first + count). Blocks. A bad sample is a failure; STK_ENOMEM: they may
  * fit when fewer are taken. */
 stk_status stk__samples_take(stk__samples *s, uint64_t first, size_t count, stk_error *err);
+/* As many of *count as fit in memory, as samples vary in size: one at least. */
+stk_status stk__samples_take_group(stk__samples *s, uint64_t first, size_t *count, stk_error *err);
 /* Field `field` of sample `i` of the group, until the next take. */
 const void *stk__samples_value(const stk__samples *s, size_t i, uint32_t field);
 /* Its bytes. */

@@ -6,8 +6,6 @@
 #include "base/bytes.h"
 #include "convert/samples.h"
 
-#define STK__SHARDS_MOST 1000000u /* "shard-999999" */
-
 /* The options of the converters that write shards. */
 typedef struct stk__shards_options {
     uint32_t struct_size;
