@@ -116,9 +116,7 @@ static stk_status run(const stk_conversion_job *job, stk_conversion_report *repo
 
 static bool accepts(const stk_dataset *dataset, const char **why)
 {
-    *why = dataset->ops->decode ? "has samples that are put together of compressed pieces" : NULL;
-    if (!dataset->num_fields)
-        *why = "has no fields";
+    *why = dataset->num_fields ? NULL : "has no fields";
     for (uint32_t f = 0; !*why && f < dataset->num_fields; f++)
         *why = stk__parquet_refuses(&dataset->fields[f]);
     return !*why;

@@ -5,7 +5,7 @@
 
 #include "convert/convert.h"
 
-/* Takes groups of neighbouring samples of a dataset without decode(). One thread. */
+/* Takes groups of neighbouring samples of a dataset. One thread. */
 typedef struct stk__samples {
     stk_dataset *dataset;
     size_t most;         /* samples of a group */
@@ -18,7 +18,12 @@ typedef struct stk__samples {
     struct need_of *needs; /* of the group, in order */
     stk_slice *slices;     /* their bytes */
     size_t num_needs, room_needs;
-    uint8_t *bytes; /* of all needs */
+    uint8_t *bytes; /* of all needs that are not decoded */
+    struct kept_of *kept; /* decoded ranges that this group and the one before need */
+    size_t num_kept, room_kept, next_kept;
+    uint8_t *raw; /* of the range that is decoded */
+    uint64_t raw_room;
+    void *worker; /* of the dataset's worker_open() */
 } stk__samples;
 
 stk_status stk__samples_init(stk_dataset *dataset, size_t most, stk__samples *s, stk_error *err);
