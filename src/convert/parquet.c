@@ -48,8 +48,8 @@ static bool is_file(const stk_conversion_job *job)
 static stk_status add_sample(stk__parquet_file *file, const stk__samples *samples, size_t i,
                              uint64_t number, stk_error *err)
 {
-    const bool full = file->files->ending && file->rows &&
-                      stk__parquet_bytes(file) >= file->options->shard_size;
+    const bool full =
+        file->files->ending && file->rows && stk__parquet_bytes(file) >= file->options->shard_size;
 
     if (full)
         STK_TRY(stk__parquet_finish(file, err));
@@ -98,8 +98,7 @@ static stk_status run(const stk_conversion_job *job, stk_conversion_report *repo
 
     if (!files)
         return stk__parquet_no_memory(err);
-    stk_status status =
-        stk__shard_files_open(files, job, is_file(job) ? NULL : ".parquet", err);
+    stk_status status = stk__shard_files_open(files, job, is_file(job) ? NULL : ".parquet", err);
     if (status == STK_OK)
         status = write_all(&file, err);
     if (status == STK_ECANCELED)

@@ -52,8 +52,8 @@ typedef struct stk__parquet_column {
     bool optional; /* NUMBER: as readers expect of labels with names */
     bool codes;    /* 8 bits: stored as codes of a dictionary of all values */
 
-    stk__bytes values;      /* of the page that is filled, as they are in memory; of strings PLAIN */
-    stk__bytes lengths;     /* of NUMBERS: uint64_t, values of each row */
+    stk__bytes values;  /* of the page that is filled, as they are in memory; of strings PLAIN */
+    stk__bytes lengths; /* of NUMBERS: uint64_t, values of each row */
     uint64_t rows, present; /* of the page, values that are there */
 
     stk__bytes pages; /* encoded, of the chunk */

@@ -68,8 +68,8 @@ static stk__parquet_kind kind_of(const stk_field *f)
 stk__parquet_column *stk__parquet_columns(const stk_dataset *dataset, uint32_t *count)
 {
     stk_context *ctx = dataset->context;
-    stk__parquet_column *columns = stk__calloc(ctx, 2 * (uint64_t)dataset->num_fields,
-                                               sizeof *columns);
+    stk__parquet_column *columns =
+        stk__calloc(ctx, 2 * (uint64_t)dataset->num_fields, sizeof *columns);
 
     *count = 0;
     for (uint32_t f = 0; columns && f < dataset->num_fields; f++) {
@@ -80,8 +80,8 @@ stk__parquet_column *stk__parquet_columns(const stk_dataset *dataset, uint32_t *
         c->codes = c->kind <= STK__PARQUET_NUMBERS &&
                    (field->dtype == STK_UINT8 || field->dtype == STK_INT8);
         if (c->kind == STK__PARQUET_PICTURE)
-            columns[(*count)++] = (stk__parquet_column){
-                .field = field, .number = f, .kind = STK__PARQUET_PATH};
+            columns[(*count)++] =
+                (stk__parquet_column){.field = field, .number = f, .kind = STK__PARQUET_PATH};
     }
     for (uint32_t i = 0; i < *count; i++)
         columns[i].values.ctx = columns[i].lengths.ctx = columns[i].pages.ctx = ctx;
@@ -261,7 +261,10 @@ static void add_fields(const stk_dataset *dataset, stk__text *to)
                       stk_dtype_name(f->dtype));
         for (uint32_t k = 0; k < f->rank; k++)
             stk__text_add(to, "%s%" PRId64, k ? "," : "", f->shape[k]);
-        stk__text_add(to, "]%s}", f->picture ? ",\"picture\":true" : f->mask ? ",\"mask\":true" : "");
+        stk__text_add(to, "]%s}",
+                      f->picture ? ",\"picture\":true"
+                      : f->mask  ? ",\"mask\":true"
+                                 : "");
     }
     stk__text_add(to, "]");
 }

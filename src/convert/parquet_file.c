@@ -134,8 +134,7 @@ static bool ascends(const stk__parquet_column *c)
         const stk__parquet_page *page = &c->list[i];
         if (is_null(page))
             continue;
-        if (before &&
-            !stk__parquet_bounds_ascend(c->field->dtype, &before->bounds, &page->bounds))
+        if (before && !stk__parquet_bounds_ascend(c->field->dtype, &before->bounds, &page->bounds))
             return false;
         before = page;
     }
@@ -167,9 +166,8 @@ static stk_status note_chunk(stk__parquet_file *file, const stk__parquet_column 
     stk__thrift metadata = {.to = &file->metadata}, values = {.to = &file->values},
                 places = {.to = &file->places};
     const size_t before[] = {file->metadata.length, file->values.length, file->places.length};
-    stk__parquet_chunk *chunks =
-        stk__grow(file->dataset->context, file->chunks, &file->room_chunks, file->num_chunks + 1,
-                  sizeof *chunks);
+    stk__parquet_chunk *chunks = stk__grow(file->dataset->context, file->chunks, &file->room_chunks,
+                                           file->num_chunks + 1, sizeof *chunks);
 
     if (!chunks)
         return stk__parquet_no_memory(err);
@@ -180,9 +178,9 @@ static stk_status note_chunk(stk__parquet_file *file, const stk__parquet_column 
         put_index(&values, c);
     if (metadata.failed || values.failed || places.failed)
         return stk__parquet_no_memory(err);
-    chunks[file->num_chunks++] = (stk__parquet_chunk){file->metadata.length - before[0],
-                                                      file->values.length - before[1],
-                                                      file->places.length - before[2]};
+    chunks[file->num_chunks++] =
+        (stk__parquet_chunk){file->metadata.length - before[0], file->values.length - before[1],
+                             file->places.length - before[2]};
     return STK_OK;
 }
 
@@ -201,9 +199,8 @@ static void clear_chunk(stk__parquet_column *c)
 static stk_status end_group(stk__parquet_file *file, stk_error *err)
 {
     stk__parquet_group group = {.rows = file->group_rows, .offset = file->files->bytes};
-    stk__parquet_group *groups =
-        stk__grow(file->dataset->context, file->groups, &file->room_groups, file->num_groups + 1,
-                  sizeof *groups);
+    stk__parquet_group *groups = stk__grow(file->dataset->context, file->groups, &file->room_groups,
+                                           file->num_groups + 1, sizeof *groups);
 
     if (!groups)
         return stk__parquet_no_memory(err);

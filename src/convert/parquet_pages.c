@@ -32,13 +32,13 @@ static void put_i32(stk__thrift *t, int field, int64_t value)
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-/* Bytes that `size` bytes of a value take in a page, nearly. */
+/* Bytes that `size` bytes of c->values take in a page, without levels. */
 static uint64_t stored_bytes(const stk__parquet_column *c, uint64_t size)
 {
     const size_t each = stk_dtype_size(c->field->dtype);
 
     if (c->kind > STK__PARQUET_NUMBERS)
-        return c->kind == STK__PARQUET_PATH ? 0 : size + LENGTH;
+        return size;
     return c->codes || c->field->dtype == STK_BOOL
                ? size
                : size / each * stk__parquet_width(c->field->dtype);
@@ -301,8 +301,7 @@ stk_status stk__parquet_page_end(stk__parquet_file *file, stk__parquet_column *c
     if (c->compressed)
         STK_TRY(pack(file, &stored, err));
     const uint64_t at = c->pages.length;
-    const uint64_t values =
-        c->kind == STK__PARQUET_PATH ? c->rows : c->present + empty_lists(c);
+    const uint64_t values = c->kind == STK__PARQUET_PATH ? c->rows : c->present + empty_lists(c);
     STK_TRY(put_page(file, c, false, values, stored, err));
     STK_TRY(note_page(file, c, at, err));
     c->rows = c->present = 0;
@@ -313,9 +312,11 @@ stk_status stk__parquet_page_end(stk__parquet_file *file, stk__parquet_column *c
 stk_status stk__parquet_page_add(stk__parquet_file *file, stk__parquet_column *c, const void *data,
                                  uint64_t size, uint64_t number, stk_error *err)
 {
-    const uint64_t stored = stored_bytes(c, size),
-                   values = c->kind == STK__PARQUET_NUMBERS ? size / stk_dtype_size(c->field->dtype)
-                                                            : c->kind != STK__PARQUET_PATH;
+    const bool is_path = c->kind == STK__PARQUET_PATH,
+               is_string = c->kind > STK__PARQUET_NUMBERS && !is_path;
+    const uint64_t values =
+        c->kind == STK__PARQUET_NUMBERS ? size / stk_dtype_size(c->field->dtype) : !is_path;
+    const uint64_t more = is_path ? 0 : stored_bytes(c, is_string ? size + LENGTH : size);
     uint8_t length[LENGTH];
     bool good = true;
 
@@ -324,14 +325,14 @@ stk_status stk__parquet_page_add(stk__parquet_file *file, stk__parquet_column *c
                          "sample %" PRIu64 ": the field '%.100s' has %" PRIu64
                          " bytes; a value in Parquet has at most %d here",
                          number, c->field->name, size, STK__PARQUET_MOST / 4);
-    if (c->rows && stored + stored_bytes(c, c->values.length) > file->options->page_size)
+    if (c->rows && more + stored_bytes(c, c->values.length) > file->options->page_size)
         STK_TRY(stk__parquet_page_end(file, c, err));
     put_u32(length, size);
-    if (c->kind > STK__PARQUET_NUMBERS && c->kind != STK__PARQUET_PATH)
+    if (is_string)
         good = stk__bytes_put(&c->values, length, sizeof length);
     if (c->kind == STK__PARQUET_NUMBERS)
         good = stk__bytes_put(&c->lengths, &values, sizeof values);
-    if (c->kind != STK__PARQUET_PATH)
+    if (!is_path)
         good = good && stk__bytes_put(&c->values, data, (size_t)size);
     if (!good)
         return stk__parquet_no_memory(err);

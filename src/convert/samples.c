@@ -71,8 +71,7 @@ stk_status stk__samples_init(stk_dataset *dataset, size_t most, stk__samples *s,
         s->bounds = varying ? stk__calloc(ctx, fields, sizeof *s->bounds) : NULL;
     }
     if (s->samples && s->values && s->indices && (s->bounds || !varying) &&
-        (!dataset->ops->worker_open ||
-         dataset->ops->worker_open(dataset, &s->worker) == STK_OK))
+        (!dataset->ops->worker_open || dataset->ops->worker_open(dataset, &s->worker) == STK_OK))
         return STK_OK;
     s->worker = NULL;
     stk__samples_release(s);
@@ -110,9 +109,8 @@ static stk_status place_needs(stk__samples *s, stk_error *err)
     bool good = true;
 
     for (size_t i = 0; good && i < s->num_needs; i++)
-        good = s->needs[i].need.decoded ||
-               (stk__add_size(total, s->needs[i].need.length, &total) &&
-                stk__add_size(total, STK_TAIL, &total));
+        good = s->needs[i].need.decoded || (stk__add_size(total, s->needs[i].need.length, &total) &&
+                                            stk__add_size(total, STK_TAIL, &total));
     stk__free(ctx, s->bytes);
     stk__free(ctx, s->slices);
     s->bytes = good && total <= stk__memory_left(ctx) / PART ? stk__alloc_buffer(ctx, total) : NULL;
@@ -217,7 +215,8 @@ static stk_status decode_need(stk__samples *s, const stk_need *need, uint8_t *to
         return STK_OK;
     return stk__fail_at(err, status, STK_STAGE_DATASET, NULL, need->offset,
                         "what lies at byte %llu cannot be decoded: %s",
-                        (unsigned long long)need->offset, reason ? reason : stk_status_text(status));
+                        (unsigned long long)need->offset,
+                        reason ? reason : stk_status_text(status));
 }
 
 /* The decoded bytes of a need, of an earlier sample or new. */
@@ -244,8 +243,8 @@ static stk_status keep_need(stk__samples *s, const stk_need *need, stk_slice *ou
             return status;
         }
         kept = &s->kept[s->num_kept++];
-        *kept = (struct kept_of){
-            need->object, need->offset, need->length, need->decoded, bytes, true};
+        *kept =
+            (struct kept_of){need->object, need->offset, need->length, need->decoded, bytes, true};
         s->next_kept = s->num_kept;
     }
     kept->used = true;
@@ -329,12 +328,37 @@ static void set_values(stk__samples *s, uint64_t first, size_t count)
             need++;
         for (uint32_t f = 0; f < fields; f++) {
             const uint64_t room = room_of(s, i, f);
-            values[f] = (stk_value){.out = out, .capacity = room, .size = room};
+            values[f] = (stk_value){.out = out, .capacity = room, .data = out, .size = room};
             if (s->dataset->fields[f].layout != STK_FIXED)
                 values[f].size = 0;
             out += stk__round_up(room, STK_CACHE_LINE);
         }
     }
+}
+
+static stk_status fail_sample(const stk_sample *sample, stk_status status, const char *reason,
+                              stk_error *err)
+{
+    return stk__fail(err, status, STK_STAGE_DATASET, "sample %llu is bad: %s",
+                     (unsigned long long)sample->index, reason ? reason : stk_status_text(status));
+}
+
+/* Whether the dataset kept to what its fields promise, as a loader looks. */
+static stk_status check_values(const stk_dataset *dataset, const stk_sample *sample, stk_error *err)
+{
+    for (uint32_t f = 0; f < dataset->num_fields; f++) {
+        const stk_field *field = &dataset->fields[f];
+        const stk_value *value = &sample->values[f];
+        if (!value->data && value->size)
+            return fail_sample(sample, STK_EFORMAT, "it has no value", err);
+        if (field->layout == STK_FIXED && value->size != stk_field_bytes(field))
+            return fail_sample(sample, STK_EFORMAT, "its value has another size than the field",
+                               err);
+        if (field->layout != STK_FIXED && !*field->codec && value->size > value->capacity)
+            return fail_sample(sample, STK_ELIMIT, "its value is larger than the dataset said",
+                               err);
+    }
+    return STK_OK;
 }
 
 stk_status stk__samples_take(stk__samples *s, uint64_t first, size_t count, stk_error *err)
@@ -361,9 +385,8 @@ stk_status stk__samples_take(stk__samples *s, uint64_t first, size_t count, stk_
     for (size_t i = 0; i < count; i++) {
         const stk_sample *sample = &s->samples[i];
         if (sample->status != STK_OK)
-            return stk__fail(err, sample->status, STK_STAGE_DATASET, "sample %llu is bad: %s",
-                             (unsigned long long)sample->index,
-                             sample->reason ? sample->reason : stk_status_text(sample->status));
+            return fail_sample(sample, sample->status, sample->reason, err);
+        STK_TRY(check_values(dataset, sample, err));
     }
     return STK_OK;
 }

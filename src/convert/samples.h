@@ -18,7 +18,7 @@ typedef struct stk__samples {
     struct need_of *needs; /* of the group, in order */
     stk_slice *slices;     /* their bytes */
     size_t num_needs, room_needs;
-    uint8_t *bytes; /* of all needs that are not decoded */
+    uint8_t *bytes;       /* of all needs that are not decoded */
     struct kept_of *kept; /* decoded ranges that this group and the one before need */
     size_t num_kept, room_kept, next_kept;
     uint8_t *raw; /* of the range that is decoded */

@@ -11,7 +11,7 @@
 /* The objects of a conversion, written one after the other from the first byte to the last. */
 typedef struct stk__shard_files {
     const stk_conversion_job *job;
-    const char *ending;  /* of the names of shards; NULL: the target is one object */
+    const char *ending;   /* of the names of shards; NULL: the target is one object */
     stk__put_place place; /* of one object */
     stk_store *store;
     char prefix[STK_MAX_OBJECT_KEY], key[STK_MAX_OBJECT_KEY];
@@ -24,7 +24,8 @@ typedef struct stk__shard_files {
 
 /*
  * Open the target of a job: a folder of "shard-000000" with the ending, or one object. What is
- * there is refused (STK_EEXIST) but for the option overwrite. Close it also after a failure. Blocks.
+ * there is refused (STK_EEXIST) but for the option overwrite. Close it also after a failure.
+ * Blocks.
  */
 stk_status stk__shard_files_open(stk__shard_files *files, const stk_conversion_job *job,
                                  const char *ending, stk_error *err);

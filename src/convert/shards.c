@@ -66,7 +66,8 @@ static stk_status write_all(writing *w, stk_error *err)
     stk_status status = STK_OK;
     for (uint64_t done = 0; status == STK_OK && done < size;) {
         size_t count = (size_t)STK_MIN(GROUP, size - done);
-        status = c->canceled(c) ? STK_ECANCELED : stk__samples_take_group(&samples, done, &count, err);
+        status =
+            c->canceled(c) ? STK_ECANCELED : stk__samples_take_group(&samples, done, &count, err);
         if (status == STK_OK)
             status = write_group(w, &samples, done, count, err);
         done += count;
