@@ -22,7 +22,8 @@ PLAIN, RLE, RLE_DICTIONARY = 0, 3, 8
 
 codes = [numpy.arange(k % 4 * 5, dtype="u1") * 7 + k for k in range(ROWS)]
 flags = [numpy.array(k % 3 == 0) for k in range(ROWS)]
-keys = [numpy.array(100 - 11 * k, dtype="i2") for k in range(ROWS)]
+keys = [numpy.array(30 - 11 * k, dtype="i2") for k in range(ROWS)]
+halves = [numpy.array(k / 2 - 1, dtype="f2") for k in range(ROWS)]
 labels = [k * 5 % 3 for k in range(ROWS)]
 pictures = [b"\xff\xd8\xff\xe0" + bytes(range(k * 3)) for k in range(ROWS)]
 texts = [b"text %d " % k * (k % 3) for k in range(ROWS)]
@@ -143,6 +144,7 @@ COLUMNS = [
     Column(["label"], labels, 2, 0, lambda row: 8, lambda v: struct.pack(f"<{len(v)}q", *v), lambda v: struct.pack("<q", v)),
     Column(["codes", "list", "element"], [list(map(int, c)) for c in codes], 1, 1, len, ints, lambda v: struct.pack("<i", v), True, True),
     Column(["flag"], [bool(f) for f in flags], 0, 0, lambda row: 1, bits, lambda v: bytes([v])),
+    Column(["half"], [float(h) for h in halves], 7, 0, lambda row: 2, lambda v: struct.pack(f"<{len(v)}e", *v)),
     Column(["image", "bytes"], pictures, 6, 2, lambda row: len(row) + 4, strings, definitions=2),
     Column(["image", "path"], [None] * ROWS, 6, 2, lambda row: 0, strings, definitions=1),
     Column(["key"], [int(k) for k in keys], 1, 0, lambda row: 4, ints, lambda v: struct.pack("<i", v)),
@@ -204,10 +206,11 @@ def of_list(name):
 
 
 SCHEMA = [
-    fields(text(4, "schema"), number(5, 7)),
+    fields(text(4, "schema"), number(5, 8)),
     fields(number(1, 2), number(3, 0), text(4, "label"), number(6, 18), integer(64, True)),
     *of_list("codes"), fields(number(1, 1), number(3, 0), text(4, "element"), number(6, 11), integer(8, False)),
     fields(number(1, 0), number(3, 0), text(4, "flag")),
+    fields(number(1, 7), number(2, 2), number(3, 0), text(4, "half"), struct_of(10, struct_of(15))),
     fields(number(3, 1), text(4, "image"), number(5, 2)), fields(number(1, 6), number(3, 1), text(4, "bytes")),
     fields(number(1, 6), number(3, 1), text(4, "path"), number(6, 0), struct_of(10, struct_of(1))),
     fields(number(1, 1), number(3, 0), text(4, "key"), number(6, 16), integer(16, True)),
@@ -215,9 +218,11 @@ SCHEMA = [
     *of_list("vector"), fields(number(1, 4), number(3, 0), text(4, "element")),
 ]
 FEATURES = ('{"info":{"features":{"label":{"dtype":"int64","_type":"Value"},"codes":{"feature":{"dtype":"uint8","_type":"Value"},"_type":"Sequence"},"flag":{"dtype":"bool","_type":"Value"},'
+            '"half":{"dtype":"float16","_type":"Value"},'
             '"image":{"_type":"Image"},"key":{"dtype":"int16","_type":"Value"},'
             '"text":{"dtype":"binary","_type":"Value"},"vector":{"feature":{"dtype":"float32","_type":"Value"},"_type":"Sequence"}}}}')
 FIELDS = ('[{"name":"label","layout":"fixed","dtype":"int64","shape":[]},{"name":"codes","layout":"ragged","dtype":"uint8","shape":[-1]},{"name":"flag","layout":"fixed","dtype":"bool","shape":[]},'
+          '{"name":"half","layout":"fixed","dtype":"float16","shape":[]},'
           '{"name":"image","layout":"bytes","dtype":"uint8","shape":[-1,-1,3],"picture":true},{"name":"key","layout":"fixed","dtype":"int16","shape":[]},'
           '{"name":"text","layout":"bytes","dtype":"uint8","shape":[-1]},'
           '{"name":"vector","layout":"fixed","dtype":"float32","shape":[3]}]')
@@ -253,7 +258,7 @@ def write_tar(path):
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
         for k in range(ROWS):
             members = {"jpg": pictures[k], "cls": b"%d" % labels[k], "text": texts[k]}
-            for name, array in (("codes", codes[k]), ("flag", flags[k]), ("key", keys[k]), ("vector", vectors[k])):
+            for name, array in (("codes", codes[k]), ("flag", flags[k]), ("half", halves[k]), ("key", keys[k]), ("vector", vectors[k])):
                 file = io.BytesIO()
                 numpy.save(file, array)
                 members[name + ".npy"] = file.getvalue()

@@ -220,13 +220,50 @@ static void test_levels(void **state)
     }
 }
 
+/* Ranges that samples share are decoded once, each its own: the values are those of a loader. */
+static void test_decoded(void **state)
+{
+    const char *spec = "npz:" TESTS_DIR "/golden/rows/deflated.npz";
+    stk_dataset *dataset = NULL;
+    stk_loader *loader = NULL;
+    stk_batch *batch = NULL;
+    stk_loader_options options;
+    stk__samples samples;
+    stk_error err;
+
+    stk_loader_options_init(&options);
+    options.num_workers = 0;
+    options.epochs = 1;
+    options.batch_size = 1;
+    assert_ok(stk_dataset_open(*state, spec, &dataset, &err), &err);
+    assert_non_null(dataset->ops->decode);
+    assert_true(dataset->size > 3);
+    assert_ok(stk_loader_create(dataset, &options, &loader, &err), &err);
+    assert_ok(stk__samples_init(dataset, 3, &samples, &err), &err);
+    for (uint64_t i = 0; i < dataset->size; i++) {
+        const size_t count = (size_t)STK_MIN(3, dataset->size - i);
+        assert_ok(stk__samples_take(&samples, i, count, &err), &err);
+        assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+        for (uint32_t f = 0; f < dataset->num_fields; f++) {
+            stk_tensor t = {.struct_size = sizeof t};
+            assert_int_equal(stk_batch_find(batch, dataset->fields[f].name, &t), STK_OK);
+            assert_memory_equal(stk__samples_value(&samples, 0, f), t.data,
+                                stk__samples_size(&samples, 0, f));
+        }
+        stk_batch_release(&batch);
+    }
+    stk__samples_release(&samples);
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),  cmocka_unit_test(test_one_file),
         cmocka_unit_test(test_shards),  cmocka_unit_test(test_codec),
         cmocka_unit_test(test_refuses), cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_levels),  cmocka_unit_test(test_decoded),
     };
 
     return cmocka_run_group_tests(tests, test_context_open, test_context_close);
