@@ -8,7 +8,6 @@
 #ifndef STK_SRC_CONVERT_PARQUET_H
 #define STK_SRC_CONVERT_PARQUET_H
 
-#include "codec/chain.h"
 #include "codec/codec.h"
 #include "convert/parquet_format.h"
 #include "convert/parquet_thrift.h"
