@@ -75,11 +75,19 @@ static const void *const loggers[] = {&stk__logger_csv, &stk__logger_tensorboard
                                       &stk__logger_mlflow, &stk__logger_wandb, NULL};
 
 /* Asked in this order. */
-static const void *const converters[] = {
-    &stk__convert_images,   &stk__convert_idx,      &stk__convert_zarr,
-    &stk__convert_zarr2,    &stk__convert_netcdf4,  &stk__convert_packed,
-    &stk__convert_kerchunk, &stk__convert_squashfs, &stk__convert_webdataset,
-    &stk__convert_tfrecord, &stk__convert_unpack,   NULL};
+static const void *const converters[] = {&stk__convert_images,
+                                         &stk__convert_idx,
+                                         &stk__convert_zarr,
+                                         &stk__convert_zarr2,
+                                         &stk__convert_netcdf4,
+                                         &stk__convert_packed,
+                                         &stk__convert_kerchunk,
+                                         &stk__convert_squashfs,
+                                         &stk__convert_webdataset,
+                                         &stk__convert_tfrecord,
+                                         &stk__convert_parquet,
+                                         &stk__convert_unpack,
+                                         NULL};
 
 /* Each table begins as stk_driver_head says. */
 #define BEGINS(type, member)                                                                       \

@@ -12,6 +12,13 @@ struct need_of {
     size_t sample;
 };
 
+/* What decode() made of a range. */
+struct kept_of {
+    uint64_t object, offset, length, decoded;
+    uint8_t *bytes;
+    bool used; /* by the group that is taken; else it goes with the next */
+};
+
 typedef struct locator {
     stk_locator base;
     stk__samples *to;
@@ -63,8 +70,10 @@ stk_status stk__samples_init(stk_dataset *dataset, size_t most, stk__samples *s,
         s->values = stk__calloc(ctx, fields, sizeof *s->values);
         s->bounds = varying ? stk__calloc(ctx, fields, sizeof *s->bounds) : NULL;
     }
-    if (s->samples && s->values && s->indices && (s->bounds || !varying))
+    if (s->samples && s->values && s->indices && (s->bounds || !varying) &&
+        (!dataset->ops->worker_open || dataset->ops->worker_open(dataset, &s->worker) == STK_OK))
         return STK_OK;
+    s->worker = NULL;
     stk__samples_release(s);
     return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for %zu samples", most);
 }
@@ -75,6 +84,12 @@ void stk__samples_release(stk__samples *s)
 
     if (!ctx)
         return;
+    if (s->worker)
+        s->dataset->ops->worker_close(s->dataset, s->worker);
+    for (size_t i = 0; i < s->num_kept; i++)
+        stk__free(ctx, s->kept[i].bytes);
+    stk__free(ctx, s->kept);
+    stk__free(ctx, s->raw);
     stk__free(ctx, s->samples);
     stk__free(ctx, s->values);
     stk__free(ctx, s->indices);
@@ -86,7 +101,7 @@ void stk__samples_release(stk__samples *s)
     *s = (stk__samples){0};
 }
 
-/* Room for the bytes of all needs, and where those of each are. */
+/* Room for the bytes of the needs that are not decoded, and where those of each are. */
 static stk_status place_needs(stk__samples *s, stk_error *err)
 {
     stk_context *ctx = s->dataset->context;
@@ -94,8 +109,8 @@ static stk_status place_needs(stk__samples *s, stk_error *err)
     bool good = true;
 
     for (size_t i = 0; good && i < s->num_needs; i++)
-        good = stk__add_size(total, s->needs[i].need.length, &total) &&
-               stk__add_size(total, STK_TAIL, &total);
+        good = s->needs[i].need.decoded || (stk__add_size(total, s->needs[i].need.length, &total) &&
+                                            stk__add_size(total, STK_TAIL, &total));
     stk__free(ctx, s->bytes);
     stk__free(ctx, s->slices);
     s->bytes = good && total <= stk__memory_left(ctx) / PART ? stk__alloc_buffer(ctx, total) : NULL;
@@ -104,7 +119,9 @@ static stk_status place_needs(stk__samples *s, stk_error *err)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the bytes of %zu reads",
                          s->num_needs);
     for (size_t i = 0; i < s->num_needs; i++) {
-        uint64_t length = s->needs[i].need.length;
+        const uint64_t length = s->needs[i].need.length;
+        if (s->needs[i].need.decoded)
+            continue;
         s->slices[i] = (stk_slice){s->bytes + at, length};
         memset(s->bytes + at + length, 0, STK_TAIL);
         at += length + STK_TAIL;
@@ -112,23 +129,152 @@ static stk_status place_needs(stk__samples *s, stk_error *err)
     return STK_OK;
 }
 
-static stk_status read_needs(stk__samples *s, stk_error *err)
+static stk_status read_need(stk__samples *s, const stk_need *need, void *to, stk_error *err)
 {
     char key[STK_MAX_OBJECT_KEY];
     stk_store *store;
 
+    const size_t length =
+        s->dataset->ops->object(s->dataset, need->object, &store, key, sizeof key);
+    if (length >= sizeof key)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_CONVERT,
+                         "a path of %zu bytes is too long; at most %zu", length, sizeof key - 1);
+    return stk_store_read(store, key, need->offset, need->length, to, err);
+}
+
+/* ---- Ranges that are decoded ----------------------------------------------------------------- */
+
+/* Samples ask for their ranges in one order: the next is mostly the one behind the last found. */
+static struct kept_of *find_kept(stk__samples *s, const stk_need *need)
+{
+    for (size_t i = 0; i < s->num_kept; i++) {
+        const size_t at = (s->next_kept + i) % s->num_kept;
+        struct kept_of *kept = &s->kept[at];
+        if (kept->object == need->object && kept->offset == need->offset &&
+            kept->length == need->length && kept->decoded == need->decoded) {
+            s->next_kept = at + 1;
+            return kept;
+        }
+    }
+    return NULL;
+}
+
+/* What the group before did not need goes. */
+static void drop_kept(stk__samples *s)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < s->num_kept; i++) {
+        if (s->kept[i].used)
+            s->kept[left++] = s->kept[i];
+        else
+            stk__free(s->dataset->context, s->kept[i].bytes);
+    }
+    for (size_t i = 0; i < left; i++)
+        s->kept[i].used = false;
+    s->num_kept = left;
+    s->next_kept = 0;
+}
+
+static stk_status no_room(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for a range that is decoded");
+}
+
+/* Room for `length` bytes of a range as it is read. */
+static stk_status place_raw(stk__samples *s, uint64_t length, stk_error *err)
+{
+    stk_context *ctx = s->dataset->context;
+
+    if (!s->raw || length > s->raw_room) {
+        stk__free(ctx, s->raw);
+        s->raw_room = 0;
+        s->raw = length <= stk__memory_left(ctx) / PART && length <= UINT64_MAX - STK_TAIL
+                     ? stk__alloc_buffer(ctx, length + STK_TAIL)
+                     : NULL;
+        if (!s->raw)
+            return no_room(err);
+        s->raw_room = length;
+    }
+    memset(s->raw + length, 0, STK_TAIL);
+    return STK_OK;
+}
+
+static stk_status decode_need(stk__samples *s, const stk_need *need, uint8_t *to, stk_error *err)
+{
+    stk_need whole = *need;
+    const char *reason = NULL;
+
+    STK_TRY(place_raw(s, need->length, err));
+    STK_TRY(read_need(s, need, s->raw, err));
+    whole.wanted = 0; /* another sample may need more of it */
+    whole.in_place = false;
+    const stk_status status =
+        s->dataset->ops->decode(s->dataset, &whole, s->raw, to, s->worker, &reason);
+    if (status == STK_OK)
+        return STK_OK;
+    return stk__fail_at(err, status, STK_STAGE_DATASET, NULL, need->offset,
+                        "what lies at byte %llu cannot be decoded: %s",
+                        (unsigned long long)need->offset,
+                        reason ? reason : stk_status_text(status));
+}
+
+/* The decoded bytes of a need, of an earlier sample or new. */
+static stk_status keep_need(stk__samples *s, const stk_need *need, stk_slice *out, stk_error *err)
+{
+    stk_context *ctx = s->dataset->context;
+    struct kept_of *kept = find_kept(s, need);
+
+    if (!kept) {
+        struct kept_of *more =
+            stk__grow(ctx, s->kept, &s->room_kept, s->num_kept + 1, sizeof *more);
+        if (!more)
+            return no_room(err);
+        s->kept = more;
+        uint8_t *bytes = need->decoded <= stk__memory_left(ctx) / PART
+                             ? stk__alloc_buffer(ctx, need->decoded + STK_TAIL)
+                             : NULL;
+        if (!bytes)
+            return no_room(err);
+        memset(bytes + need->decoded, 0, STK_TAIL);
+        const stk_status status = decode_need(s, need, bytes, err);
+        if (status != STK_OK) {
+            stk__free(ctx, bytes);
+            return status;
+        }
+        kept = &s->kept[s->num_kept++];
+        *kept =
+            (struct kept_of){need->object, need->offset, need->length, need->decoded, bytes, true};
+        s->next_kept = s->num_kept;
+    }
+    kept->used = true;
+    *out = (stk_slice){kept->bytes, need->decoded};
+    return STK_OK;
+}
+
+static stk_status read_needs(stk__samples *s, stk_error *err)
+{
+    stk_error own;
+
+    drop_kept(s);
     for (size_t i = 0; i < s->num_needs; i++) {
         const stk_need *need = &s->needs[i].need;
-        size_t length = s->dataset->ops->object(s->dataset, need->object, &store, key, sizeof key);
-        if (length >= sizeof key)
-            return stk__fail(err, STK_ELIMIT, STK_STAGE_CONVERT,
-                             "a path of %zu bytes is too long; at most %zu", length,
-                             sizeof key - 1);
-        STK_TRY(
-            stk_store_read(store, key, need->offset, need->length, (void *)s->slices[i].data, err));
+        stk_error_init(&own);
+        const stk_status status = need->decoded
+                                      ? keep_need(s, need, &s->slices[i], &own)
+                                      : read_need(s, need, (void *)s->slices[i].data, &own);
+        if (status == STK_ENOENT && need->optional) {
+            s->slices[i] = (stk_slice){NULL, 0};
+            continue;
+        }
+        if (status != STK_OK && err)
+            *err = own;
+        STK_TRY(status);
     }
     return STK_OK;
 }
+
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 /* Bytes of room for a value of sample `i` of the group. */
 static uint64_t room_of(const stk__samples *s, size_t i, uint32_t field)
@@ -174,19 +320,45 @@ static void set_values(stk__samples *s, uint64_t first, size_t count)
                                      .value_size = sizeof(stk_value),
                                      .index = first + i,
                                      .position = first + i,
-                                     .values = values};
+                                     .values = values,
+                                     .worker = s->worker};
         if (s->num_needs)
             s->samples[i].needs = s->slices + need;
         while (need < s->num_needs && s->needs[need].sample == i)
             need++;
         for (uint32_t f = 0; f < fields; f++) {
             const uint64_t room = room_of(s, i, f);
-            values[f] = (stk_value){.out = out, .capacity = room, .size = room};
+            values[f] = (stk_value){.out = out, .capacity = room, .data = out, .size = room};
             if (s->dataset->fields[f].layout != STK_FIXED)
                 values[f].size = 0;
             out += stk__round_up(room, STK_CACHE_LINE);
         }
     }
+}
+
+static stk_status fail_sample(const stk_sample *sample, stk_status status, const char *reason,
+                              stk_error *err)
+{
+    return stk__fail(err, status, STK_STAGE_DATASET, "sample %llu is bad: %s",
+                     (unsigned long long)sample->index, reason ? reason : stk_status_text(status));
+}
+
+/* Whether the dataset kept to what its fields promise, as a loader looks. */
+static stk_status check_values(const stk_dataset *dataset, const stk_sample *sample, stk_error *err)
+{
+    for (uint32_t f = 0; f < dataset->num_fields; f++) {
+        const stk_field *field = &dataset->fields[f];
+        const stk_value *value = &sample->values[f];
+        if (!value->data && value->size)
+            return fail_sample(sample, STK_EFORMAT, "it has no value", err);
+        if (field->layout == STK_FIXED && value->size != stk_field_bytes(field))
+            return fail_sample(sample, STK_EFORMAT, "its value has another size than the field",
+                               err);
+        if (field->layout != STK_FIXED && !*field->codec && value->size > value->capacity)
+            return fail_sample(sample, STK_ELIMIT, "its value is larger than the dataset said",
+                               err);
+    }
+    return STK_OK;
 }
 
 stk_status stk__samples_take(stk__samples *s, uint64_t first, size_t count, stk_error *err)
@@ -213,11 +385,22 @@ stk_status stk__samples_take(stk__samples *s, uint64_t first, size_t count, stk_
     for (size_t i = 0; i < count; i++) {
         const stk_sample *sample = &s->samples[i];
         if (sample->status != STK_OK)
-            return stk__fail(err, sample->status, STK_STAGE_DATASET, "sample %llu is bad: %s",
-                             (unsigned long long)sample->index,
-                             sample->reason ? sample->reason : stk_status_text(sample->status));
+            return fail_sample(sample, sample->status, sample->reason, err);
+        STK_TRY(check_values(dataset, sample, err));
     }
     return STK_OK;
+}
+
+stk_status stk__samples_take_group(stk__samples *samples, uint64_t first, size_t *count,
+                                   stk_error *err)
+{
+    stk_status status = stk__samples_take(samples, first, *count, err);
+
+    if (status == STK_ENOMEM && *count > 1) {
+        *count = 1;
+        status = stk__samples_take(samples, first, *count, err);
+    }
+    return status;
 }
 
 const void *stk__samples_value(const stk__samples *s, size_t i, uint32_t field)

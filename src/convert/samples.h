@@ -5,7 +5,7 @@
 
 #include "convert/convert.h"
 
-/* Takes groups of neighbouring samples of a dataset without decode(). One thread. */
+/* Takes groups of neighbouring samples of a dataset. One thread. */
 typedef struct stk__samples {
     stk_dataset *dataset;
     size_t most;         /* samples of a group */
@@ -18,7 +18,12 @@ typedef struct stk__samples {
     struct need_of *needs; /* of the group, in order */
     stk_slice *slices;     /* their bytes */
     size_t num_needs, room_needs;
-    uint8_t *bytes; /* of all needs */
+    uint8_t *bytes;       /* of all needs that are not decoded */
+    struct kept_of *kept; /* decoded ranges that this group and the one before need */
+    size_t num_kept, room_kept, next_kept;
+    uint8_t *raw; /* of the range that is decoded */
+    uint64_t raw_room;
+    void *worker; /* of the dataset's worker_open() */
 } stk__samples;
 
 stk_status stk__samples_init(stk_dataset *dataset, size_t most, stk__samples *s, stk_error *err);
@@ -26,6 +31,8 @@ void stk__samples_release(stk__samples *s);
 /* Prepare samples [first, first + count). Blocks. A bad sample is a failure; STK_ENOMEM: they may
  * fit when fewer are taken. */
 stk_status stk__samples_take(stk__samples *s, uint64_t first, size_t count, stk_error *err);
+/* As many of *count as fit in memory, as samples vary in size: one at least. */
+stk_status stk__samples_take_group(stk__samples *s, uint64_t first, size_t *count, stk_error *err);
 /* Field `field` of sample `i` of the group, until the next take. */
 const void *stk__samples_value(const stk__samples *s, size_t i, uint32_t field);
 /* Its bytes. */

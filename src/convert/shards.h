@@ -6,7 +6,6 @@
 #include "base/bytes.h"
 #include "convert/samples.h"
 
-#define STK__SHARDS_MOST 1000000u /* "shard-999999" */
 
 /* What a format makes of samples. */
 typedef struct stk__shards_format {
