@@ -132,8 +132,8 @@ static stk_status keep_folder(listing *l, const char *key)
 
     if (l->depth == MAX_DEPTH)
         return stk__fail_at(l->err, STK_ELIMIT, STK_STAGE_DATASET, key, STK_NO_OFFSET,
-                            "%s: '%.200s' lies in more than %u folders; name one below",
-                            l->to->who, key, MAX_DEPTH);
+                            "%s: '%.200s' lies in more than %u folders; name one below", l->to->who,
+                            key, MAX_DEPTH);
     char *folders = stk__grow(l->to->context, l->folders, &l->folders_room,
                               (uint64_t)l->folders_bytes + length + 2, 1);
     if (!folders)

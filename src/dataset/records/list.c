@@ -31,14 +31,14 @@ stk_status stk__records_add_shard(stk__records *set, uint32_t store, const char 
                          (unsigned long long)STK__RECORDS_MAX_SHARDS);
     char *text = stk__grow(t->context, t->text, &t->text_room, (uint64_t)t->text_bytes + length, 1);
     if (!text)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET,
-                         "%s: no memory for the list of shards", set->format->ops->name);
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "%s: no memory for the list of shards",
+                         set->format->ops->name);
     t->text = text;
     stk__records_shard *shards = stk__grow(t->context, t->shards, &t->shards_room,
                                            (uint64_t)t->num_shards + 1, sizeof *shards);
     if (!shards)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET,
-                         "%s: no memory for the list of shards", set->format->ops->name);
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "%s: no memory for the list of shards",
+                         set->format->ops->name);
     t->shards = shards;
     t->shards[t->num_shards++] = (stk__records_shard){.key = t->text_bytes, .store = store};
     memcpy(t->text + t->text_bytes, key, length);
