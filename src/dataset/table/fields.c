@@ -137,8 +137,9 @@ static stk_status match(stk__table *t, size_t file, stk_error *err)
     l->chain_at = stk__calloc(ctx, t->num_reads, sizeof *l->chain_at);
     l->by_slot = stk__calloc(ctx, t->num_reads, sizeof *l->by_slot);
     uint32_t *slots = stk__calloc(ctx, (size_t)l->num_chains + 1, sizeof *slots);
-    stk_status status =
-        l->column_of && l->slot_of && l->chain_at && l->by_slot && slots ? STK_OK : stk__table_no_memory(t, err);
+    stk_status status = l->column_of && l->slot_of && l->chain_at && l->by_slot && slots
+                            ? STK_OK
+                            : stk__table_no_memory(t, err);
     for (uint32_t k = 0; status == STK_OK && k < t->num_reads; k++) {
         stk__table_column *a = &t->reads[k].column;
         const uint32_t at = column_by_name(l, a->name);
