@@ -397,7 +397,7 @@ static stk_status take_line(scan *s, const char **at, const char *end, bool last
     *whole = false;
     do {
         e = stk__csv_next(at, end, s->delimiter, &cell);
-        if (*at == end && !last)
+        if ((e == STK__CSV_OPEN || *at == end) && !last)
             return STK_OK; /* it may go on */
         if (e > STK__CSV_LINE)
             return wrong(s, s->at + (uint64_t)(cell.text - s->window), s->line, cells, what_is(e));
