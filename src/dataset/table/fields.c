@@ -73,6 +73,16 @@ static const char *refused(const stk__table *t, const stk__table_column *c)
     return NULL;
 }
 
+/* It is asked for, and not for where alone. */
+static bool is_field(const stk__table *t, const stk__table_column *c)
+{
+    bool named = !t->num_wanted;
+
+    for (uint32_t i = 0; i < t->num_named && !named; i++)
+        named = stk__table_names(t->wanted[i], c->name);
+    return named;
+}
+
 static stk_status choose(stk__table *t, stk_error *err)
 {
     stk__table_layout *l = t->files[0].layout;
@@ -84,7 +94,7 @@ static stk_status choose(stk__table *t, stk_error *err)
     for (uint32_t i = 0; i < l->num_columns; i++) {
         const stk__table_column *c = &l->columns[i];
         const char *why = refused(t, c);
-        const bool wanted = l->chain_of[i] != STK__TABLE_NONE;
+        const bool wanted = l->chain_of[i] != STK__TABLE_NONE && is_field(t, c);
         if (wanted && why && t->num_wanted) {
             stk__text_release(&left);
             return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_DATASET, key_of(t, 0), STK_NO_OFFSET,

@@ -77,7 +77,7 @@ static void *grow(const stk__table_file *file, void *array, size_t *room, uint64
 /* ---- Columns --------------------------------------------------------------------------------- */
 
 /* "image" wants "image" and "image.bytes". */
-static bool wants(const char *wanted, const char *name)
+bool stk__table_names(const char *wanted, const char *name)
 {
     const size_t length = strlen(wanted);
 
@@ -87,7 +87,7 @@ static bool wants(const char *wanted, const char *name)
 static bool is_wanted(const stk__table *t, const stk__table_column *column)
 {
     for (uint32_t i = 0; i < t->num_wanted; i++)
-        if (wants(t->wanted[i], column->name))
+        if (stk__table_names(t->wanted[i], column->name))
             return true;
     return !t->num_wanted && column->kind != STK__COLUMN_REFUSED;
 }

@@ -70,22 +70,23 @@ typedef struct stk__table_read {
 struct stk__table {
     stk_dataset base;
     const stk__table_format *format;
-    const stk__table_options *options; /* while it is opened */
     stk__listed_stores stores;
     char *text; /* keys of the files, each ended by a zero */
     size_t text_bytes, text_room;
     stk__table_kept *files;
     size_t num_files, files_room;
     stk__watched *watched;
-    char **wanted; /* names of columns that are asked for; none: all */
-    uint32_t num_wanted;
-    stk__table_read *reads; /* columns that are read */
+    char **wanted;                  /* names of columns that are asked for; none: all */
+    uint32_t num_wanted, num_named; /* those of fields come first, then those of where */
+    stk__table_read *reads;         /* columns that are read */
     uint32_t num_reads;
     stk_field *fields;
     char *names;       /* of fields, and reasons */
     uint64_t num_rows; /* of all files */
     int32_t nulls;
-    char *left; /* a text on columns that are no fields, or NULL */
+    char *left;                     /* a text on columns that are no fields, or NULL */
+    uint64_t *rows;                 /* those that are taken; NULL: all */
+    uint64_t num_taken, num_passed; /* pieces that bounds kept from being read */
 };
 
 /* One file while it is scanned. */
@@ -116,6 +117,8 @@ stk_status stk__table_scan(stk__table *t, const void *options, stk_error *err);
 
 /* After scan(): every column that is asked for has each row once; chains are made. */
 stk_status stk__table_file_finish(stk__table_file *file, stk_error *err);
+/* Whether a name that was asked for means a column: "image" is "image.bytes", too. */
+bool stk__table_names(const char *wanted, const char *name);
 void stk__table_kept_release(stk_context *ctx, stk__table_kept *kept);
 /* The piece of a chain that has a row of the file. */
 uint32_t stk__table_piece_at(const stk__table_kept *kept, uint32_t chain, uint64_t row);
@@ -128,6 +131,13 @@ bool stk__table_layout_same(const stk__table_layout *a, const stk__table_layout 
 
 /* Choose columns, match them over the files, make fields. Blocks: it looks at values. */
 stk_status stk__table_fields(stk__table *t, stk_error *err);
+
+/* ---- rows.c ---- */
+
+/* Take the rows where `where` (may be NULL) holds and, of nulls=drop, which have no null. Sets
+ * t->rows. Blocks: it reads the columns that it asks. */
+struct stk__where;
+stk_status stk__table_choose_rows(stk__table *t, const struct stk__where *where, stk_error *err);
 
 /* ---- load.c ---- */
 

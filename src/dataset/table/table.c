@@ -4,6 +4,7 @@
 
 #include "dataset/object.h"
 #include "dataset/table/inside.h"
+#include "dataset/table/where.h"
 
 #define BLOCK_BYTES (UINT64_C(4) << 20) /* of neighbours that are worth reading together */
 #define COST_NS     500.0               /* of preparing a row: to begin, and of each column */
@@ -34,23 +35,29 @@ void stk__table_close(stk_dataset *dataset)
     stk__free(ctx, t->names);
     stk__free(ctx, t->left);
     stk__free(ctx, t->watched);
+    stk__free(ctx, t->rows);
     stk__free(ctx, t->files);
     stk__free(ctx, t->text);
     stk__free(ctx, t);
 }
 
-/* Names with commas. */
-static stk_status take_names(stk__table *t, const char *names, stk_error *err)
+static stk_status add_wanted(stk__table *t, const char *name, size_t length, stk_error *err)
 {
-    stk_context *ctx = t->base.context;
-    uint32_t count = 1;
-
-    for (const char *p = names; *p; p++)
-        count += *p == ',';
-    if (count > MAX_WANTED)
+    if (t->num_wanted == MAX_WANTED)
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_OPTIONS, "columns", STK_NO_OFFSET,
-                            "%s: columns names more than %u", stk__table_name(t), MAX_WANTED);
-    t->wanted = stk__calloc(ctx, count, sizeof *t->wanted);
+                            "%s: more than %u columns are named", stk__table_name(t), MAX_WANTED);
+    t->wanted[t->num_wanted] = stk__format(t->base.context, "%.*s", (int)length, name);
+    if (!t->wanted[t->num_wanted])
+        return stk__table_no_memory(t, err);
+    t->num_wanted++;
+    return STK_OK;
+}
+
+/* Names with commas; then those that where asks, which are no fields. */
+static stk_status take_names(stk__table *t, const char *names, const stk__where *where,
+                             stk_error *err)
+{
+    t->wanted = stk__calloc(t->base.context, MAX_WANTED, sizeof *t->wanted);
     if (!t->wanted)
         return stk__table_no_memory(t, err);
     for (const char *at = names;; at++) {
@@ -59,14 +66,15 @@ static stk_status take_names(stk__table *t, const char *names, stk_error *err)
             return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "columns", STK_NO_OFFSET,
                                 "%s: columns=%.100s has an empty name; write names with commas",
                                 stk__table_name(t), names);
-        t->wanted[t->num_wanted] = stk__format(ctx, "%.*s", (int)length, at);
-        if (!t->wanted[t->num_wanted])
-            return stk__table_no_memory(t, err);
-        t->num_wanted++;
+        STK_TRY(add_wanted(t, at, length, err));
         at += length;
         if (!*at)
-            return STK_OK;
+            break;
     }
+    t->num_named = t->num_wanted;
+    for (uint32_t i = 0; where && i < where->num_columns; i++)
+        STK_TRY(add_wanted(t, where->columns[i], strlen(where->columns[i]), err));
+    return STK_OK;
 }
 
 /* Of schema, rows and what the files say: the same however the rows are cut into pieces and, where
@@ -88,7 +96,8 @@ static uint64_t print_of(const stk__table *t)
         print = stk__fingerprint(print, what, sizeof what);
     }
     const uint64_t whole[] = {t->num_rows, printed ? sum : sizes, (uint64_t)t->nulls};
-    return stk__fingerprint(print, whole, sizeof whole);
+    print = stk__fingerprint(print, whole, sizeof whole);
+    return t->rows ? stk__fingerprint(print, t->rows, t->num_taken * sizeof *t->rows) : print;
 }
 
 /* Rows of a group as the format says, or of as many pieces as are worth a read. */
@@ -104,16 +113,21 @@ static uint64_t block_rows(const stk__table *t)
     }
     const uint64_t by_bytes = BLOCK_BYTES / STK_MAX(bytes / t->num_rows, 1);
     const uint64_t rows = groups ? stk__divide_up(t->num_rows, groups) : by_bytes;
+    if (t->rows) { /* those of a group that are taken */
+        const double share = (double)t->num_taken / (double)t->num_rows;
+        return STK_MIN(STK_MAX((uint64_t)((double)rows * share), 1), t->num_taken);
+    }
     return STK_MIN(STK_MAX(rows, 1), t->num_rows);
 }
 
-static stk_status open_table(stk__table *t, const char *url, const void *options, stk_error *err)
+static stk_status open_files(stk__table *t, const char *url, const void *options,
+                             const stk__where *where, stk_error *err)
 {
     const stk__table_options *o = options;
 
     t->nulls = o->nulls;
     if (o->columns)
-        STK_TRY(take_names(t, o->columns, err));
+        STK_TRY(take_names(t, o->columns, where, err));
     STK_TRY(stk__table_list(t, url, err));
     if (!t->num_files)
         return stk__fail_at(err, STK_ENOENT, STK_STAGE_DATASET, url, STK_NO_OFFSET,
@@ -127,8 +141,23 @@ static stk_status open_table(stk__table *t, const char *url, const void *options
     if (!t->watched)
         return stk__table_no_memory(t, err);
     STK_TRY(stk__table_fields(t, err));
-    stk__dataset_init(&t->base, t->format->ops, t->base.context, t->num_rows, t->fields,
-                      t->base.num_fields);
+    if (where || t->nulls == STK__NULLS_DROP)
+        STK_TRY(stk__table_choose_rows(t, where, err));
+    return STK_OK;
+}
+
+static stk_status open_table(stk__table *t, const char *url, const void *options, stk_error *err)
+{
+    const char *text = ((const stk__table_options *)options)->where;
+    stk__where where = {.ctx = t->base.context};
+
+    stk_status status = text ? stk__where_parse(t->base.context, text, &where, err) : STK_OK;
+    if (status == STK_OK)
+        status = open_files(t, url, options, text ? &where : NULL, err);
+    stk__where_release(&where);
+    STK_TRY(status);
+    stk__dataset_init(&t->base, t->format->ops, t->base.context,
+                      t->rows ? t->num_taken : t->num_rows, t->fields, t->base.num_fields);
     t->base.fingerprint = stk__fingerprint(t->base.fingerprint, (uint64_t[]){print_of(t)}, 8);
     t->base.block_size = block_rows(t);
     t->base.cost_ns = COST_NS + COLUMN_NS * t->num_reads;
@@ -235,7 +264,7 @@ stk_status stk__table_locate(stk_dataset *dataset, const uint64_t *indices, size
     const stk__table *t = (const stk__table *)dataset;
 
     for (size_t i = 0; i < n; i++) {
-        STK_TRY(locate_row(t, indices[i], i, to, err));
+        STK_TRY(locate_row(t, t->rows ? t->rows[indices[i]] : indices[i], i, to, err));
         to->cost(to, i, t->base.cost_ns);
     }
     return STK_OK;
@@ -314,9 +343,10 @@ static void put_value(const stk__table *t, const stk__table_read *r, const stk__
 static void prepare_one(const stk__table *t, stk_sample *s)
 {
     size_t number;
-    const stk__table_kept *k = file_of(t, s->index, &number);
+    const uint64_t taken = t->rows ? t->rows[s->index] : s->index;
+    const stk__table_kept *k = file_of(t, taken, &number);
     const stk__table_layout *l = k->layout;
-    const uint64_t row = s->index - k->first_row;
+    const uint64_t row = taken - k->first_row;
     uint32_t need = 0, next = 0;
 
     for (uint32_t slot = 0; slot < l->num_slots; slot++) {
@@ -392,5 +422,11 @@ stk_status stk__table_describe(stk_dataset *dataset,
         describe_column(t, &t->reads[i], line, user);
     if (t->left)
         line(user, "no fields", t->left);
+    if (t->rows) {
+        snprintf(text, sizeof text, "%llu of %llu; %llu runs were passed over by their bounds",
+                 (unsigned long long)t->num_taken, (unsigned long long)t->num_rows,
+                 (unsigned long long)t->num_passed);
+        line(user, "rows taken", text);
+    }
     return t->format->describe ? t->format->describe(t, line, user, err) : STK_OK;
 }

@@ -150,10 +150,9 @@ typedef struct stk__table_format {
 /* The first member of the options of each format; their rows of the table. */
 typedef struct stk__table_options {
     uint32_t struct_size;
-    int32_t nulls;          /* stk__table_nulls */
-    const char *columns;    /* names with commas; NULL: all that can be fields */
-    const char *where;      /* "split == 'train' and length > 10"; NULL: all rows */
-    const char *categories; /* columns that become integers with a table of names */
+    int32_t nulls;       /* stk__table_nulls */
+    const char *columns; /* names with commas; NULL: all that can be fields */
+    const char *where;   /* "split == 'train' and length > 10"; NULL: all rows */
 } stk__table_options;
 
 typedef enum stk__table_nulls {
@@ -170,6 +169,12 @@ typedef enum stk__table_nulls {
      .metavar = "COLUMN,...",                                                                      \
      .doc = "Columns that are read, as label,image.bytes; image names all of image.*. Else all "   \
             "that can be fields."},                                                                \
+        {.name = "where",                                                                          \
+         .type = STK_OPTION_STRING,                                                                \
+         .offset = offsetof(stk__table_options, where),                                            \
+         .metavar = "EXPRESSION",                                                                  \
+         .doc = "Only rows for which it is true: columns compared by == != < <= > >= or in (...) " \
+                "with numbers and 'texts', is null, and, or, not, parentheses."},                  \
     {                                                                                              \
         .name = "nulls", .type = STK_OPTION_ENUM, .offset = offsetof(stk__table_options, nulls),   \
         .initial = "fail", .choices = "fail|zero|mask|drop",                                       \

@@ -274,14 +274,127 @@ static void test_files(void **state)
     test_room_close(&r);
 }
 
+/* ---- Rows that are taken ---- */
+
+/* The rows 0 to 9: n, x (null in row 3), t, ok. */
+static test_room ten_rows(void)
+{
+    char text[1024];
+    size_t size = (size_t)sprintf(text, "n,x,t,ok\n");
+
+    for (int i = 0; i < 10; i++) {
+        size += (size_t)sprintf(text + size, "%d,", i);
+        if (i != 3)
+            size += (size_t)sprintf(text + size, "%.1f", i * 0.5);
+        size += (size_t)sprintf(text + size, ",%s,true\n", i % 2 ? "odd" : "even");
+    }
+    return room_of(text);
+}
+
+static void takes(test_room *r, const char *where, const char *digits)
+{
+    char spec[400];
+    stk_error err;
+    stk_dataset *d = NULL;
+
+    snprintf(spec, sizeof spec, "csv:mem://c/a.csv?columns=n&where=%s", where);
+    stk_error_init(&err);
+    assert_ok(stk_dataset_open(r->ctx, spec, &d, &err), &err);
+    assert_int_equal(d->num_fields, 1);
+    assert_int_equal(d->size, strlen(digits));
+    for (uint64_t i = 0; i < d->size; i++) {
+        row *a = row_take(d, i);
+        row_is_integer(a, "n", digits[i] - '0');
+        row_free(a);
+    }
+    stk_dataset_close(&d);
+}
+
+static void test_where(void **state)
+{
+    test_room r = ten_rows();
+
+    (void)state;
+    takes(&r, "n > 7", "89");
+    takes(&r, "n>=7.5", "89");
+    takes(&r, "not n <= 7", "89");
+    takes(&r, "t == 'odd' and n < 6", "135");
+    takes(&r, "t == \"even\" or n == 9", "024689");
+    takes(&r, "t in ('odd', 'x') and not (n == 1 or n == 9)", "357");
+    takes(&r, "n not in (1, 2, 3)", "0456789");
+    takes(&r, "x is null", "3");
+    takes(&r, "x is not null and n < 5", "0124");
+    takes(&r, "x < 2", "012");        /* null is neither less */
+    takes(&r, "not x < 2", "456789"); /* nor not less */
+    takes(&r, "x < 2 or n == 3", "0123");
+    takes(&r, "ok and `n` != 0 AND NOT n > 1", "1");
+    takes(&r, "t != 'odd' and n == +4", "4");
+    takes(&r, "t > 'even' and t <= 'odd' and n < 2", "1");
+    test_room_close(&r);
+}
+
+static void refuse_where(test_room *r, const char *where, const char *says)
+{
+    char spec[400];
+
+    snprintf(spec, sizeof spec, "csv:mem://c/a.csv?where=%s", where);
+    table_refused(r->ctx, spec, STK_EINVAL, says);
+}
+
+static void test_wrong_where(void **state)
+{
+    test_room r = ten_rows();
+
+    (void)state;
+    refuse_where(&r, "n = 3", "character 3, at '= 3': write == to compare");
+    refuse_where(&r, "n == ", "character 6, at '': a number, true, false or a text in quotes");
+    refuse_where(&r, "(n == 3", "character 8, at '': a ) is missing");
+    refuse_where(&r, "n == 3 t == 'x'", "character 8, at 't == 'x'': and, or, or the end");
+    refuse_where(&r, "t == 'x", "character 6, at ''x': the text does not end");
+    refuse_where(&r, "t == 3", "the column has texts; write the value in quotes");
+    refuse_where(&r, "n == '3'", "the column has numbers; write the value without quotes");
+    refuse_where(&r, "n", "a column by itself has to be of bool");
+    refuse_where(&r, "n in 3", "a list in parentheses");
+    refuse_where(&r, "n is 3", "null is expected");
+    refuse_where(&r, "m == 3", "has no column 'm'");
+    refuse_where(&r, "n == 30", "of 10 rows none is left by where=n == 30");
+    char deep[200] = "";
+    memset(deep, '(', 100);
+    refuse_where(&r, deep, "nested too deep");
+    test_room_close(&r);
+}
+
+static void test_drop(void **state)
+{
+    test_room r = ten_rows();
+    stk_dataset *d = open_one(r.ctx, "csv:mem://c/a.csv?nulls=drop"), *all;
+
+    (void)state;
+    assert_int_equal(d->size, 9);
+    row *a = row_take(d, 3);
+    row_is_integer(a, "n", 4);
+    row_is_real(a, "x", 2);
+    row_free(a);
+    all = open_one(r.ctx, "csv:mem://c/a.csv?nulls=drop&columns=n,t");
+    assert_int_equal(all->size, 10);
+    stk_dataset_close(&all);
+    all = open_one(r.ctx, "csv:mem://c/a.csv?nulls=drop&where=n < 5");
+    assert_int_equal(all->size, 4);
+    assert_int_not_equal(all->fingerprint, d->fingerprint);
+    stk_dataset_close(&all);
+    stk_dataset_close(&d);
+    test_room_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cells),      cmocka_unit_test(test_types),
-        cmocka_unit_test(test_header),     cmocka_unit_test(test_nulls),
-        cmocka_unit_test(test_bad_values), cmocka_unit_test(test_wrong_lines),
-        cmocka_unit_test(test_many_lines), cmocka_unit_test(test_open_quote),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_cells),       cmocka_unit_test(test_types),
+        cmocka_unit_test(test_header),      cmocka_unit_test(test_nulls),
+        cmocka_unit_test(test_bad_values),  cmocka_unit_test(test_wrong_lines),
+        cmocka_unit_test(test_many_lines),  cmocka_unit_test(test_open_quote),
+        cmocka_unit_test(test_files),       cmocka_unit_test(test_where),
+        cmocka_unit_test(test_wrong_where), cmocka_unit_test(test_drop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
