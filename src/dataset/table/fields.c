@@ -95,7 +95,7 @@ static stk_status choose(stk__table *t, stk_error *err)
         const stk__table_column *c = &l->columns[i];
         const char *why = refused(t, c);
         const bool wanted = l->chain_of[i] != STK__TABLE_NONE && is_field(t, c);
-        if (wanted && why && t->num_wanted) {
+        if (why && t->num_wanted && is_field(t, c)) {
             stk__text_release(&left);
             return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_DATASET, key_of(t, 0), STK_NO_OFFSET,
                                 "%s: the column '%.100s' can be no field: %.200s; leave it out of "
@@ -337,9 +337,14 @@ static stk_status make_field(stk__table *t, uint32_t i, bool label, char **at, s
     t->fields[t->base.num_fields++] = field;
     if (t->nulls != STK__NULLS_MASK || !c->nullable)
         return STK_OK;
+    const char *mask = put_name(at, name, strlen(name), "_mask");
+    if (is_taken(t, mask))
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "nulls", STK_NO_OFFSET,
+                            "%s: nulls=mask: there is a column '%.100s' already; leave one of them "
+                            "out by columns=COLUMN,...",
+                            stk__table_name(t), mask);
     r->mask = (int)t->base.num_fields;
-    t->fields[t->base.num_fields++] = stk__field(put_name(at, name, strlen(name), "_mask"),
-                                                 STK_BOOL, (const int64_t[]){-1}, false);
+    t->fields[t->base.num_fields++] = stk__field(mask, STK_BOOL, (const int64_t[]){-1}, false);
     return STK_OK;
 }
 

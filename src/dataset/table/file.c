@@ -86,10 +86,12 @@ bool stk__table_names(const char *wanted, const char *name)
 
 static bool is_wanted(const stk__table *t, const stk__table_column *column)
 {
+    if (column->kind == STK__COLUMN_REFUSED)
+        return false;
     for (uint32_t i = 0; i < t->num_wanted; i++)
         if (stk__table_names(t->wanted[i], column->name))
             return true;
-    return !t->num_wanted && column->kind != STK__COLUMN_REFUSED;
+    return !t->num_wanted;
 }
 
 /* Texts stay where they are only when all are there: until then they are offsets. */
@@ -114,7 +116,8 @@ stk_status stk__table_file_column(stk__table_file *file, const stk__table_column
 {
     stk__table_layout *l = file->kept->layout;
 
-    *wanted = is_wanted(file->table, column);
+    *wanted =
+        is_wanted(file->table, column) && !(column->kind == STK__COLUMN_VALUES && !column->width);
     if (l->num_columns == STK__TABLE_MAX_COLUMNS || strlen(column->name) > MOST_NAME)
         return stk__table_file_fail(file, STK_ELIMIT, 0, err,
                                     "'%.60s' is one column too many, or its name is too long: at "
@@ -128,8 +131,12 @@ stk_status stk__table_file_column(stk__table_file *file, const stk__table_column
     stk__table_column *c = &l->columns[l->num_columns];
     *c = *column;
     c->note = NULL;
+    if (c->kind == STK__COLUMN_VALUES && !c->width) {
+        c->kind = STK__COLUMN_REFUSED;
+        STK_TRY(keep_text(file, "lists without a value", &c->note, err));
+    }
     STK_TRY(keep_text(file, column->name, &c->name, err));
-    if (column->note)
+    if (column->note && !c->note)
         STK_TRY(keep_text(file, column->note, &c->note, err));
     uint32_t *chains =
         stk__realloc(file->table->base.context, l->chain_of, l->columns_room * sizeof *l->chain_of);

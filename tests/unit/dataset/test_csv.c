@@ -151,6 +151,8 @@ static void test_nulls(void **state)
     row_is_integer(a, "a", 3);
     row_free(a);
     stk_dataset_close(&d);
+    test_put(r.store, "m.csv", "a,a_mask\n1,2\n", 13);
+    table_refused(r.ctx, "csv:mem://c/m.csv?nulls=mask", STK_EINVAL, "there is a column 'a_mask'");
     test_room_close(&r);
 }
 
