@@ -4,7 +4,7 @@
 #define EVERY_NS UINT64_C(100000000) /* from look to look at one file */
 
 /* One that is gone is no other one: reads say what fails. */
-static stk_status look(stk__watched *w, const char *who, const char *noun, stk_store *store,
+static stk_status look(stk__watched_file *w, const char *who, const char *noun, stk_store *store,
                        const char *key, const stk_object_info *was, stk_error *err)
 {
     const stk_store_call call = {.struct_size = sizeof call, .bare = true};
@@ -22,8 +22,9 @@ static stk_status look(stk__watched *w, const char *who, const char *noun, stk_s
                         who, noun, key, (unsigned long long)was->size, (unsigned long long)is.size);
 }
 
-stk_status stk__watched_look(stk__watched *w, const char *who, const char *noun, stk_store *store,
-                             const char *key, const stk_object_info *was, stk_error *err)
+stk_status stk__watched_look(stk__watched_file *w, const char *who, const char *noun,
+                             stk_store *store, const char *key, const stk_object_info *was,
+                             stk_error *err)
 {
     const uint64_t now = stk__now_ns();
     uint_fast64_t due = atomic_load_explicit(&w->due_ns, memory_order_relaxed);

@@ -4,7 +4,7 @@
 #include "dataset/watched.h"
 
 typedef struct stk__records_watched {
-    stk__watched one;
+    stk__watched_file one;
 } stk__records_watched;
 
 static stk_object_info scanned(const stk__records_shard *s)

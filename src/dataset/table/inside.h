@@ -75,7 +75,7 @@ struct stk__table {
     size_t text_bytes, text_room;
     stk__table_kept *files;
     size_t num_files, files_room;
-    stk__watched *watched;
+    stk__watched_file *watched;
     char **wanted;                  /* names of columns that are asked for; none: all */
     uint32_t num_wanted, num_named; /* those of fields come first, then those of where */
     stk__table_read *reads;         /* columns that are read */
