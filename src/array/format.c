@@ -17,11 +17,12 @@ static const stk__member members[] = {
     STK__MEMBER(stk_array_format_ops, recognise),
     STK__MEMBER(stk_array_format_ops, open),
 };
-static const stk__table table = {.type = "stk_array_format_ops",
-                                 .least = offsetof(stk_array_format_ops, list), /* as it began */
-                                 .members = members,
-                                 .num_members = STK_COUNT(members),
-                                 .stage = STK_STAGE_ARRAY};
+static const stk__given_table table = {.type = "stk_array_format_ops",
+                                       .least =
+                                           offsetof(stk_array_format_ops, list), /* as it began */
+                                       .members = members,
+                                       .num_members = STK_COUNT(members),
+                                       .stage = STK_STAGE_ARRAY};
 
 stk_status stk__array_kind_check(const void *ops, stk_error *err)
 {

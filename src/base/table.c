@@ -16,7 +16,7 @@ static bool is_there(const void *ops, size_t offset)
     return function;
 }
 
-stk_status stk__table_check(const stk__table *table, const void *ops, stk_error *err)
+stk_status stk__table_check(const stk__given_table *table, const void *ops, stk_error *err)
 {
     const head *h = ops;
 
@@ -42,7 +42,7 @@ stk_status stk__table_check(const stk__table *table, const void *ops, stk_error 
     return STK_OK;
 }
 
-stk_status stk__table_made(const stk__table *table, const char *name, const char *function,
+stk_status stk__table_made(const stk__given_table *table, const char *name, const char *function,
                            stk_status status, const void *made, stk_error *err)
 {
     if (status > 0)

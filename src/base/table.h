@@ -25,26 +25,26 @@ typedef struct stk__member {
 
 /* What a kind of table that outsiders write must have. Each begins with struct_size and, unless it
  * is nameless, a name, which is always wanted. */
-typedef struct stk__table {
+typedef struct stk__given_table {
     const char *type; /* "stk_store_ops" */
     size_t least;     /* its struct_size: all members below lie before it */
     const stk__member *members;
     size_t num_members;
     stk_stage stage;
     bool nameless;
-} stk__table;
+} stk__given_table;
 
 #define STK__TABLE_MOST 4096 /* no table of a later version is larger */
 
 /* STK_EINVAL that names the table and the first member that it lacks. `ops` may be NULL. */
-stk_status stk__table_check(const stk__table *table, const void *ops, stk_error *err);
+stk_status stk__table_check(const stk__given_table *table, const void *ops, stk_error *err);
 
 /*
  * What `function` ("open") of the table named `name` answered: `status`, and on success `made`.
  * Success without an object, and an answer (STK_EOS, ...) where success or failure is wanted, are
  * STK_EINVAL that names them.
  */
-stk_status stk__table_made(const stk__table *table, const char *name, const char *function,
+stk_status stk__table_made(const stk__given_table *table, const char *name, const char *function,
                            stk_status status, const void *made, stk_error *err);
 
 #endif

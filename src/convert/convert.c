@@ -30,11 +30,11 @@ struct stk_conversion {
 };
 
 static const stk__member members[] = {STK__MEMBER(stk_converter_ops, run)};
-static const stk__table kind = {.type = "stk_converter_ops",
-                                .least = offsetof(stk_converter_ops, takes),
-                                .members = members,
-                                .num_members = STK_COUNT(members),
-                                .stage = STK_STAGE_CONVERT};
+static const stk__given_table kind = {.type = "stk_converter_ops",
+                                      .least = offsetof(stk_converter_ops, takes),
+                                      .members = members,
+                                      .num_members = STK_COUNT(members),
+                                      .stage = STK_STAGE_CONVERT};
 
 typedef bool takes_fn(stk_context *context, const char *source, const char **why);
 

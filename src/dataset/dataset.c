@@ -122,16 +122,16 @@ static const stk__member members[] = {
     STK__MEMBER_WITH(stk_dataset_ops, worker_close, worker_open),
     /* Of a kind alone: other datasets have constructors of their own. */
     STK__MEMBER(stk_dataset_ops, open)};
-static const stk__table table_of_kind = {.type = "stk_dataset_ops",
-                                         .least = sizeof(stk_dataset_ops),
-                                         .members = members,
-                                         .num_members = STK_COUNT(members),
-                                         .stage = STK_STAGE_DATASET};
-static const stk__table table_of_one = {.type = "stk_dataset_ops",
-                                        .least = sizeof(stk_dataset_ops),
-                                        .members = members,
-                                        .num_members = STK_COUNT(members) - 1,
-                                        .stage = STK_STAGE_DATASET};
+static const stk__given_table table_of_kind = {.type = "stk_dataset_ops",
+                                               .least = sizeof(stk_dataset_ops),
+                                               .members = members,
+                                               .num_members = STK_COUNT(members),
+                                               .stage = STK_STAGE_DATASET};
+static const stk__given_table table_of_one = {.type = "stk_dataset_ops",
+                                              .least = sizeof(stk_dataset_ops),
+                                              .members = members,
+                                              .num_members = STK_COUNT(members) - 1,
+                                              .stage = STK_STAGE_DATASET};
 
 static const char *wrong_with(const stk_dataset *d)
 {

@@ -27,11 +27,11 @@ static const stk__member members[] = {MEMBER(count),
                                       MEMBER(event_elapsed),
                                       MEMBER(fold)};
 
-static const stk__table table = {.type = "stk_device_ops",
-                                 .least = sizeof(stk_device_ops),
-                                 .members = members,
-                                 .num_members = STK_COUNT(members),
-                                 .stage = STK_STAGE_DEVICE};
+static const stk__given_table table = {.type = "stk_device_ops",
+                                       .least = sizeof(stk_device_ops),
+                                       .members = members,
+                                       .num_members = STK_COUNT(members),
+                                       .stage = STK_STAGE_DEVICE};
 
 stk_status stk__device_kind_check(const void *ops, stk_error *err)
 {

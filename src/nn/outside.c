@@ -11,11 +11,11 @@
 static const stk__member members[] = {STK__MEMBER(stk_layer_ops, shape),
                                       STK__MEMBER(stk_layer_ops, forward),
                                       STK__MEMBER(stk_layer_ops, backward)};
-static const stk__table table = {.type = "stk_layer_ops",
-                                 .least = sizeof(stk_layer_ops),
-                                 .members = members,
-                                 .num_members = STK_COUNT(members),
-                                 .stage = STK_STAGE_TRAIN};
+static const stk__given_table table = {.type = "stk_layer_ops",
+                                       .least = sizeof(stk_layer_ops),
+                                       .members = members,
+                                       .num_members = STK_COUNT(members),
+                                       .stage = STK_STAGE_TRAIN};
 
 stk_status stk__layer_kind_check(const void *ops, stk_error *err)
 {

@@ -21,12 +21,12 @@
 static const stk__member members[] = {STK__MEMBER(stk_put_ops, write),
                                       STK__MEMBER(stk_put_ops, commit),
                                       STK__MEMBER(stk_put_ops, abandon)};
-static const stk__table table = {.type = "stk_put_ops",
-                                 .least = sizeof(stk_put_ops),
-                                 .members = members,
-                                 .num_members = STK_COUNT(members),
-                                 .stage = STK_STAGE_STORE,
-                                 .nameless = true};
+static const stk__given_table table = {.type = "stk_put_ops",
+                                       .least = sizeof(stk_put_ops),
+                                       .members = members,
+                                       .num_members = STK_COUNT(members),
+                                       .stage = STK_STAGE_STORE,
+                                       .nameless = true};
 
 static stk_status read_only(const stk_store *store, const char *key, stk_error *err)
 {

@@ -60,11 +60,11 @@ static const stk__member members[] = {
     STK__MEMBER(stk_store_ops, open), STK__MEMBER(stk_store_ops, close),
     STK__MEMBER(stk_store_ops, submit), STK__MEMBER(stk_store_ops, cancel),
     STK__MEMBER(stk_store_ops, stat)};
-static const stk__table table = {.type = "stk_store_ops",
-                                 .least = offsetof(stk_store_ops, list),
-                                 .members = members,
-                                 .num_members = STK_COUNT(members),
-                                 .stage = STK_STAGE_STORE};
+static const stk__given_table table = {.type = "stk_store_ops",
+                                       .least = offsetof(stk_store_ops, list),
+                                       .members = members,
+                                       .num_members = STK_COUNT(members),
+                                       .stage = STK_STAGE_STORE};
 
 /* Open with the driver of a URL; an outsider's is held to what a store is. */
 static stk_status open_with(const stk__url *parsed, stk_context *ctx, const char *url,

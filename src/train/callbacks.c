@@ -107,11 +107,11 @@ static char *unique_key(stk_trainer *t, const stk_callback_ops *ops, const stk_c
 
 static const stk__member members[] = {STK__MEMBER(stk_callback_ops, create),
                                       STK__MEMBER(stk_callback_ops, destroy)};
-static const stk__table table = {.type = "stk_callback_ops",
-                                 .least = offsetof(stk_callback_ops, monitors),
-                                 .members = members,
-                                 .num_members = STK_COUNT(members),
-                                 .stage = STK_STAGE_TRAIN};
+static const stk__given_table table = {.type = "stk_callback_ops",
+                                       .least = offsetof(stk_callback_ops, monitors),
+                                       .members = members,
+                                       .num_members = STK_COUNT(members),
+                                       .stage = STK_STAGE_TRAIN};
 
 stk_status stk__callback_kind_check(const void *ops, stk_error *err)
 {

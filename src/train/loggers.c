@@ -14,11 +14,11 @@
 static const stk__member members[] = {STK__MEMBER(stk_logger_ops, open),
                                       STK__MEMBER(stk_logger_ops, close),
                                       STK__MEMBER(stk_logger_ops, log_metrics)};
-static const stk__table table = {.type = "stk_logger_ops",
-                                 .least = offsetof(stk_logger_ops, finalize),
-                                 .members = members,
-                                 .num_members = STK_COUNT(members),
-                                 .stage = STK_STAGE_TRAIN};
+static const stk__given_table table = {.type = "stk_logger_ops",
+                                       .least = offsetof(stk_logger_ops, finalize),
+                                       .members = members,
+                                       .num_members = STK_COUNT(members),
+                                       .stage = STK_STAGE_TRAIN};
 
 stk_status stk__logger_kind_check(const void *ops, stk_error *err)
 {

@@ -30,10 +30,10 @@ static const stk__member for_predict[] = {STK__MEMBER(stk_module_ops, predict_st
         .type = "stk_module_ops", .least = offsetof(stk_module_ops, state), .members = list,       \
         .num_members = STK_COUNT(list), .stage = STK_STAGE_TRAIN                                   \
     }
-static const stk__table tables[] = {[STK_TASK_FIT] = MODULE_FOR(for_fit),
-                                    [STK_TASK_VALIDATE] = MODULE_FOR(for_validate),
-                                    [STK_TASK_TEST] = MODULE_FOR(for_test),
-                                    [STK_TASK_PREDICT] = MODULE_FOR(for_predict)};
+static const stk__given_table tables[] = {[STK_TASK_FIT] = MODULE_FOR(for_fit),
+                                          [STK_TASK_VALIDATE] = MODULE_FOR(for_validate),
+                                          [STK_TASK_TEST] = MODULE_FOR(for_test),
+                                          [STK_TASK_PREDICT] = MODULE_FOR(for_predict)};
 
 /* What options and data want besides. */
 static stk_status check_module(const stk_trainer *t, stk_error *err)

@@ -32,11 +32,11 @@ stk_status stk_trainer_set_strategy(stk_trainer *t, const stk_strategy *strategy
     static const stk__member members[] = {STK__MEMBER(stk_strategy, reduce),
                                           STK__MEMBER(stk_strategy, broadcast),
                                           STK__MEMBER(stk_strategy, barrier)};
-    static const stk__table table = {.type = "stk_strategy",
-                                     .least = offsetof(stk_strategy, abort),
-                                     .members = members,
-                                     .num_members = STK_COUNT(members),
-                                     .stage = STK_STAGE_TRAIN};
+    static const stk__given_table table = {.type = "stk_strategy",
+                                           .least = offsetof(stk_strategy, abort),
+                                           .members = members,
+                                           .num_members = STK_COUNT(members),
+                                           .stage = STK_STAGE_TRAIN};
 
     stk_error_init(err);
     STK_TRY(stk__context_check(t->ctx, err));

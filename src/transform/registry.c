@@ -23,11 +23,11 @@ void stk__transform_free(stk_transform *transform)
 static const stk__member members[] = {
     STK__MEMBER(stk_transform_ops, create), STK__MEMBER(stk_transform_ops, destroy),
     STK__MEMBER(stk_transform_ops, plan), STK__MEMBER(stk_transform_ops, apply)};
-const stk__table stk__transform_table = {.type = "stk_transform_ops",
-                                         .least = offsetof(stk_transform_ops, role),
-                                         .members = members,
-                                         .num_members = STK_COUNT(members),
-                                         .stage = STK_STAGE_TRANSFORM};
+const stk__given_table stk__transform_table = {.type = "stk_transform_ops",
+                                               .least = offsetof(stk_transform_ops, role),
+                                               .members = members,
+                                               .num_members = STK_COUNT(members),
+                                               .stage = STK_STAGE_TRANSFORM};
 
 stk_status stk__transform_kind_check(const void *table, stk_error *err)
 {

@@ -12,6 +12,7 @@
 #define STK_SRC_DATASET_RECORDS_RECORDS_H
 
 #include "dataset/dataset.h"
+#include "dataset/listing.h"
 #include "store/store.h"
 
 #define STK__RECORDS_MAX_SHARDS (UINT64_C(1) << 20)
@@ -122,10 +123,7 @@ typedef struct stk__records_shard {
     uint64_t first_part, parts;
 } stk__records_shard;
 
-typedef struct stk__records_store {
-    stk_store *store;
-    char *folder; /* URL or path of it */
-} stk__records_store;
+typedef stk__listed_place stk__records_store;
 
 typedef struct stk__records_table {
     stk_context *context;

@@ -52,7 +52,9 @@ typedef struct stk__table_vector {
     uint64_t values;  /* of VALUES rows * width of them; of LIST and BYTES those of all rows */
     uint64_t offsets; /* of LIST and BYTES: uint32_t [rows + 1], counted in values; the first is 0,
                          none is less than the one before */
-    uint64_t nulls; /* uint8_t [rows], 1: null (its value is zero, its list empty); 0: no row is */
+    uint64_t nulls; /* uint8_t [rows], 1: null (its value is zero, its list empty); 2 and more: the
+                       row has no value of the type (zero and empty as well), for the reason
+                       reasons[n - 2] of the format; 0: no row is */
     uint32_t codes; /* 1: values are uint32_t, numbers of rows of the piece's dictionary, whose
                        vector has the column's values (never codes), each below its rows; a null
                        has the code 0, whatever the dictionary holds */
@@ -68,7 +70,10 @@ typedef struct stk__table_piece {
     uint32_t rows;            /* of a dictionary: its entries */
     uint32_t column, columns; /* the first, in the order in which the file added them; how many */
     uint32_t dictionary;      /* the piece that its codes are of, of the same file; or NO_PIECE */
-    uint64_t own[2];          /* the format's: encoding, codec, levels, ... */
+    uint32_t longest;         /* bytes of a value of LIST or BYTES in it, at most; 0: not known,
+                                 and room is taken for `decoded` of each sample */
+    uint32_t reserved;
+    uint64_t own[2]; /* the format's: encoding, codec, levels, ... */
 } stk__table_piece;
 
 /* A bound of a column's values in a piece, for filters. */
@@ -91,11 +96,15 @@ stk_status stk__table_file_read(stk__table_file *file, uint64_t offset, void *ou
 /* The next column of the schema; *wanted: its pieces are asked for. Columns come before pieces. */
 stk_status stk__table_file_column(stk__table_file *file, const stk__table_column *column,
                                   bool *wanted, stk_error *err);
+/* The column of a name as the first file has it, whose scan ends before that of others begins;
+ * false: this is the first file, or it has none. For types that are learnt. */
+bool stk__table_file_known(const stk__table_file *file, const char *name, stk__table_column *out);
 /* Rows of the file. */
 stk_status stk__table_file_rows(stk__table_file *file, uint64_t rows, stk_error *err);
 /* The next piece, *number of it. The pieces of a column come in the order of its rows and hold each
- * row once. Pieces that are dictionaries alone are added by the other function, before those whose
- * codes are of them. */
+ * row once; no two of a file, dictionaries among them, begin at one byte. Pieces that are
+ * dictionaries alone are added by the other function, before those whose codes are of them; a piece
+ * with a dictionary is of one column. */
 stk_status stk__table_file_piece(stk__table_file *file, const stk__table_piece *piece,
                                  uint32_t *number, stk_error *err);
 stk_status stk__table_file_dictionary(stk__table_file *file, const stk__table_piece *piece,
@@ -122,25 +131,56 @@ typedef struct stk__table_format {
     /* Say what a file holds. Several files at a time, on several threads; each sees the options. */
     stk_status (*scan)(stk__table_file *file, const void *options, stk_error *err);
     /* Decode the bytes of a piece into `out`, which has room for piece->decoded. Whatever the
-     * bytes, what it makes keeps to what stk__table_vector says. `column`: of the piece's first
-     * column. Any thread, several at a time. On failure *reason may be set to a static text. */
+     * bytes, what it makes keeps to what stk__table_vector says. `column`: the piece's first
+     * column, and the others behind it; one that was not asked for is REFUSED there, and its
+     * vector all zeros. `data` is readable STK_TAIL bytes beyond its end. Any thread, several at a
+     * time. On failure *reason may be set to a static text. */
     stk_status (*decode)(const stk__table *table, const stk__table_column *column,
                          const stk__table_piece *piece, const void *data, void *out,
                          const char **reason);
+    /* (optional) Why a row has no value, of nulls from 2 on: "is no number of its type". */
+    const char *const *reasons;
+    uint32_t num_reasons;
     /* (optional) Lines on a file for the description: row groups, encodings, codecs. Blocks. */
     stk_status (*describe)(const stk__table *table,
                            void (*line)(void *user, const char *name, const char *value),
                            void *user, stk_error *err);
 } stk__table_format;
 
-/* The first member of the options of each format. */
+/* The first member of the options of each format; their rows of the table. */
 typedef struct stk__table_options {
     uint32_t struct_size;
-    const char *columns;    /* names with commas; "": all that can be fields */
-    const char *where;      /* "split == 'train' and length > 10"; "": all rows */
-    uint32_t nulls;         /* fail | zero | mask | drop */
-    const char *categories; /* columns that become integers with a table of names */
+    int32_t nulls;       /* stk__table_nulls */
+    const char *columns; /* names with commas; NULL: all that can be fields */
+    const char *where;   /* "split == 'train' and length > 10"; NULL: all rows */
 } stk__table_options;
+
+typedef enum stk__table_nulls {
+    STK__NULLS_FAIL, /* the sample is bad */
+    STK__NULLS_ZERO, /* zero, an empty text, an empty list */
+    STK__NULLS_MASK, /* the same, and the field NAME_mask says 0 */
+    STK__NULLS_DROP  /* the row is left out */
+} stk__table_nulls;
+
+#define STK__TABLE_OPTIONS                                                                         \
+    {.name = "columns",                                                                            \
+     .type = STK_OPTION_STRING,                                                                    \
+     .offset = offsetof(stk__table_options, columns),                                              \
+     .metavar = "COLUMN,...",                                                                      \
+     .doc = "Columns that are read, as label,image.bytes; image names all of image.*. Else all "   \
+            "that can be fields."},                                                                \
+        {.name = "where",                                                                          \
+         .type = STK_OPTION_STRING,                                                                \
+         .offset = offsetof(stk__table_options, where),                                            \
+         .metavar = "EXPRESSION",                                                                  \
+         .doc = "Only rows for which it is true: columns compared by == != < <= > >= or in (...) " \
+                "with numbers and 'texts', is null, and, or, not, parentheses."},                  \
+    {                                                                                              \
+        .name = "nulls", .type = STK_OPTION_ENUM, .offset = offsetof(stk__table_options, nulls),   \
+        .initial = "fail", .choices = "fail|zero|mask|drop",                                       \
+        .doc = "What becomes of rows without a value: the sample is bad; zero or an empty text; "  \
+               "the same with a field NAME_mask that is 0 there; the row is left out."             \
+    }
 
 stk_status stk__table_open(stk_context *ctx, const char *url, const stk__table_format *format,
                            const void *options, stk_dataset **out, stk_error *err);

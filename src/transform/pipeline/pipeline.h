@@ -51,6 +51,6 @@ static inline bool stk__step_resamples(const stk__transform_step *step)
 void stk__pipeline_fuse(stk__pipeline *pipeline);
 
 /* What a transform must have (registry.c). */
-extern const stk__table stk__transform_table;
+extern const stk__given_table stk__transform_table;
 
 #endif

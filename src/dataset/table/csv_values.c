@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A run of lines -> a vector for each column. */
+#include "base/bytes.h"
+#include "base/options.h"
+#include "dataset/table/csv.h"
+
+#define MOST_NUMBER 64u /* bytes of one that takes more than a fast path */
+#define EXACT       (UINT64_C(1) << 53)
+#define MOST_POWER  22 /* of ten that a double has exactly */
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static void trim(const stk__csv_cell *cell, const char **begin, const char **end)
+{
+    *begin = cell->text;
+    *end = cell->text + cell->length;
+    while (*begin < *end && **begin == ' ')
+        ++*begin;
+    while (*begin < *end && (*end)[-1] == ' ')
+        --*end;
+}
+
+static bool digits_of(const char *at, const char *end, uint64_t *out)
+{
+    *out = 0;
+    if (at == end)
+        return false;
+    for (; at < end; at++)
+        if (!is_digit(*at) || !stk__mul_size(*out, 10, out) ||
+            !stk__add_size(*out, (uint64_t)(*at - '0'), out))
+            return false;
+    return true;
+}
+
+bool stk__csv_integer(const stk__csv_cell *cell, stk_dtype dtype, void *out)
+{
+    const size_t size = stk_dtype_size(dtype);
+    const bool is_signed =
+        dtype == STK_INT8 || dtype == STK_INT16 || dtype == STK_INT32 || dtype == STK_INT64;
+    const char *at, *end;
+    uint64_t value;
+
+    trim(cell, &at, &end);
+    const bool minus = at < end && *at == '-';
+    if (at < end && (*at == '-' || *at == '+'))
+        at++;
+    if (!digits_of(at, end, &value))
+        return false;
+    const uint64_t all = UINT64_MAX >> (64 - 8 * size);
+    if (value > (is_signed ? all / 2 + minus : minus ? 0 : all))
+        return false;
+    value = minus ? 0 - value : value;
+    memcpy(out, &value, size); /* little-endian, as all machines that it is built for */
+    return true;
+}
+
+/* Digits, a point and an exponent; *exact: the value is mantissa * 10^power. */
+static bool read_real(const char *at, const char *end, uint64_t *mantissa, int64_t *power,
+                      bool *exact)
+{
+    uint32_t digits = 0, places = 0;
+    bool point = false;
+    uint64_t e = 0;
+
+    *mantissa = 0;
+    *exact = true;
+    for (; at < end && (is_digit(*at) || (*at == '.' && !point)); at++) {
+        point = point || *at == '.';
+        if (*at == '.')
+            continue;
+        digits++;
+        places += point;
+        if (*mantissa >= EXACT / 10)
+            *exact = false;
+        else
+            *mantissa = *mantissa * 10 + (uint64_t)(*at - '0');
+    }
+    if (!digits)
+        return false;
+    bool minus = false;
+    if (at < end && (*at == 'e' || *at == 'E')) {
+        at++;
+        minus = at < end && *at == '-';
+        at += at < end && (*at == '-' || *at == '+');
+        if (!digits_of(at, end, &e))
+            return false;
+        at = end;
+    }
+    *exact = *exact && e <= 400;
+    *power = *exact ? (minus ? -(int64_t)e : (int64_t)e) - (int64_t)places : 0;
+    return at == end;
+}
+
+static bool is_word(const char *at, const char *end, const char *word)
+{
+    return stk__option_same(at, (size_t)(end - at), word, strlen(word));
+}
+
+bool stk__csv_real(const stk__csv_cell *cell, double *out)
+{
+    static const double powers[MOST_POWER + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                                  1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    char text[MOST_NUMBER];
+    const char *at, *end, *stop;
+    uint64_t mantissa;
+    int64_t power;
+    bool exact;
+
+    trim(cell, &at, &end);
+    const bool minus = at < end && *at == '-';
+    if (at < end && (*at == '-' || *at == '+'))
+        at++;
+    if (is_word(at, end, "nan") || is_word(at, end, "inf") || is_word(at, end, "infinity")) {
+        const double value = *at == 'n' || *at == 'N' ? __builtin_nan("") : __builtin_inf();
+        *out = minus ? -value : value;
+        return true;
+    }
+    if (!read_real(at, end, &mantissa, &power, &exact))
+        return false;
+    if (exact && power >= -MOST_POWER && power <= MOST_POWER) { /* [Clinger 1990] */
+        *out = power < 0 ? (double)mantissa / powers[-power] : (double)mantissa * powers[power];
+    } else {
+        if ((size_t)(end - at) >= sizeof text)
+            return false;
+        memcpy(text, at, (size_t)(end - at));
+        text[end - at] = 0;
+        if (!stk__option_number(text, out, &stop) || *stop)
+            return false;
+    }
+    if (minus)
+        *out = -*out;
+    return true;
+}
+
+bool stk__csv_bool(const stk__csv_cell *cell, uint8_t *out)
+{
+    const char *at, *end;
+
+    trim(cell, &at, &end);
+    *out = is_word(at, end, "true") || is_word(at, end, "1");
+    return *out || is_word(at, end, "false") || is_word(at, end, "0");
+}
+
+/* ---- Room ------------------------------------------------------------------------------------ */
+
+static uint64_t room_of(const stk__table_column *c, uint64_t rows)
+{
+    const uint64_t values = c->kind == STK__COLUMN_BYTES ? (rows + 1) * sizeof(uint32_t)
+                                                         : rows * stk_dtype_size(c->dtype);
+
+    return stk__round_up(rows, 8) + stk__round_up(values, 8);
+}
+
+/* `rows` and `bytes` are those of a piece: below 2^32. */
+uint64_t stk__csv_decoded(const stk__table_column *columns, const bool *wanted, uint32_t n,
+                          uint64_t rows, uint64_t bytes)
+{
+    uint64_t decoded = (uint64_t)n * sizeof(stk__table_vector) + stk__round_up(bytes, 8);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (wanted[i])
+            decoded += room_of(&columns[i], rows) + 8; /* texts begin at a multiple of 8 */
+    return decoded;
+}
+
+/* ---- Vectors --------------------------------------------------------------------------------- */
+
+typedef struct decoding {
+    const stk__table_column *columns;
+    const stk__table_piece *piece;
+    const char *at, *end;
+    char *out;
+    stk__table_vector *vectors;
+    char delimiter;
+    bool strict;
+} decoding;
+
+static uint8_t *nulls_of(const decoding *d, uint32_t c)
+{
+    return (uint8_t *)d->out + d->vectors[c].nulls;
+}
+
+static uint32_t *offsets_of(const decoding *d, uint32_t c)
+{
+    return (uint32_t *)(void *)(d->out + d->vectors[c].offsets);
+}
+
+/* The length without doubled quotes. */
+static size_t plain_length(const stk__csv_cell *cell)
+{
+    size_t quotes = 0;
+
+    for (size_t i = 0; cell->doubled && i < cell->length; i++)
+        quotes += cell->text[i] == '"';
+    return cell->length - quotes / 2;
+}
+
+static void copy_plain(const stk__csv_cell *cell, char *to)
+{
+    if (!cell->doubled) {
+        memcpy(to, cell->text, cell->length);
+        return;
+    }
+    for (size_t i = 0; i < cell->length; i++) {
+        *to++ = cell->text[i];
+        i += cell->text[i] == '"';
+    }
+}
+
+static bool is_null(const stk__csv_cell *cell)
+{
+    return !cell->length && !cell->quoted;
+}
+
+static void put_number(const decoding *d, uint32_t c, uint64_t row, const stk__csv_cell *cell)
+{
+    const stk_dtype dtype = d->columns[c].dtype;
+    const size_t size = stk_dtype_size(dtype);
+    char *to = d->out + d->vectors[c].values + row * size;
+    double real = 0;
+
+    if (dtype == STK_BOOL) {
+        if (!stk__csv_bool(cell, (uint8_t *)to))
+            nulls_of(d, c)[row] = STK__CSV_NO_BOOL;
+    } else if (!stk__dtype_is_float(dtype)) {
+        if (!stk__csv_integer(cell, dtype, to))
+            nulls_of(d, c)[row] = STK__CSV_NO_INTEGER;
+    } else if (!stk__csv_real(cell, &real)) {
+        nulls_of(d, c)[row] = STK__CSV_NO_REAL;
+    } else if (dtype == STK_FLOAT32) {
+        const float single = (float)real;
+        memcpy(to, &single, sizeof single);
+    } else {
+        memcpy(to, &real, sizeof real);
+    }
+}
+
+/* One line; texts are only measured, or only copied. False: it is none of as many cells. */
+static bool take_line(decoding *d, uint64_t row, bool copy)
+{
+    const uint32_t n = d->piece->columns;
+    stk__csv_cell cell;
+    stk__csv_end end = STK__CSV_CELL;
+
+    stk__csv_skip_empty(&d->at, d->end);
+    if (d->at == d->end)
+        return false;
+    for (uint32_t c = 0; c < n; c++) {
+        if (end != STK__CSV_CELL)
+            return false;
+        end = stk__csv_next(&d->at, d->end, d->delimiter, &cell);
+        const stk__table_column *column = &d->columns[c];
+        if (column->kind == STK__COLUMN_REFUSED)
+            continue;
+        if (column->kind == STK__COLUMN_BYTES) {
+            uint32_t *offsets = offsets_of(d, c);
+            uint8_t *null = &nulls_of(d, c)[row];
+            if (!copy) {
+                *null = is_null(&cell);
+                if (!*null && d->strict && column->text && !stk__utf8_valid(cell.text, cell.length))
+                    *null = STK__CSV_NO_UTF8;
+                offsets[row + 1] = offsets[row] + (uint32_t)(*null ? 0 : plain_length(&cell));
+            } else if (!*null) {
+                copy_plain(&cell, d->out + d->vectors[c].values + offsets[row]);
+            }
+        } else if (!copy && !cell.length) {
+            nulls_of(d, c)[row] = 1;
+        } else if (!copy) {
+            put_number(d, c, row, &cell);
+        }
+    }
+    return end == STK__CSV_LINE;
+}
+
+static bool take_lines(decoding *d, const char *data, bool copy)
+{
+    d->at = data;
+    for (uint64_t row = 0; row < d->piece->rows; row++)
+        if (!take_line(d, row, copy))
+            return false;
+    stk__csv_skip_empty(&d->at, d->end);
+    return d->at == d->end;
+}
+
+/* Where each vector lies, but for the texts. */
+static uint64_t lay_out(decoding *d)
+{
+    const stk__table_piece *p = d->piece;
+    uint64_t at = (uint64_t)p->columns * sizeof(stk__table_vector);
+
+    memset(d->out, 0, at);
+    for (uint32_t c = 0; c < p->columns; c++) {
+        const stk__table_column *column = &d->columns[c];
+        stk__table_vector *v = &d->vectors[c];
+        if (column->kind == STK__COLUMN_REFUSED)
+            continue;
+        v->rows = p->rows;
+        v->nulls = at;
+        *(column->kind == STK__COLUMN_BYTES ? &v->offsets : &v->values) =
+            at + stk__round_up(p->rows, 8);
+        const uint64_t room = room_of(column, p->rows);
+        memset(d->out + at, 0, room);
+        at += room;
+    }
+    return at;
+}
+
+stk_status stk__csv_decode(const stk__table *table, const stk__table_column *column,
+                           const stk__table_piece *piece, const void *data, void *out,
+                           const char **reason)
+{
+    decoding d = {.columns = column,
+                  .piece = piece,
+                  .end = (const char *)data + piece->length,
+                  .out = out,
+                  .vectors = out,
+                  .delimiter = (char)(piece->own[0] & 255),
+                  .strict = piece->own[0] >> 8 & 1};
+
+    (void)table;
+    uint64_t at = lay_out(&d);
+    bool good = take_lines(&d, data, false);
+    bool texts = false;
+    for (uint32_t c = 0; good && c < piece->columns; c++) {
+        if (column[c].kind != STK__COLUMN_BYTES)
+            continue;
+        texts = true;
+        d.vectors[c].values = at;
+        at += stk__round_up(offsets_of(&d, c)[piece->rows], 8);
+        good = at <= piece->decoded;
+    }
+    if (good && texts)
+        good = take_lines(&d, data, true);
+    if (good)
+        return STK_OK;
+    *reason = "the lines are not those that were there when the dataset was opened";
+    return STK_EFORMAT;
+}

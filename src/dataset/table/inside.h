@@ -1,0 +1,167 @@
+/* what the parts of a table of files share */
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * table.c is the dataset: opening, needs, samples. scan.c lists and scans the files by several
+ * threads; file.c is one file while it is scanned, and what is kept of it; fields.c makes fields of
+ * columns; load.c reads columns while the dataset is opened.
+ */
+#ifndef STK_SRC_DATASET_TABLE_INSIDE_H
+#define STK_SRC_DATASET_TABLE_INSIDE_H
+
+#include "dataset/listing.h"
+#include "dataset/table/table.h"
+#include "dataset/watched.h"
+#include "dataset/widen.h"
+
+#define STK__TABLE_NONE UINT32_MAX
+
+/*
+ * How a file lays out its columns. Columns that lie in the same pieces make a chain: the list of
+ * these pieces in the order of rows. Files that are alike share a layout.
+ */
+typedef struct stk__table_layout {
+    stk__table_column *columns; /* in the order of the file; those not asked for are REFUSED */
+    char *text;                 /* their names and notes */
+    size_t text_bytes, text_room, columns_room;
+    uint32_t num_columns, num_chains;
+    uint32_t *chain_of; /* of each column; STK__TABLE_NONE: it is not asked for */
+    /* Set when the fields are known. Column `reads[k]` of the table is column_of[k] here, and the
+     * need slot_of[k] of a sample; slots are chains, chain_at[s]. */
+    uint32_t *column_of, *slot_of, *chain_at;
+    uint32_t *by_slot; /* the columns that are read, slot by slot */
+    uint32_t num_slots;
+} stk__table_layout;
+
+typedef struct stk__table_limits { /* bounds of a piece */
+    uint32_t piece;
+    stk__table_bound least, most;
+} stk__table_limits;
+
+/* What is kept of a file. */
+typedef struct stk__table_kept {
+    uint64_t key; /* where it begins in `text` */
+    uint32_t store;
+    uint64_t size, identity;
+    int64_t mtime_ns;
+    uint64_t first_row, rows, print, groups;
+    bool printed;
+    stk__table_layout *layout;
+    bool owns_layout;
+    stk__table_piece *pieces;
+    size_t num_pieces, pieces_room;
+    uint32_t *chains;    /* where the pieces of each chain begin in `places`, and the end of all */
+    uint32_t *places;    /* pieces, chain by chain; NULL: there is one chain, of all pieces */
+    uint32_t *by_offset; /* NULL: they are in the order of their offsets */
+    stk__table_limits *limits;
+    size_t num_limits, limits_room;
+} stk__table_kept;
+
+/* A column of the table, and what becomes of it. */
+typedef struct stk__table_read {
+    stk__table_column
+        column;      /* as the first file has it; nullable where one of the files says so */
+    int field, mask; /* -1: none */
+    stk__dataset_widen_fn *widen; /* of a label; NULL: values are taken as they are */
+    const char *null_reason;      /* of a bad sample */
+    const char **value_reasons;   /* one for each of the format's reasons */
+    uint64_t bytes;               /* of a value of a FIXED field */
+} stk__table_read;
+
+struct stk__table {
+    stk_dataset base;
+    const stk__table_format *format;
+    stk__listed_stores stores;
+    char *text; /* keys of the files, each ended by a zero */
+    size_t text_bytes, text_room;
+    stk__table_kept *files;
+    size_t num_files, files_room;
+    stk__watched_file *watched;
+    char **wanted;                  /* names of columns that are asked for; none: all */
+    uint32_t num_wanted, num_named; /* those of fields come first, then those of where */
+    stk__table_read *reads;         /* columns that are read */
+    uint32_t num_reads;
+    stk_field *fields;
+    char *names;       /* of fields, and reasons */
+    uint64_t num_rows; /* of all files */
+    int32_t nulls;
+    char *left;                     /* a text on columns that are no fields, or NULL */
+    uint64_t *rows;                 /* those that are taken; NULL: all */
+    uint64_t num_taken, num_passed; /* pieces that bounds kept from being read */
+};
+
+/* One file while it is scanned. */
+struct stk__table_file {
+    stk__table *table;
+    uint64_t number;
+    stk__table_kept *kept;
+    const char *key;
+    stk_store *store;
+    uint64_t next_group;
+};
+
+static inline const char *stk__table_name(const stk__table *t)
+{
+    return t->format->ops->name;
+}
+
+stk_status stk__table_no_memory(const stk__table *t, stk_error *err);
+
+/* ---- scan.c ---- */
+
+/* The files of a spec. Blocks. */
+stk_status stk__table_list(stk__table *t, const char *url, stk_error *err);
+/* Scan them: layouts, pieces, rows. Blocks. */
+stk_status stk__table_scan(stk__table *t, const void *options, stk_error *err);
+
+/* ---- file.c ---- */
+
+/* After scan(): every column that is asked for has each row once; chains are made. */
+stk_status stk__table_file_finish(stk__table_file *file, stk_error *err);
+/* Whether a name that was asked for means a column: "image" is "image.bytes", too. */
+bool stk__table_names(const char *wanted, const char *name);
+void stk__table_kept_release(stk_context *ctx, stk__table_kept *kept);
+/* The piece of a chain that has a row of the file. */
+uint32_t stk__table_piece_at(const stk__table_kept *kept, uint32_t chain, uint64_t row);
+/* The piece that begins at a byte; NULL: none. */
+const stk__table_piece *stk__table_piece_of(const stk__table_kept *kept, uint64_t offset);
+/* Whether two layouts are the same in all but where they are kept. */
+bool stk__table_layout_same(const stk__table_layout *a, const stk__table_layout *b);
+
+/* ---- fields.c ---- */
+
+/* Choose columns, match them over the files, make fields. Blocks: it looks at values. */
+stk_status stk__table_fields(stk__table *t, stk_error *err);
+
+/* ---- rows.c ---- */
+
+/* Take the rows where `where` (may be NULL) holds and, of nulls=drop, which have no null. Sets
+ * t->rows. Blocks: it reads the columns that it asks. */
+struct stk__where;
+stk_status stk__table_choose_rows(stk__table *t, const struct stk__where *where, stk_error *err);
+
+/* ---- load.c ---- */
+
+/* Decode a piece as the format does, and look at what it made. `out` has room for piece->decoded.
+ */
+stk_status stk__table_decode_piece(const stk__table *t, const stk__table_kept *kept,
+                                   const stk__table_piece *piece, const void *data, void *out,
+                                   const char **reason);
+/* A piece, decoded in new memory, for opening. Blocks. */
+stk_status stk__table_load(const stk__table *t, const stk__table_kept *kept, uint32_t piece,
+                           void **out, stk_error *err);
+
+/* ---- Values of vectors ---- */
+
+/* Where the values of one column are; rows are those of the piece. */
+typedef struct stk__table_cells {
+    const char *base; /* the decoded bytes */
+    const stk__table_vector *vector;
+    const char *dictionary; /* decoded; NULL: there is none */
+} stk__table_cells;
+
+/* 0: the row has a value, *data of *size bytes; else what `nulls` says of it, and 255 where a code
+ * is no row of the dictionary. */
+uint8_t stk__table_cell(const stk__table_cells *cells, const stk__table_column *column,
+                        uint64_t row, const void **data, uint64_t *size);
+
+#endif

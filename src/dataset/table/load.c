@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pieces decoded, and the cells of their vectors. */
+#include "dataset/table/inside.h"
+
+/* Whether `count * size` bytes from `at` on lie within `decoded`, on a multiple of 8. */
+static bool lies_within(uint64_t at, uint64_t count, uint64_t size, uint64_t decoded)
+{
+    uint64_t bytes;
+
+    return at % 8 == 0 && stk__mul_size(count, size, &bytes) && at <= decoded &&
+           bytes <= decoded - at;
+}
+
+static uint64_t item_size(const stk__table_vector *v, const stk__table_column *c)
+{
+    return v->codes ? sizeof(uint32_t) : stk_dtype_size(c->dtype);
+}
+
+/* What a vector points to is there. */
+static bool is_sound(const void *base, const stk__table_vector *v, const stk__table_column *c,
+                     const stk__table_piece *p)
+{
+    uint64_t count = (uint64_t)p->rows * (v->codes ? 1 : c->width);
+
+    if (v->rows != p->rows || (v->nulls && !lies_within(v->nulls, p->rows, 1, p->decoded)) ||
+        (v->codes && (p->reserved || p->dictionary == STK__TABLE_NO_PIECE)))
+        return false;
+    if (c->kind != STK__COLUMN_VALUES && !v->codes) {
+        if (!lies_within(v->offsets, (uint64_t)p->rows + 1, sizeof(uint32_t), p->decoded))
+            return false;
+        const uint32_t *offsets = (const void *)((const char *)base + v->offsets);
+        uint32_t last = 0;
+        for (uint32_t i = 0; i <= p->rows; i++) {
+            if (offsets[i] < last)
+                return false;
+            last = offsets[i];
+        }
+        count = last;
+    }
+    return lies_within(v->values, count, item_size(v, c), p->decoded);
+}
+
+stk_status stk__table_decode_piece(const stk__table *t, const stk__table_kept *kept,
+                                   const stk__table_piece *piece, const void *data, void *out,
+                                   const char **reason)
+{
+    const stk__table_column *columns = kept->layout->columns + piece->column;
+    const stk__table_vector *vectors = out;
+
+    STK_TRY(t->format->decode(t, columns, piece, data, out, reason));
+    for (uint32_t i = 0; i < piece->columns; i++)
+        if (columns[i].kind != STK__COLUMN_REFUSED &&
+            !is_sound(out, &vectors[i], &columns[i], piece)) {
+            *reason = "the columns of the piece say what does not fit together";
+            return STK_EFORMAT;
+        }
+    return STK_OK;
+}
+
+stk_status stk__table_load(const stk__table *t, const stk__table_kept *kept, uint32_t piece,
+                           void **out, stk_error *err)
+{
+    stk_context *ctx = t->base.context;
+    const stk__table_piece *p = &kept->pieces[piece];
+    const char *key = t->text + kept->key, *reason = NULL;
+
+    *out = NULL;
+    if (p->length > stk__memory_left(ctx) || p->decoded > stk__memory_left(ctx) - p->length)
+        return stk__fail_at(err, STK_ELIMIT, STK_STAGE_DATASET, key, p->offset,
+                            "%s: %.200s: a piece of %llu bytes does not fit what is left of "
+                            "memory_limit",
+                            stk__table_name(t), key, (unsigned long long)(p->length + p->decoded));
+    void *data = stk__alloc_buffer(ctx, p->length);
+    void *decoded = stk__alloc_buffer(ctx, p->decoded);
+    stk_status status = data && decoded ? STK_OK : stk__table_no_memory(t, err);
+    if (status == STK_OK)
+        status = stk_store_read(t->stores.items[kept->store].store, key, p->offset, p->length, data,
+                                err);
+    if (status == STK_OK) {
+        status = stk__table_decode_piece(t, kept, p, data, decoded, &reason);
+        if (status != STK_OK)
+            stk__fail_at(err, status, STK_STAGE_DATASET, key, p->offset,
+                         "%s: %.200s, byte %llu: %s", stk__table_name(t), key,
+                         (unsigned long long)p->offset, reason ? reason : stk_status_text(status));
+    }
+    stk__free(ctx, data);
+    if (status == STK_OK)
+        *out = decoded;
+    else
+        stk__free(ctx, decoded);
+    return status;
+}
+
+uint8_t stk__table_cell(const stk__table_cells *cells, const stk__table_column *column,
+                        uint64_t row, const void **data, uint64_t *size)
+{
+    const stk__table_vector *v = cells->vector;
+    const char *base = cells->base;
+
+    *data = NULL;
+    *size = 0;
+    const uint8_t null = v->nulls ? ((const uint8_t *)base + v->nulls)[row] : 0;
+    if (null)
+        return null;
+    if (v->codes) {
+        const uint32_t code = ((const uint32_t *)(const void *)(base + v->values))[row];
+        v = (const stk__table_vector *)(const void *)cells->dictionary;
+        base = cells->dictionary;
+        if (!v || v->codes || code >= v->rows)
+            return UINT8_MAX;
+        row = code;
+    }
+    const uint64_t item = stk_dtype_size(column->dtype);
+    if (column->kind == STK__COLUMN_VALUES) {
+        *size = column->width * item;
+        *data = base + v->values + row * *size;
+        return 0;
+    }
+    const uint32_t *offsets = (const uint32_t *)(const void *)(base + v->offsets);
+    *data = base + v->values + offsets[row] * item;
+    *size = (uint64_t)(offsets[row + 1] - offsets[row]) * item;
+    return 0;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All files of a spec, looked at and scanned by several threads. */
+#include <stdio.h>
+
+#include "dataset/lookers.h"
+#include "dataset/table/inside.h"
+
+stk_status stk__table_no_memory(const stk__table *t, stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET,
+                     "%s: no memory to open %zu files; raise memory_limit, or open fewer",
+                     stk__table_name(t), t->num_files);
+}
+
+/* ---- The list -------------------------------------------------------------------------------- */
+
+static bool is_file(const void *user, const char *name)
+{
+    const stk__table *t = user;
+
+    for (const char *const *suffix = t->format->suffixes; *suffix; suffix++)
+        if (stk__ends_with(name, strlen(name), *suffix))
+            return true;
+    return false;
+}
+
+static stk_status add_store(void *user, const char *folder, bool whole, uint32_t *store,
+                            stk_store **out, stk_error *err)
+{
+    stk__table *t = user;
+
+    (void)whole;
+    STK_TRY(stk__listed_store(&t->stores, stk__table_name(t), "file", folder, store, err));
+    *out = t->stores.items[*store].store;
+    return STK_OK;
+}
+
+static stk_status add_file(void *user, uint32_t store, const char *key, stk_error *err)
+{
+    stk__table *t = user;
+    stk_context *ctx = t->base.context;
+    const size_t length = strlen(key) + 1;
+
+    if (t->num_files == STK__TABLE_MAX_FILES)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_DATASET, "%s: more than %llu files; name fewer",
+                         stk__table_name(t), (unsigned long long)STK__TABLE_MAX_FILES);
+    char *text = stk__grow(ctx, t->text, &t->text_room, (uint64_t)t->text_bytes + length, 1);
+    if (!text)
+        return stk__table_no_memory(t, err);
+    t->text = text;
+    stk__table_kept *files =
+        stk__grow(ctx, t->files, &t->files_room, (uint64_t)t->num_files + 1, sizeof *files);
+    if (!files)
+        return stk__table_no_memory(t, err);
+    t->files = files;
+    t->files[t->num_files++] = (stk__table_kept){.key = t->text_bytes, .store = store};
+    memcpy(t->text + t->text_bytes, key, length);
+    t->text_bytes += length;
+    return STK_OK;
+}
+
+stk_status stk__table_list(stk__table *t, const char *url, stk_error *err)
+{
+    const stk__listing to = {.context = t->base.context,
+                             .who = stk__table_name(t),
+                             .noun = "file",
+                             .suffix = t->format->suffixes[0],
+                             .deep = true,
+                             .user = t,
+                             .is_file = is_file,
+                             .add_store = add_store,
+                             .add_file = add_file};
+
+    return stk__listing_read(&to, url, err);
+}
+
+/* ---- Scanning -------------------------------------------------------------------------------- */
+
+typedef struct job {
+    stk__table *table;
+    const void *options;
+    atomic_uint_fast64_t next, done;
+    atomic_bool failed;
+    pthread_mutex_t mutex; /* guards the rest */
+    stk_status status;
+    uint64_t failed_file;
+    stk_error error;
+} job;
+
+/* Of failures of several files that of the first is told. */
+static void fail(job *j, uint64_t file, stk_status status, const stk_error *err)
+{
+    atomic_store(&j->failed, true);
+    pthread_mutex_lock(&j->mutex);
+    if (j->status == STK_OK || file < j->failed_file) {
+        j->status = status;
+        j->failed_file = file;
+        j->error = *err;
+    }
+    pthread_mutex_unlock(&j->mutex);
+}
+
+static stk_status look_at(const stk__table_file *file, stk_error *err)
+{
+    const stk__table *t = file->table;
+    stk__table_kept *k = file->kept;
+    stk_object_info info = {.struct_size = sizeof info};
+
+    stk_status status = stk_store_stat(file->store, file->key, NULL, &info, err);
+    if (status == STK_OK && info.is_folder)
+        return stk__fail_at(err, STK_EKIND, STK_STAGE_DATASET, file->key, STK_NO_OFFSET,
+                            "%s: '%.200s' is a folder; name files", stk__table_name(t), file->key);
+    if (status == STK_ENOENT)
+        return stk__fail_at(err, status, STK_STAGE_DATASET, file->key, STK_NO_OFFSET,
+                            "%s: file %llu of %zu, '%.300s', is not there; fetch it, or name only "
+                            "those that are",
+                            stk__table_name(t), (unsigned long long)file->number + 1, t->num_files,
+                            file->key);
+    STK_TRY(status);
+    k->size = info.size;
+    k->identity = info.identity;
+    k->mtime_ns = info.mtime_ns;
+    if (stk__file_root(file->store) < 0 && info.identity)
+        stk__store_know(file->store, file->key, &info);
+    return STK_OK;
+}
+
+static stk_status scan_file(job *j, uint64_t number, stk_error *err)
+{
+    stk__table *t = j->table;
+    stk__table_kept *k = &t->files[number];
+    stk__table_file file = {.table = t,
+                            .number = number,
+                            .kept = k,
+                            .key = t->text + k->key,
+                            .store = t->stores.items[k->store].store};
+
+    k->layout = stk__calloc(t->base.context, 1, sizeof *k->layout);
+    if (!k->layout)
+        return stk__table_no_memory(t, err);
+    k->owns_layout = true;
+    STK_TRY(look_at(&file, err));
+    STK_TRY(t->format->scan(&file, j->options, err));
+    return stk__table_file_finish(&file, err);
+}
+
+static void scan_main(void *argument)
+{
+    job *j = argument;
+    uint64_t i;
+    stk_error err;
+
+    while (!atomic_load(&j->failed) && (i = atomic_fetch_add(&j->next, 1)) < j->table->num_files) {
+        stk_error_init(&err);
+        const stk_status status = scan_file(j, i, &err);
+        if (status != STK_OK)
+            fail(j, i, status, &err);
+        atomic_fetch_add_explicit(&j->done, 1, memory_order_relaxed);
+    }
+}
+
+/* Files that are alike share a layout; rows are counted through. */
+static stk_status tie_files(stk__table *t, stk_error *err)
+{
+    for (size_t i = 0; i < t->num_files; i++) {
+        stk__table_kept *k = &t->files[i];
+        k->first_row = t->num_rows;
+        t->num_rows += k->rows; /* 2^20 files of 2^48 rows at most */
+        if (t->num_rows > UINT64_C(1) << 48)
+            return stk__fail(err, STK_ELIMIT, STK_STAGE_DATASET,
+                             "%s: there are more than 2^48 rows; name fewer files",
+                             stk__table_name(t));
+        if (i && stk__table_layout_same(k->layout, t->files[i - 1].layout)) {
+            stk__table_kept none = {.layout = k->layout, .owns_layout = true};
+            stk__table_kept_release(t->base.context, &none);
+            k->layout = t->files[i - 1].layout;
+            k->owns_layout = false;
+        }
+    }
+    return STK_OK;
+}
+
+stk_status stk__table_scan(stk__table *t, const void *options, stk_error *err)
+{
+    stk_context *ctx = t->base.context;
+    char what[64];
+    job j = {.table = t, .options = options, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    const bool local = stk__file_root(t->stores.items[t->files[0].store].store) >= 0;
+    const uint64_t threads =
+        STK_MIN(local ? stk__lookers(ctx) : STK__LOOKERS_FAR, t->num_files - 1);
+
+    /* What the first one learns holds for the others. */
+    atomic_store(&j.next, 1);
+    stk_status status = scan_file(&j, 0, err);
+    atomic_store(&j.done, 1);
+    if (status == STK_OK && threads) {
+        snprintf(what, sizeof what, "files of %s", stk__table_name(t));
+        stk__lookers_run(ctx, (uint32_t)threads, scan_main, &j, what, &j.done, t->num_files);
+        status = j.status;
+        if (status != STK_OK && err)
+            *err = j.error;
+    }
+    pthread_mutex_destroy(&j.mutex);
+    return status == STK_OK ? tie_files(t, err) : status;
+}

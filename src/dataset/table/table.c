@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A table of files as a dataset: opening, needs, samples, description. */
+#include <stdio.h>
+
+#include "dataset/object.h"
+#include "dataset/table/inside.h"
+#include "dataset/table/where.h"
+
+#define BLOCK_BYTES (UINT64_C(4) << 20) /* of neighbours that are worth reading together */
+#define COST_NS     500.0               /* of preparing a row: to begin, and of each column */
+#define COLUMN_NS   50.0
+#define MAX_WANTED  STK__TABLE_MAX_COLUMNS
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+void stk__table_close(stk_dataset *dataset)
+{
+    stk__table *t = (stk__table *)dataset;
+    stk_context *ctx = t->base.context;
+
+    for (uint32_t i = 0; i < t->num_reads; i++) {
+        stk__free(ctx, (void *)t->reads[i].null_reason);
+        for (uint32_t k = 0; t->reads[i].value_reasons && k < t->format->num_reasons; k++)
+            stk__free(ctx, (void *)t->reads[i].value_reasons[k]);
+        stk__free(ctx, t->reads[i].value_reasons);
+    }
+    for (size_t i = 0; i < t->num_files; i++)
+        stk__table_kept_release(ctx, &t->files[i]);
+    for (uint32_t i = 0; i < t->num_wanted; i++)
+        stk__free(ctx, t->wanted[i]);
+    stk__listed_stores_release(&t->stores);
+    stk__free(ctx, t->wanted);
+    stk__free(ctx, t->reads);
+    stk__free(ctx, t->fields);
+    stk__free(ctx, t->names);
+    stk__free(ctx, t->left);
+    stk__free(ctx, t->watched);
+    stk__free(ctx, t->rows);
+    stk__free(ctx, t->files);
+    stk__free(ctx, t->text);
+    stk__free(ctx, t);
+}
+
+static stk_status add_wanted(stk__table *t, const char *name, size_t length, stk_error *err)
+{
+    if (t->num_wanted == MAX_WANTED)
+        return stk__fail_at(err, STK_ELIMIT, STK_STAGE_OPTIONS, "columns", STK_NO_OFFSET,
+                            "%s: more than %u columns are named", stk__table_name(t), MAX_WANTED);
+    t->wanted[t->num_wanted] = stk__format(t->base.context, "%.*s", (int)length, name);
+    if (!t->wanted[t->num_wanted])
+        return stk__table_no_memory(t, err);
+    t->num_wanted++;
+    return STK_OK;
+}
+
+/* Names with commas; then those that where asks, which are no fields. */
+static stk_status take_names(stk__table *t, const char *names, const stk__where *where,
+                             stk_error *err)
+{
+    t->wanted = stk__calloc(t->base.context, MAX_WANTED, sizeof *t->wanted);
+    if (!t->wanted)
+        return stk__table_no_memory(t, err);
+    for (const char *at = names;; at++) {
+        const size_t length = strcspn(at, ",");
+        if (!length)
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "columns", STK_NO_OFFSET,
+                                "%s: columns=%.100s has an empty name; write names with commas",
+                                stk__table_name(t), names);
+        STK_TRY(add_wanted(t, at, length, err));
+        at += length;
+        if (!*at)
+            break;
+    }
+    t->num_named = t->num_wanted;
+    for (uint32_t i = 0; where && i < where->num_columns; i++)
+        STK_TRY(add_wanted(t, where->columns[i], strlen(where->columns[i]), err));
+    return STK_OK;
+}
+
+/* Of schema, rows and what the files say: the same however the rows are cut into pieces and, where
+ * the format says what rows are, into files. */
+static uint64_t print_of(const stk__table *t)
+{
+    uint64_t print = 0, sum = 0, sizes = 0;
+    bool printed = true;
+
+    for (size_t i = 0; i < t->num_files; i++) {
+        sum += t->files[i].print;
+        sizes += t->files[i].size;
+        printed = printed && (t->files[i].printed || !t->files[i].rows);
+    }
+    for (uint32_t i = 0; i < t->num_reads; i++) {
+        const stk__table_column *c = &t->reads[i].column;
+        const uint32_t what[] = {(uint32_t)c->kind, (uint32_t)c->dtype, c->width, c->list};
+        print = stk__fingerprint(print, c->name, strlen(c->name) + 1);
+        print = stk__fingerprint(print, what, sizeof what);
+    }
+    const uint64_t whole[] = {t->num_rows, printed ? sum : sizes, (uint64_t)t->nulls};
+    print = stk__fingerprint(print, whole, sizeof whole);
+    return t->rows ? stk__fingerprint(print, t->rows, t->num_taken * sizeof *t->rows) : print;
+}
+
+/* Rows of a group as the format says, or of as many pieces as are worth a read. */
+static uint64_t block_rows(const stk__table *t)
+{
+    uint64_t groups = 0, bytes = 0;
+
+    for (size_t i = 0; i < t->num_files; i++) {
+        const stk__table_kept *k = &t->files[i];
+        groups += k->groups;
+        for (size_t p = 0; p < k->num_pieces; p++)
+            bytes += k->pieces[p].length;
+    }
+    const uint64_t by_bytes = BLOCK_BYTES / STK_MAX(bytes / t->num_rows, 1);
+    const uint64_t rows = groups ? stk__divide_up(t->num_rows, groups) : by_bytes;
+    if (t->rows) { /* those of a group that are taken */
+        const double share = (double)t->num_taken / (double)t->num_rows;
+        return STK_MIN(STK_MAX((uint64_t)((double)rows * share), 1), t->num_taken);
+    }
+    return STK_MIN(STK_MAX(rows, 1), t->num_rows);
+}
+
+static stk_status open_files(stk__table *t, const char *url, const void *options,
+                             const stk__where *where, stk_error *err)
+{
+    const stk__table_options *o = options;
+
+    t->nulls = o->nulls;
+    if (o->columns)
+        STK_TRY(take_names(t, o->columns, where, err));
+    STK_TRY(stk__table_list(t, url, err));
+    if (!t->num_files)
+        return stk__fail_at(err, STK_ENOENT, STK_STAGE_DATASET, url, STK_NO_OFFSET,
+                            "%s: %.200s names no files", stk__table_name(t), url);
+    STK_TRY(stk__table_scan(t, options, err));
+    if (!t->num_rows)
+        return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, url, STK_NO_OFFSET,
+                            "%s: %.200s has %zu files without a row", stk__table_name(t), url,
+                            t->num_files);
+    t->watched = stk__calloc(t->base.context, t->num_files, sizeof *t->watched);
+    if (!t->watched)
+        return stk__table_no_memory(t, err);
+    STK_TRY(stk__table_fields(t, err));
+    if (where || t->nulls == STK__NULLS_DROP)
+        STK_TRY(stk__table_choose_rows(t, where, err));
+    return STK_OK;
+}
+
+static stk_status open_table(stk__table *t, const char *url, const void *options, stk_error *err)
+{
+    const char *text = ((const stk__table_options *)options)->where;
+    stk__where where = {.ctx = t->base.context};
+
+    stk_status status = text ? stk__where_parse(t->base.context, text, &where, err) : STK_OK;
+    if (status == STK_OK)
+        status = open_files(t, url, options, text ? &where : NULL, err);
+    stk__where_release(&where);
+    STK_TRY(status);
+    stk__dataset_init(&t->base, t->format->ops, t->base.context,
+                      t->rows ? t->num_taken : t->num_rows, t->fields, t->base.num_fields);
+    t->base.fingerprint = stk__fingerprint(t->base.fingerprint, (uint64_t[]){print_of(t)}, 8);
+    t->base.block_size = block_rows(t);
+    t->base.cost_ns = COST_NS + COLUMN_NS * t->num_reads;
+    return STK_OK;
+}
+
+stk_status stk__table_open(stk_context *ctx, const char *url, const stk__table_format *format,
+                           const void *options, stk_dataset **out, stk_error *err)
+{
+    *out = NULL;
+    stk__table *t = stk__calloc(ctx, 1, sizeof *t);
+    if (!t)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "%s: no memory to open %.200s",
+                         format->ops->name, url);
+    t->base.context = t->stores.context = ctx;
+    t->base.ops = format->ops;
+    t->format = format;
+    const stk_status status = open_table(t, url, options, err);
+    if (status == STK_OK)
+        *out = &t->base;
+    else
+        stk__table_close(&t->base);
+    return status;
+}
+
+/* ---- Needs ----------------------------------------------------------------------------------- */
+
+static stk__table_kept *file_of(const stk__table *t, uint64_t row, size_t *number)
+{
+    size_t low = 0, high = t->num_files;
+
+    /* The last that begins at the row or before it; files without rows come before it. */
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (t->files[middle].first_row <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    *number = low;
+    return &t->files[low];
+}
+
+static stk_status unchanged(const stk__table *t, size_t number, stk_error *err)
+{
+    const stk__table_kept *k = &t->files[number];
+    const stk_object_info was = {.struct_size = sizeof was,
+                                 .size = k->size,
+                                 .identity = k->identity,
+                                 .mtime_ns = k->mtime_ns};
+
+    return stk__watched_look(&t->watched[number], stk__table_name(t), "file",
+                             t->stores.items[k->store].store, t->text + k->key, &was, err);
+}
+
+static stk_status add_need(const stk__table_piece *p, size_t file, size_t i, stk_locator *to)
+{
+    const stk_need need = {.struct_size = sizeof need,
+                           .object = file,
+                           .offset = p->offset,
+                           .length = p->length,
+                           .decoded = p->decoded};
+
+    return to->add(to, i, &need);
+}
+
+/* Bytes of a value of a piece at most. */
+static uint64_t longest(const stk__table_kept *k, const stk__table_piece *p)
+{
+    if (p->dictionary != STK__TABLE_NO_PIECE)
+        return STK_MAX(longest(k, &k->pieces[p->dictionary]), p->longest ? p->longest : p->decoded);
+    return p->longest ? p->longest : p->decoded;
+}
+
+static stk_status locate_row(const stk__table *t, uint64_t row, size_t i, stk_locator *to,
+                             stk_error *err)
+{
+    size_t number = 0;
+    const stk__table_kept *k = file_of(t, row, &number);
+    const stk__table_layout *l = k->layout;
+
+    STK_TRY(unchanged(t, number, err));
+    row -= k->first_row;
+    for (uint32_t s = 0; s < l->num_slots; s++) {
+        const stk__table_piece *p = &k->pieces[stk__table_piece_at(k, l->chain_at[s], row)];
+        STK_TRY(add_need(p, number, i, to));
+        if (p->dictionary != STK__TABLE_NO_PIECE)
+            STK_TRY(add_need(&k->pieces[p->dictionary], number, i, to));
+    }
+    for (uint32_t c = 0; c < t->num_reads; c++) {
+        const stk__table_read *r = &t->reads[c];
+        if (t->fields[r->field].layout == STK_FIXED)
+            continue;
+        const uint32_t chain = l->chain_at[l->slot_of[c]];
+        to->bytes(to, i, (uint32_t)r->field,
+                  longest(k, &k->pieces[stk__table_piece_at(k, chain, row)]));
+    }
+    return STK_OK;
+}
+
+stk_status stk__table_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
+                             stk_locator *to, stk_error *err)
+{
+    const stk__table *t = (const stk__table *)dataset;
+
+    for (size_t i = 0; i < n; i++) {
+        STK_TRY(locate_row(t, t->rows ? t->rows[indices[i]] : indices[i], i, to, err));
+        to->cost(to, i, t->base.cost_ns);
+    }
+    return STK_OK;
+}
+
+size_t stk__table_object(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,
+                         size_t size)
+{
+    stk__table *t = (stk__table *)dataset;
+    const stk__table_kept *k = &t->files[object];
+
+    *store = t->stores.items[k->store].store;
+    return stk__object_copy_key(key, size, t->text + k->key);
+}
+
+stk_status stk__table_decode(stk_dataset *dataset, const stk_need *need, const void *data,
+                             void *out, void *worker, const char **reason)
+{
+    const stk__table *t = (const stk__table *)dataset;
+    const stk__table_kept *k = &t->files[need->object];
+    const stk__table_piece *p = stk__table_piece_of(k, need->offset);
+    const char *why = NULL;
+
+    (void)worker;
+    if (!p || p->length != need->length || p->decoded != need->decoded)
+        return STK_EINVAL;
+    const stk_status status = stk__table_decode_piece(t, k, p, data, out, &why);
+    if (why)
+        *reason = why;
+    return status;
+}
+
+/* ---- Samples --------------------------------------------------------------------------------- */
+
+/* Zero, an empty list, an empty text. */
+static void put_nothing(const stk_field *field, stk_value *value, uint64_t bytes)
+{
+    value->data = value->out;
+    value->size = field->layout == STK_FIXED ? bytes : 0;
+    if (value->size)
+        memset(value->out, 0, value->size);
+}
+
+static void put_value(const stk__table *t, const stk__table_read *r, const stk__table_cells *cells,
+                      uint64_t row, stk_sample *s)
+{
+    const stk_field *field = &t->fields[r->field];
+    stk_value *value = stk_sample_value(s, (uint32_t)r->field);
+    const void *data;
+    uint64_t size;
+
+    const uint8_t null = stk__table_cell(cells, &r->column, row, &data, &size);
+    if (r->mask >= 0) {
+        stk_value *mask = stk_sample_value(s, (uint32_t)r->mask);
+        *(uint8_t *)mask->out = !null;
+        mask->data = mask->out;
+        mask->size = 1;
+    }
+    if (null > 1 || (null && t->nulls == STK__NULLS_FAIL)) {
+        s->status = STK_EFORMAT;
+        s->reason = null == 1                                     ? r->null_reason
+                    : (uint32_t)null - 2 < t->format->num_reasons ? r->value_reasons[null - 2]
+                                                                  : NULL;
+    } else if (null) {
+        put_nothing(field, value, r->bytes);
+    } else if (r->widen) {
+        r->widen(data, 1, value->out);
+        value->data = value->out;
+    } else {
+        value->data = data;
+        value->size = size;
+    }
+}
+
+/* Slot by slot, as locate() added their needs; then the columns of each. */
+static void prepare_one(const stk__table *t, stk_sample *s)
+{
+    size_t number;
+    const uint64_t taken = t->rows ? t->rows[s->index] : s->index;
+    const stk__table_kept *k = file_of(t, taken, &number);
+    const stk__table_layout *l = k->layout;
+    const uint64_t row = taken - k->first_row;
+    uint32_t need = 0, next = 0;
+
+    for (uint32_t slot = 0; slot < l->num_slots; slot++) {
+        const stk__table_piece *p = &k->pieces[stk__table_piece_at(k, l->chain_at[slot], row)];
+        const bool coded = p->dictionary != STK__TABLE_NO_PIECE;
+        const char *base = s->needs[need].data;
+        stk__table_cells cells = {.base = base,
+                                  .dictionary = coded ? s->needs[need + 1].data : NULL};
+        for (; next < t->num_reads && l->slot_of[l->by_slot[next]] == slot; next++) {
+            const uint32_t c = l->by_slot[next];
+            cells.vector =
+                (const stk__table_vector *)(const void *)base + (l->column_of[c] - p->column);
+            if (s->status == STK_OK)
+                put_value(t, &t->reads[c], &cells, row - p->first_row, s);
+        }
+        need += 1 + coded;
+    }
+}
+
+void stk__table_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
+{
+    const stk__table *t = (const stk__table *)dataset;
+
+    for (size_t i = 0; i < n; i++)
+        prepare_one(t, stk_sample_at(samples, i));
+}
+
+/* ---- Description ----------------------------------------------------------------------------- */
+
+static void describe_column(const stk__table *t, const stk__table_read *r,
+                            void (*line)(void *user, const char *name, const char *value),
+                            void *user)
+{
+    const stk__table_column *c = &r->column;
+    char name[160], text[256], type[64];
+
+    if (c->kind == STK__COLUMN_BYTES)
+        snprintf(type, sizeof type, "%s", c->text ? "text" : "bytes");
+    else if (c->kind == STK__COLUMN_LIST)
+        snprintf(type, sizeof type, "%s[]", stk_dtype_name(c->dtype));
+    else if (c->list || c->width > 1)
+        snprintf(type, sizeof type, "%s[%u]", stk_dtype_name(c->dtype), c->width);
+    else
+        snprintf(type, sizeof type, "%s", stk_dtype_name(c->dtype));
+    snprintf(name, sizeof name, "column %.100s", c->name);
+    snprintf(text, sizeof text, "%s%s%.60s%s, field %.60s", type, c->note ? ", " : "",
+             c->note ? c->note : "", c->nullable ? ", may be null" : "", t->fields[r->field].name);
+    line(user, name, text);
+}
+
+stk_status stk__table_describe(stk_dataset *dataset,
+                               void (*line)(void *user, const char *name, const char *value),
+                               void *user, stk_error *err)
+{
+    const stk__table *t = (const stk__table *)dataset;
+    uint64_t bytes = 0, pieces = 0, groups = 0;
+    char text[160];
+
+    for (size_t i = 0; i < t->num_files; i++) {
+        bytes += t->files[i].size;
+        pieces += t->files[i].num_pieces;
+        groups += t->files[i].groups;
+    }
+    snprintf(text, sizeof text, "%zu, %llu bytes", t->num_files, (unsigned long long)bytes);
+    line(user, "files", text);
+    if (groups)
+        snprintf(text, sizeof text, "%llu, in %llu groups of rows", (unsigned long long)pieces,
+                 (unsigned long long)groups);
+    else
+        snprintf(text, sizeof text, "%llu", (unsigned long long)pieces);
+    line(user, "pieces", text);
+    for (uint32_t i = 0; i < t->num_reads; i++)
+        describe_column(t, &t->reads[i], line, user);
+    if (t->left)
+        line(user, "no fields", t->left);
+    if (t->rows) {
+        snprintf(text, sizeof text, "%llu of %llu; %llu runs were passed over by their bounds",
+                 (unsigned long long)t->num_taken, (unsigned long long)t->num_rows,
+                 (unsigned long long)t->num_passed);
+        line(user, "rows taken", text);
+    }
+    return t->format->describe ? t->format->describe(t, line, user, err) : STK_OK;
+}
