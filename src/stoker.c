@@ -31,7 +31,8 @@ static const void *const datasets[] = {
     &stk__dataset_images,   &stk__dataset_webdataset, &stk__dataset_tfrecord,
     &stk__dataset_mds,      &stk__dataset_litdata,    &stk__dataset_synthetic,
     &stk__dataset_mix,      &stk__dataset_concat,     &stk__dataset_pair,
-    &stk__dataset_csv,      &stk__dataset_tsv,        NULL};
+    &stk__dataset_csv,      &stk__dataset_tsv,        &stk__dataset_parquet,
+    NULL};
 
 /* Asked in this order. */
 static const void *const arrays[] = {

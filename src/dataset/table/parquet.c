@@ -2,7 +2,10 @@
 /* parquet: columns of Parquet files [apache/parquet-format 2.12]. */
 #include <stddef.h>
 
+#include "dataset/object.h"
 #include "dataset/table/parquet.h"
+
+#define MAGIC "PAR1"
 
 typedef struct parquet_options {
     stk__table_options table;
@@ -47,12 +50,33 @@ static stk_status parquet_open(stk_context *ctx, const char *url, const void *op
     return stk__table_open(ctx, url, &format, options, out, err);
 }
 
+static int recognise(stk_context *ctx, const char *url)
+{
+    char key[STK_MAX_OBJECT_KEY] = "", magic[sizeof MAGIC - 1];
+    stk_store *store = NULL;
+    stk__object file;
+    bool found = false;
+    int sure = 0;
+
+    stk_status status = stk_store_open(ctx, url, &store, key, sizeof key, NULL);
+    if (status == STK_OK && key[0]) {
+        status = stk__object_find(store, key, &file, &found, NULL);
+        found = status == STK_OK && found && file.size > 2 * sizeof magic;
+        if (found)
+            status = stk_store_read(store, key, 0, sizeof magic, magic, NULL);
+        sure = found && status == STK_OK && !memcmp(magic, MAGIC, sizeof magic) ? 2 : 0;
+    }
+    stk_store_close(&store);
+    return sure ? sure : stk__dataset_unsure(status);
+}
+
 const stk_dataset_ops stk__dataset_parquet = {
     .struct_size = sizeof(stk_dataset_ops),
     .name = "parquet",
     .doc = "Columns of Parquet files, read in any order: a file, or a folder of them.",
     .options = &parquet_table,
     .open = parquet_open,
+    .recognise = recognise,
     .close = stk__table_close,
     .locate = stk__table_locate,
     .object = stk__table_object,

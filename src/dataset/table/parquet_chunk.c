@@ -31,7 +31,7 @@ typedef struct pages {
     size_t count, room;
     uint32_t dictionary; /* piece */
     uint64_t entries;
-    bool whole; /* one piece has it all */
+    bool whole;            /* one piece has it all */
     uint8_t *column_index; /* a copy that texts point to */
 } pages;
 
@@ -141,6 +141,10 @@ static stk_status add_dictionary(pages *p, uint64_t offset, const stk__parquet_p
         return fail(p, STK_EKIND, offset, "its dictionary is in an encoding that is not read", err);
     if (header->values > (UINT32_C(1) << 28))
         return fail(p, STK_ELIMIT, offset, "its dictionary has more than 268435456 entries", err);
+    if (p->column->leaf.repeated) { /* lists are not codes: one piece has their chunk */
+        p->whole = true;
+        return STK_OK;
+    }
     if (!header->values)
         return STK_OK;
     leaf.codec = (uint32_t)p->chunk->codec & 7;
@@ -158,8 +162,7 @@ static stk_status add_dictionary(pages *p, uint64_t offset, const stk__parquet_p
 static stk_status walk(pages *p, uint64_t at, stk_error *err)
 {
     const bool list = p->column->leaf.repeated != 0;
-    stk__parquet_page dictionary;
-    uint64_t row = 0, dictionary_at = 0;
+    uint64_t row = 0;
 
     while (at < p->end && row < p->rows) {
         stk__parquet_page header;
@@ -168,22 +171,19 @@ static stk_status walk(pages *p, uint64_t at, stk_error *err)
         page_place page = {.offset = at, .length = length, .row = row};
         STK_TRY(set_sizes(p, &header, &page, err));
         if (header.type == STK__PARQUET_DICT) {
-            dictionary = header; /* whether it is a piece depends on what follows */
-            dictionary_at = at;
-        } else if (header.type == STK__PARQUET_DATA && list && !p->count) {
+            STK_TRY(add_dictionary(p, at, &header, err));
+        } else if (header.type == STK__PARQUET_DATA && list) {
             p->whole = true; /* rows are not told */
-            return STK_OK;
         } else if (header.type == STK__PARQUET_DATA || header.type == STK__PARQUET_DATA2) {
             page.rows = (uint64_t)(list ? header.rows : header.values);
             if (page.rows > p->rows - row)
                 return fail(p, STK_EFORMAT, at, "its column has more rows than its row group",
                             err);
-            if (dictionary_at)
-                STK_TRY(add_dictionary(p, dictionary_at, &dictionary, err));
-            dictionary_at = 0;
             row += page.rows;
             STK_TRY(add_page(p, &page, err));
         }
+        if (p->whole)
+            return STK_OK;
         at += length;
     }
     return row == p->rows ? STK_OK
@@ -512,7 +512,8 @@ static stk_status find_pages(pages *p, stk_error *err)
     if (index_there(p->scan, c->column_index_at, c->column_index_length))
         STK_TRY(read_column_index(p, err));
     STK_TRY(find_dictionary(p, err));
-    STK_TRY(ask_headers(p, err));
+    if (!p->whole)
+        STK_TRY(ask_headers(p, err));
     return add_pieces(p, err);
 }
 

@@ -48,12 +48,11 @@ bool stk__parquet_decoded(const stk__parquet_leaf *leaf, uint64_t rows, uint64_t
     const bool text = stk__parquet_is_text(leaf);
     const bool list = leaf->repeated && leaf->form != STK__PARQUET_DICTIONARY;
     const uint64_t values = list ? leaf->room : rows;
-    const bool codes = leaf->entries && leaf->form == STK__PARQUET_PAGE;
     uint64_t bytes = text ? leaf->room : 0;
 
     if (rows > UINT32_MAX || (!text && !stk__mul_size(values, item, &bytes)))
         return false;
-    if (codes)
+    if (leaf->entries && leaf->form == STK__PARQUET_PAGE)
         bytes = STK_MAX(bytes, values * sizeof(uint32_t));
     if (bytes > UINT32_MAX)
         return false;
@@ -195,10 +194,27 @@ static stk_status flat_texts(sink *s, int32_t encoding, const stk__parquet_body 
     return STK_OK;
 }
 
+/* Codes of an empty dictionary. */
+static stk_status only_nulls(sink *s, uint64_t rows, uint64_t count)
+{
+    const bool text = stk__parquet_is_text(s->leaf);
+    const uint64_t size = text ? (rows + 1) * sizeof(uint32_t) : rows * stk__parquet_item(s->leaf);
+
+    if (count)
+        return fail(s, "its codes are of a dictionary that it does not have");
+    void *zeros = take(s, size, text ? &s->vector->offsets : &s->vector->values);
+    if (!zeros)
+        return no_room(s);
+    memset(zeros, 0, size);
+    if (text)
+        s->vector->values = s->used;
+    return STK_OK;
+}
+
 static stk_status flat_page(sink *s, const stk__parquet_page *page, const stk__parquet_body *body)
 {
     const uint64_t rows = s->piece->rows;
-    const bool codes = is_codes(page);
+    const bool codes = is_codes(page) && s->leaf->entries;
     uint8_t *nulls;
     uint64_t count;
 
@@ -207,6 +223,8 @@ static stk_status flat_page(sink *s, const stk__parquet_page *page, const stk__p
         return fail(s, "a page has more or fewer rows than its column says; write the file again");
     s->vector->rows = rows;
     STK_TRY(read_nulls(s, body, rows, &nulls, &count));
+    if (is_codes(page) && !codes)
+        return only_nulls(s, rows, count);
     if (!codes && stk__parquet_is_text(s->leaf))
         return flat_texts(s, page->encoding, body, rows, nulls, count);
     const uint64_t item = codes ? sizeof(uint32_t) : stk__parquet_item(s->leaf);
@@ -297,8 +315,7 @@ static stk_status look_up(sink *s, const stk__parquet_body *body, uint8_t *out, 
 
 static stk_status list_page(sink *s, const stk__parquet_page *page, const stk__parquet_body *body)
 {
-    const bool codes = is_codes(page) && s->leaf->form == STK__PARQUET_PAGE;
-    const uint64_t item = codes ? sizeof(uint32_t) : stk__parquet_item(s->leaf);
+    const uint64_t item = stk__parquet_item(s->leaf);
     uint64_t count = 0, at;
 
     if ((uint64_t)page->values > s->leaf->room)
@@ -310,10 +327,7 @@ static stk_status list_page(sink *s, const stk__parquet_page *page, const stk__p
     uint8_t *values = take(s, count * item, &at);
     if (!values)
         return no_room(s);
-    s->vector->codes = codes;
     s->values += count;
-    if (codes)
-        return read_codes(s, body, (uint32_t *)values, count, s->leaf->entries);
     if (is_codes(page))
         return look_up(s, body, values, count);
     return stk__parquet_values(s->room, s->leaf, page->encoding, body->values, body->values_length,
