@@ -125,6 +125,14 @@ static bool take_varint(stk__parquet_runs *runs, uint32_t *out)
     return false;
 }
 
+/* Nothing of what follows is used. */
+static const char *stop(stk__parquet_runs *runs, const char *wrong)
+{
+    runs->at = runs->end;
+    runs->left = 0;
+    return wrong;
+}
+
 /* Begin the next run. A run of none takes a byte, so that this ends. */
 static const char *next_run(stk__parquet_runs *runs)
 {
@@ -133,7 +141,7 @@ static const char *next_run(stk__parquet_runs *runs)
     if (runs->at == runs->end)
         return runs_end;
     if (!take_varint(runs, &header))
-        return runs_wrong;
+        return stop(runs, runs_wrong);
     runs->packed = header & 1;
     runs->left = header >> 1;
     runs->inside = 0;
@@ -143,11 +151,11 @@ static const char *next_run(stk__parquet_runs *runs)
     }
     const uint64_t bytes = (runs->width + 7) / 8;
     if ((uint64_t)(runs->end - runs->at) < bytes)
-        return runs_end;
+        return stop(runs, runs_end);
     runs->value = (uint32_t)stk__little_endian(runs->at, (unsigned)bytes);
     runs->at += bytes;
     if (runs->width < 32 && runs->value >> runs->width)
-        return runs_wrong;
+        return stop(runs, runs_wrong);
     return NULL;
 }
 
