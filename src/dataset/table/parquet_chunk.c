@@ -18,6 +18,7 @@ typedef struct page_place {
     uint64_t row, rows;      /* in the chunk */
     uint64_t bytes;          /* of strings, at most; UINT64_MAX: not known */
     uint64_t levels;         /* of lists; UINT64_MAX: not known */
+    bool codes;              /* surely */
     stk__thrift_text least, most;
 } page_place;
 
@@ -116,6 +117,8 @@ static stk_status set_sizes(pages *p, const stk__parquet_page *header, page_plac
 {
     page->bytes = (uint64_t)header->uncompressed;
     page->levels = (uint64_t)header->values;
+    page->codes = header->encoding == STK__PARQUET_PLAIN_DICTIONARY ||
+                  header->encoding == STK__PARQUET_RLE_DICTIONARY;
     if (header->encoding == STK__PARQUET_DELTA_STRINGS && stk__parquet_is_text(&p->column->leaf) &&
         (header->type == STK__PARQUET_DATA || header->type == STK__PARQUET_DATA2))
         return measure(p, page->offset, header, &page->bytes, err);
@@ -150,7 +153,7 @@ static stk_status add_dictionary(pages *p, uint64_t offset, const stk__parquet_p
     leaf.codec = (uint32_t)p->chunk->codec & 7;
     leaf.form = STK__PARQUET_DICTIONARY;
     leaf.most = 0;
-    leaf.room = (uint32_t)header->uncompressed;
+    leaf.room = piece.longest = (uint32_t)header->uncompressed;
     if (!stk__parquet_decoded(&leaf, piece.rows, &piece.decoded))
         return fail(p, STK_ELIMIT, offset, "its dictionary decodes to 4 GiB or more", err);
     stk__parquet_leaf_put(&leaf, piece.own);
@@ -362,7 +365,7 @@ static stk_status ask_headers(pages *p, stk_error *err)
 
     if (text && p->entries && p->chunk->only_dictionary) {
         for (size_t i = 0; i < p->count; i++)
-            p->list[i].bytes = 0;
+            p->list[i].codes = true;
         return STK_OK;
     }
     for (size_t i = 0; i < p->count; i++) {
@@ -427,8 +430,12 @@ static stk_status add_piece(pages *p, uint64_t offset, uint64_t length, uint64_t
                               .dictionary = p->dictionary};
     uint32_t number;
 
+    uint64_t longest = leaf->room; /* bytes of a value of its own */
     if (!rows)
         return STK_OK;
+    if (leaf->repeated)
+        longest *= stk__parquet_item(leaf);
+    piece.longest = (uint32_t)STK_MIN(STK_MAX(longest, 1), UINT32_MAX);
     if (!stk__parquet_decoded(leaf, rows, &piece.decoded))
         return fail(p, STK_ELIMIT, offset,
                     "it decodes to 4 GiB or more; write smaller row groups, or an index of pages",
@@ -455,7 +462,8 @@ static stk_status add_pieces(pages *p, stk_error *err)
     const size_t count = p->count;
     for (size_t i = 0; i < count; i++) {
         const page_place *page = &p->list[i];
-        const uint64_t room = text ? page->bytes : list ? page->levels : 0;
+        const uint64_t bytes = page->codes ? 0 : page->bytes; /* those of codes are elsewhere */
+        const uint64_t room = text ? bytes : list ? page->levels : 0;
         p->count = i; /* for messages */
         if (room > UINT32_MAX)
             return fail(p, STK_ELIMIT, page->offset, "it decodes to 4 GiB or more", err);
