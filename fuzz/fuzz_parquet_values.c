@@ -53,8 +53,7 @@ static void try_numbers(unsigned which, unsigned width, const uint8_t *data, siz
         for (uint64_t i = 0; i < count && !wrong; i += 7)
             wrong = stk__parquet_runs_take(&runs, (uint32_t *)(void *)out, STK_MIN(7, count - i));
     } else if (which == 2) {
-        const char *wrong =
-            stk__parquet_delta(data, size, width % 2 ? 4 : 8, out, count, &used);
+        const char *wrong = stk__parquet_delta(data, size, width % 2 ? 4 : 8, out, count, &used);
         FUZZ_CHECK(wrong || used <= size);
     } else {
         (void)stk__parquet_booleans(data, size, out, count);

@@ -11,6 +11,19 @@
 
 #include "codec/chain.h"
 
+/* Encoding of parquet.thrift. */
+enum {
+    STK__PARQUET_PLAIN = 0,
+    STK__PARQUET_PLAIN_DICTIONARY = 2,
+    STK__PARQUET_RLE = 3,
+    STK__PARQUET_BIT_PACKED = 4,
+    STK__PARQUET_DELTA = 5,
+    STK__PARQUET_DELTA_LENGTHS = 6,
+    STK__PARQUET_DELTA_STRINGS = 7,
+    STK__PARQUET_RLE_DICTIONARY = 8,
+    STK__PARQUET_SPLIT = 9
+};
+
 /* ---- Packed bits (parquet_bits.c) ---- */
 
 /* `count` numbers of `width` bits (0 to 32), the least bit first. Bytes that are not there count as
@@ -36,8 +49,6 @@ const char *stk__parquet_runs_begin(stk__parquet_runs *runs, const uint8_t *in, 
                                     unsigned width);
 /* The next `count` numbers. */
 const char *stk__parquet_runs_take(stk__parquet_runs *runs, uint32_t *out, uint64_t count);
-/* Whether the next `count` numbers are one run of one number, which it tells. Takes nothing. */
-bool stk__parquet_runs_constant(stk__parquet_runs *runs, uint64_t count, uint32_t *value);
 
 /* `count` levels of a page, none above `most` (at most 255). */
 const char *stk__parquet_levels(const uint8_t *in, uint64_t length, unsigned most, uint8_t *out,
@@ -88,15 +99,16 @@ const char *stk__parquet_strings_size(const uint8_t *in, uint64_t length, uint32
 /* ---- Compression (parquet_unpack.c) ---- */
 
 typedef enum stk__parquet_codec { /* CompressionCodec of parquet.thrift */
-    STK__PARQUET_NONE,
-    STK__PARQUET_SNAPPY,
-    STK__PARQUET_GZIP,
-    STK__PARQUET_LZO, /* not read */
-    STK__PARQUET_BROTLI,
-    STK__PARQUET_LZ4, /* blocks with the sizes of Hadoop in front, or without */
-    STK__PARQUET_ZSTD,
-    STK__PARQUET_LZ4_RAW,
-    STK__PARQUET_CODECS
+                                  STK__PARQUET_NONE,
+                                  STK__PARQUET_SNAPPY,
+                                  STK__PARQUET_GZIP,
+                                  STK__PARQUET_LZO, /* not read */
+                                  STK__PARQUET_BROTLI,
+                                  STK__PARQUET_LZ4, /* blocks with the sizes of Hadoop in front, or
+                                                       without */
+                                  STK__PARQUET_ZSTD,
+                                  STK__PARQUET_LZ4_RAW,
+                                  STK__PARQUET_CODECS
 } stk__parquet_codec;
 
 /* NULL: no such codec. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packed numbers and runs of them. A group of eight numbers of w bits is w bytes, so that each width
- * has a loop of its own with constant shifts, which the compiler makes of straight code.
+ * Packed numbers and runs of them. A group of eight numbers of w bits is w bytes, so that each
+ * width has a loop of its own with constant shifts, which the compiler makes of straight code.
  */
 #include "codec/parquet.h"
 
@@ -214,7 +214,8 @@ const char *stk__parquet_runs_take(stk__parquet_runs *runs, uint32_t *out, uint6
     return NULL;
 }
 
-bool stk__parquet_runs_constant(stk__parquet_runs *runs, uint64_t count, uint32_t *value)
+/* Whether the next `count` numbers are one run of one number, which it tells. Takes nothing. */
+static bool is_constant(stk__parquet_runs *runs, uint64_t count, uint32_t *value)
 {
     while (!runs->left && runs->at < runs->end)
         if (next_run(runs))
@@ -232,7 +233,7 @@ const char *stk__parquet_levels(const uint8_t *in, uint64_t length, unsigned mos
     const char *wrong = stk__parquet_runs_begin(&runs, in, length, stk__parquet_width(most));
     if (wrong)
         return wrong;
-    if (stk__parquet_runs_constant(&runs, count, &constant)) {
+    if (is_constant(&runs, count, &constant)) {
         memset(out, (int)constant, count);
         return constant > most ? level_wrong : NULL;
     }

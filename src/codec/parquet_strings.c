@@ -70,8 +70,7 @@ static const char *take_lengths(const uint8_t *in, uint64_t length, uint32_t *le
 
     const char *wrong = stk__parquet_delta(in, length, 4, lengths, count, rest);
     if (!wrong)
-        wrong =
-            stk__parquet_delta(in + *rest, length - *rest, 4, lengths + count, count, &used);
+        wrong = stk__parquet_delta(in + *rest, length - *rest, 4, lengths + count, count, &used);
     if (wrong)
         return wrong;
     *rest += used;

@@ -1,45 +1,13 @@
-/* footer, pages of Parquet -> columns, pieces, vectors. Inside src/dataset/table/parquet*.c only. */
+/* footer, pages of Parquet -> columns, pieces, vectors. Inside src/dataset/table/parquet*.c only.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and numbers are those of apache/parquet-format, src/main/thrift/parquet.thrift. */
 #ifndef STK_SRC_DATASET_TABLE_PARQUET_H
 #define STK_SRC_DATASET_TABLE_PARQUET_H
 
-#include "codec/parquet.h"
+#include "codec/codec.h"
+#include "dataset/table/parquet_thrift.h"
 #include "dataset/table/table.h"
-
-/* ---- Thrift's compact protocol (parquet_thrift.c) ---- */
-
-#define STK__THRIFT_DEPTH 16
-
-/* What was damaged makes it `bad`, and from then on there are zeros and ends. */
-typedef struct stk__thrift {
-    const uint8_t *at, *end;
-    bool bad;
-} stk__thrift;
-
-/* A field of a struct; {0} before the first. */
-typedef struct stk__thrift_field {
-    int16_t id;
-    uint8_t type;
-} stk__thrift_field;
-
-typedef struct stk__thrift_text {
-    const uint8_t *data;
-    uint32_t length;
-} stk__thrift_text;
-
-/* The next field; false: the struct has ended. */
-bool stk__thrift_next(stk__thrift *t, stk__thrift_field *field);
-/* Its value, whose type has to be that. */
-int64_t stk__thrift_int(stk__thrift *t, const stk__thrift_field *field);
-bool stk__thrift_bool(stk__thrift *t, const stk__thrift_field *field);
-stk__thrift_text stk__thrift_binary(stk__thrift *t, const stk__thrift_field *field);
-/* Whether it is a struct, whose fields come next. */
-bool stk__thrift_struct(stk__thrift *t, const stk__thrift_field *field);
-/* How many elements it has, whose type `of` can be read as a field's. No more than bytes are left.
- */
-uint32_t stk__thrift_list(stk__thrift *t, const stk__thrift_field *field, stk__thrift_field *of);
-void stk__thrift_skip(stk__thrift *t, const stk__thrift_field *field);
 
 /* ---- Schema (parquet_schema.c) ---- */
 
@@ -150,20 +118,11 @@ void stk__parquet_chunk_read(stk__thrift *t, stk__parquet_chunk *out);
 
 /* ---- Pages (parquet_page.c) ---- */
 
-enum { STK__PARQUET_DATA = 0, STK__PARQUET_INDEX_PAGE = 1, STK__PARQUET_DICT = 2,
-       STK__PARQUET_DATA2 = 3 };
-
 enum {
-    STK__PARQUET_PLAIN = 0,
-    STK__PARQUET_PLAIN_DICTIONARY = 2,
-    STK__PARQUET_RLE = 3,
-    STK__PARQUET_BIT_PACKED = 4,
-    STK__PARQUET_DELTA = 5,
-    STK__PARQUET_DELTA_LENGTHS = 6,
-    STK__PARQUET_DELTA_STRINGS = 7,
-    STK__PARQUET_RLE_DICTIONARY = 8,
-    STK__PARQUET_SPLIT = 9,
-    STK__PARQUET_ENCODINGS = 10
+    STK__PARQUET_DATA = 0,
+    STK__PARQUET_INDEX_PAGE = 1,
+    STK__PARQUET_DICT = 2,
+    STK__PARQUET_DATA2 = 3
 };
 
 #define STK__PARQUET_HEADER_MOST 65536u /* bytes of a page's header: it may hold bounds */
@@ -171,8 +130,8 @@ enum {
 /* A PageHeader. */
 typedef struct stk__parquet_page {
     int32_t type, encoding, repetition_encoding, definition_encoding;
-    int64_t compressed, uncompressed; /* bytes behind the header */
-    int64_t values, rows, nulls;      /* rows, nulls: of DATA2 */
+    int64_t compressed, uncompressed;           /* bytes behind the header */
+    int64_t values, rows, nulls;                /* rows, nulls: of DATA2 */
     int64_t repetition_bytes, definition_bytes; /* of DATA2 */
     bool packed;                                /* DATA2: its values are compressed */
     bool has_crc;
@@ -183,7 +142,6 @@ typedef struct stk__parquet_page {
 /* *more: it goes on beyond `length`. NULL, or what is wrong. */
 const char *stk__parquet_page_read(const uint8_t *data, uint64_t length, stk__parquet_page *out,
                                    bool *more);
-const char *stk__parquet_encoding_name(int32_t encoding);
 
 /* What decoding takes besides its output. */
 typedef struct stk__parquet_room {
@@ -195,8 +153,13 @@ typedef struct stk__parquet_room {
     } parts[5];
 } stk__parquet_room;
 
-enum { STK__PARQUET_UNPACKED, STK__PARQUET_VALUES, STK__PARQUET_LEVELS,
-       STK__PARQUET_ENTRIES, STK__PARQUET_LENGTHS };
+enum {
+    STK__PARQUET_UNPACKED,
+    STK__PARQUET_VALUES,
+    STK__PARQUET_LEVELS,
+    STK__PARQUET_ENTRIES,
+    STK__PARQUET_LENGTHS
+};
 
 /* At least `size` bytes that a part has for itself, and STK_TAIL behind; NULL: no memory. */
 uint8_t *stk__parquet_room_part(stk__parquet_room *room, int part, uint64_t size);

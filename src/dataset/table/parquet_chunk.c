@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pages of a column chunk -> pieces. Where they lie an offset index says [apache/parquet-format,
- * PageIndex.md], or their headers, which are read one after the other where there is none. What is
- * decoded of a page has a size that is known before: of numbers from the rows alone, of strings and
- * lists from the index, or from the header.
+ * The pages of a column chunk -> pieces. Where they lie an offset index says
+ * [apache/parquet-format, PageIndex.md], or their headers, which are read one after the other where
+ * there is none. What is decoded of a page has a size that is known before: of numbers from the
+ * rows alone, of strings and lists from the index, or from the header.
  */
 #include <math.h>
 
 #include "dataset/table/parquet.h"
 
-#define HEADER_FIRST 512u                   /* bytes that nearly every header fits */
-#define WINDOW       (UINT64_C(64) << 10)   /* that is read at once where pages are small */
+#define HEADER_FIRST 512u                 /* bytes that nearly every header fits */
+#define WINDOW       (UINT64_C(64) << 10) /* that is read at once where pages are small */
 #define INDEX_MOST   (UINT64_C(64) << 20)
 
 typedef struct page_place {
@@ -67,8 +67,8 @@ static stk_status read_header(pages *p, uint64_t offset, stk__parquet_page *out,
     for (uint64_t n = HEADER_FIRST; more && n <= STK__PARQUET_HEADER_MOST; n *= 8) {
         const uint64_t length = STK_MIN(n, left);
         const uint8_t *data;
-        STK_TRY(stk__parquet_see(p->scan, offset, length, small ? STK_MIN(WINDOW, left) : 0,
-                                 &data, err));
+        STK_TRY(stk__parquet_see(p->scan, offset, length, small ? STK_MIN(WINDOW, left) : 0, &data,
+                                 err));
         wrong = stk__parquet_page_read(data, length, out, &more);
         if (length == left)
             break;
@@ -139,8 +139,7 @@ static stk_status add_dictionary(pages *p, uint64_t offset, const stk__parquet_p
 
     if (p->dictionary != STK__TABLE_NO_PIECE || p->count)
         return fail(p, STK_EFORMAT, offset, "it is a dictionary that does not come first", err);
-    if (header->encoding != STK__PARQUET_PLAIN &&
-        header->encoding != STK__PARQUET_PLAIN_DICTIONARY)
+    if (header->encoding != STK__PARQUET_PLAIN && header->encoding != STK__PARQUET_PLAIN_DICTIONARY)
         return fail(p, STK_EKIND, offset, "its dictionary is in an encoding that is not read", err);
     if (header->values > (UINT32_C(1) << 28))
         return fail(p, STK_ELIMIT, offset, "its dictionary has more than 268435456 entries", err);
@@ -180,8 +179,7 @@ static stk_status walk(pages *p, uint64_t at, stk_error *err)
         } else if (header.type == STK__PARQUET_DATA || header.type == STK__PARQUET_DATA2) {
             page.rows = (uint64_t)(list ? header.rows : header.values);
             if (page.rows > p->rows - row)
-                return fail(p, STK_EFORMAT, at, "its column has more rows than its row group",
-                            err);
+                return fail(p, STK_EFORMAT, at, "its column has more rows than its row group", err);
             row += page.rows;
             STK_TRY(add_page(p, &page, err));
         }
@@ -189,9 +187,9 @@ static stk_status walk(pages *p, uint64_t at, stk_error *err)
             return STK_OK;
         at += length;
     }
-    return row == p->rows ? STK_OK
-                          : fail(p, STK_EFORMAT, at,
-                                 "its column has fewer rows than its row group", err);
+    return row == p->rows
+               ? STK_OK
+               : fail(p, STK_EFORMAT, at, "its column has fewer rows than its row group", err);
 }
 
 /* ---- Indexes ---- */
@@ -526,8 +524,7 @@ static stk_status find_pages(pages *p, stk_error *err)
 }
 
 stk_status stk__parquet_chunk_pieces(stk__parquet_scan *scan, const stk__parquet_column *column,
-                                     const stk__parquet_chunk *chunk, uint64_t rows,
-                                     stk_error *err)
+                                     const stk__parquet_chunk *chunk, uint64_t rows, stk_error *err)
 {
     pages p = {.scan = scan,
                .column = column,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A piece -> its vector. In the vector lie, one behind the other: which rows are null, the places of
- * strings or lists, and the values, which are decoded without gaps and moved apart from the end on,
- * where rows are null.
+ * A piece -> its vector. In the vector lie, one behind the other: which rows are null, the places
+ * of strings or lists, and the values, which are decoded without gaps and moved apart from the end
+ * on, where rows are null.
  */
 #include "dataset/table/parquet.h"
 
@@ -12,9 +12,9 @@ typedef struct sink {
     const stk__table_piece *piece;
     stk__table_vector *vector;
     uint8_t *out;
-    uint64_t used;   /* bytes of `out` */
-    uint64_t rows;   /* LIST: begun so far */
-    uint64_t values; /* LIST: so far */
+    uint64_t used;    /* bytes of `out` */
+    uint64_t rows;    /* LIST: begun so far */
+    uint64_t values;  /* LIST: so far */
     uint8_t *entries; /* CHUNK: of its dictionary */
     uint64_t num_entries;
     const char **reason;
@@ -160,8 +160,8 @@ static stk_status read_nulls(sink *s, const stk__parquet_body *body, uint64_t ro
     uint8_t *nulls = take(s, rows, &s->vector->nulls);
     if (!nulls)
         return no_room(s);
-    STK_TRY(answer(s, stk__parquet_levels(body->definition, body->definition_length, most, nulls,
-                                          rows)));
+    STK_TRY(answer(
+        s, stk__parquet_levels(body->definition, body->definition_length, most, nulls, rows)));
     uint64_t there = 0;
     for (uint64_t i = 0; i < rows; i++) {
         nulls[i] = nulls[i] < most;
@@ -272,8 +272,8 @@ static stk_status list_levels(sink *s, const stk__parquet_body *body, uint64_t l
     if (!part)
         return no_memory(s);
     const uint8_t *again = part, *defined = part + levels;
-    STK_TRY(answer(s, stk__parquet_levels(body->repetition, body->repetition_length, 1, part,
-                                          levels)));
+    STK_TRY(
+        answer(s, stk__parquet_levels(body->repetition, body->repetition_length, 1, part, levels)));
     STK_TRY(answer(s, stk__parquet_levels(body->definition, body->definition_length, most,
                                           part + levels, levels)));
     for (uint64_t i = 0; i < levels; i++) {
@@ -302,8 +302,8 @@ static stk_status list_levels(sink *s, const stk__parquet_body *body, uint64_t l
 static stk_status look_up(sink *s, const stk__parquet_body *body, uint8_t *out, uint64_t count)
 {
     const uint64_t item = stk__parquet_item(s->leaf);
-    uint32_t *codes = (uint32_t *)stk__parquet_room_part(s->room, STK__PARQUET_LENGTHS,
-                                                         count * sizeof *codes);
+    uint32_t *codes =
+        (uint32_t *)stk__parquet_room_part(s->room, STK__PARQUET_LENGTHS, count * sizeof *codes);
 
     if (!codes)
         return no_memory(s);
@@ -415,8 +415,8 @@ stk_status stk__parquet_decode(stk__parquet_room *room, const stk__parquet_leaf 
                                const stk__table_piece *piece, const uint8_t *data, void *out,
                                const char **reason)
 {
-    sink s = {.room = room, .leaf = leaf, .piece = piece, .vector = out, .out = out,
-              .reason = reason};
+    sink s = {
+        .room = room, .leaf = leaf, .piece = piece, .vector = out, .out = out, .reason = reason};
     const bool list = leaf->repeated && leaf->form != STK__PARQUET_DICTIONARY;
     uint64_t size;
 

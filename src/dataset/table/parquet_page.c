@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A page: its header, its checksum, its compression and where its levels and values begin. */
-#include "codec/codec.h"
 #include "dataset/table/parquet.h"
 
 #define SLACK 4096 /* bytes that a page may have however little was stored */
@@ -101,28 +100,10 @@ const char *stk__parquet_page_read(const uint8_t *data, uint64_t length, stk__pa
         (out->rows < 0 || out->rows > out->values || out->nulls < 0 || out->nulls > out->values ||
          out->definition_bytes < 0 || out->repetition_bytes < 0 ||
          out->definition_bytes > out->compressed || out->repetition_bytes > out->compressed ||
-         out->definition_bytes + out->repetition_bytes > STK_MIN(out->compressed,
-                                                                 out->uncompressed)))
+         out->definition_bytes + out->repetition_bytes >
+             STK_MIN(out->compressed, out->uncompressed)))
         return "the header of a page says sizes that cannot be";
     return NULL;
-}
-
-const char *stk__parquet_encoding_name(int32_t encoding)
-{
-    static const char *const names[STK__PARQUET_ENCODINGS] = {
-        "PLAIN",
-        NULL,
-        "PLAIN_DICTIONARY",
-        "RLE",
-        "BIT_PACKED",
-        "DELTA_BINARY_PACKED",
-        "DELTA_LENGTH_BYTE_ARRAY",
-        "DELTA_BYTE_ARRAY",
-        "RLE_DICTIONARY",
-        "BYTE_STREAM_SPLIT",
-    };
-
-    return encoding >= 0 && encoding < STK__PARQUET_ENCODINGS ? names[encoding] : NULL;
 }
 
 /* ---- Memory ---- */
@@ -178,10 +159,10 @@ static stk_status unpack(const stk__parquet_leaf *leaf, stk__parquet_room *room,
 {
     if (leaf->codec == STK__PARQUET_NONE || !packed) {
         *out = in;
-        return length == size ? STK_OK
-                              : fail(STK_EFORMAT,
-                                     "a page without compression says two sizes; write it again",
-                                     reason);
+        return length == size
+                   ? STK_OK
+                   : fail(STK_EFORMAT, "a page without compression says two sizes; write it again",
+                          reason);
     }
     if (size > length * ratio_of(leaf->codec) + SLACK)
         return fail(STK_EFORMAT, "a page says more bytes than its compression can give", reason);
@@ -217,8 +198,7 @@ static stk_status open_first(const stk__parquet_page *page, const stk__parquet_l
     const uint8_t *at;
     uint64_t left = (uint64_t)page->uncompressed;
 
-    STK_TRY(
-        unpack(leaf, room, true, data, (uint64_t)page->compressed, left, &at, reason));
+    STK_TRY(unpack(leaf, room, true, data, (uint64_t)page->compressed, left, &at, reason));
     if (page->type == STK__PARQUET_DATA) {
         if ((leaf->repeated && page->repetition_encoding != STK__PARQUET_RLE) ||
             (leaf->most && page->definition_encoding != STK__PARQUET_RLE))
@@ -240,8 +220,8 @@ stk_status stk__parquet_page_open(const stk__parquet_page *page, const stk__parq
 {
     *out = (stk__parquet_body){0};
     if (page->has_crc && stk__crc32(data, (uint64_t)page->compressed) != page->crc)
-        return fail(STK_ECHECKSUM,
-                    "the checksum of a page does not match it; fetch the file again", reason);
+        return fail(STK_ECHECKSUM, "the checksum of a page does not match it; fetch the file again",
+                    reason);
     if (page->type != STK__PARQUET_DATA2)
         return open_first(page, leaf, room, data, out, reason);
     const uint64_t levels = (uint64_t)(page->repetition_bytes + page->definition_bytes);

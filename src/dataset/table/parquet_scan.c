@@ -5,14 +5,14 @@
  */
 #include "dataset/table/parquet.h"
 
-#define MAGIC        "PAR1"
-#define MAGIC_CRYPT  "PARE"
-#define MAGIC_BYTES  4
-#define TAIL_BYTES   (UINT64_C(64) << 10)
-#define END_BYTES    8                     /* length of the footer, magic */
-#define FOOTER_MOST  (UINT64_C(512) << 20) /* bytes */
-#define INDEX_MOST   (UINT64_C(8) << 20)   /* of indexes that are read at once */
-#define LEAST_BYTES  (MAGIC_BYTES + END_BYTES)
+#define MAGIC       "PAR1"
+#define MAGIC_CRYPT "PARE"
+#define MAGIC_BYTES 4
+#define TAIL_BYTES  (UINT64_C(64) << 10)
+#define END_BYTES   8                     /* length of the footer, magic */
+#define FOOTER_MOST (UINT64_C(512) << 20) /* bytes */
+#define INDEX_MOST  (UINT64_C(8) << 20)   /* of indexes that are read at once */
+#define LEAST_BYTES (MAGIC_BYTES + END_BYTES)
 
 /* ---- Bytes ---- */
 
@@ -251,10 +251,9 @@ static stk_status scan_groups(stk__parquet_scan *s, const stk__parquet_footer *f
         if (groups.bad)
             break;
         if (group.rows < 0 || (uint64_t)group.rows > (uint64_t)footer->rows - rows)
-            return stk__table_file_fail(
-                s->file, STK_EFORMAT, s->footer_at, err,
-                "row group %u would have %lld rows, and the file has %lld", s->group,
-                (long long)group.rows, (long long)footer->rows);
+            return stk__table_file_fail(s->file, STK_EFORMAT, s->footer_at, err,
+                                        "row group %u would have %lld rows, and the file has %lld",
+                                        s->group, (long long)group.rows, (long long)footer->rows);
         s->first_row = rows;
         STK_TRY(scan_group(s, &group, err));
         rows += (uint64_t)group.rows;
@@ -292,9 +291,8 @@ static stk_status scan_all(stk__parquet_scan *s, stk_error *err)
 
 stk_status stk__parquet_scan_file(stk__table_file *file, const void *options, stk_error *err)
 {
-    stk__parquet_scan s = {.file = file,
-                           .ctx = stk__table_file_context(file),
-                           .size = stk__table_file_size(file)};
+    stk__parquet_scan s = {
+        .file = file, .ctx = stk__table_file_context(file), .size = stk__table_file_size(file)};
     stk__parquet_room room = {.ctx = s.ctx};
 
     (void)options;

@@ -12,7 +12,7 @@
 #define NAME_MOST  1024
 #define NODES_MOST (1u << 17)
 #define FIXED_MOST (1 << 24) /* bytes of a value of one width */
-#define SCALE_MOST 76         /* of decimals of 32 bytes */
+#define SCALE_MOST 76        /* of decimals of 32 bytes */
 
 enum { REQUIRED, OPTIONAL, REPEATED };
 
@@ -107,10 +107,9 @@ static void read_logical_fields(stk__thrift *t, node *n)
 static void read_logical(stk__thrift *t, node *n)
 {
     static const logical of[] = {
-        [1] = TEXT,     [2] = MAP,      [3] = LIST,    [4] = ENUM, [5] = DECIMAL,
-        [6] = DATE,     [7] = TIME,     [8] = TIMESTAMP, [10] = INTEGER, [11] = UNKNOWN,
-        [12] = JSON,    [13] = BSON,    [14] = UUID,   [15] = FLOAT16, [16] = VARIANT,
-        [17] = GEOMETRY, [18] = GEOGRAPHY};
+        [1] = TEXT,  [2] = MAP,       [3] = LIST,     [4] = ENUM,      [5] = DECIMAL,   [6] = DATE,
+        [7] = TIME,  [8] = TIMESTAMP, [10] = INTEGER, [11] = UNKNOWN,  [12] = JSON,     [13] = BSON,
+        [14] = UUID, [15] = FLOAT16,  [16] = VARIANT, [17] = GEOMETRY, [18] = GEOGRAPHY};
     stk__thrift_field f = {0};
 
     n->told = true;
@@ -129,13 +128,13 @@ static void set_converted(node *n, int64_t converted)
         uint8_t logical, bits;
         bool is_signed;
         char unit;
-    } of[] = {{TEXT, 0, 0, 0},       {MAP, 0, 0, 0},        {NOTHING, 0, 0, 0}, {LIST, 0, 0, 0},
-              {ENUM, 0, 0, 0},       {DECIMAL, 0, 0, 0},    {DATE, 0, 0, 0},    {TIME, 0, 0, 'm'},
-              {TIME, 0, 0, 'u'},     {TIMESTAMP, 0, 0, 'm'}, {TIMESTAMP, 0, 0, 'u'},
-              {INTEGER, 8, 0, 0},    {INTEGER, 16, 0, 0},   {INTEGER, 32, 0, 0},
-              {INTEGER, 64, 0, 0},   {INTEGER, 8, 1, 0},    {INTEGER, 16, 1, 0},
-              {INTEGER, 32, 1, 0},   {INTEGER, 64, 1, 0},   {JSON, 0, 0, 0},    {BSON, 0, 0, 0},
-              {INTERVAL, 0, 0, 0}};
+    } of[] = {
+        {TEXT, 0, 0, 0},     {MAP, 0, 0, 0},         {NOTHING, 0, 0, 0},     {LIST, 0, 0, 0},
+        {ENUM, 0, 0, 0},     {DECIMAL, 0, 0, 0},     {DATE, 0, 0, 0},        {TIME, 0, 0, 'm'},
+        {TIME, 0, 0, 'u'},   {TIMESTAMP, 0, 0, 'm'}, {TIMESTAMP, 0, 0, 'u'}, {INTEGER, 8, 0, 0},
+        {INTEGER, 16, 0, 0}, {INTEGER, 32, 0, 0},    {INTEGER, 64, 0, 0},    {INTEGER, 8, 1, 0},
+        {INTEGER, 16, 1, 0}, {INTEGER, 32, 1, 0},    {INTEGER, 64, 1, 0},    {JSON, 0, 0, 0},
+        {BSON, 0, 0, 0},     {INTERVAL, 0, 0, 0}};
 
     if (n->told || converted < 0 || (uint64_t)converted >= STK_COUNT(of))
         return;
@@ -193,10 +192,10 @@ static void set_integer(const node *n, stk__parquet_column *c)
 {
     c->column.dtype = integer_of(n);
     const stk_dtype d = c->column.dtype;
-    c->leaf.item = n->type == STK__PARQUET_INT64           ? 8
-                   : d == STK_INT8 || d == STK_UINT8       ? 1
-                   : d == STK_INT16 || d == STK_UINT16     ? 2
-                                                           : 4;
+    c->leaf.item = n->type == STK__PARQUET_INT64       ? 8
+                   : d == STK_INT8 || d == STK_UINT8   ? 1
+                   : d == STK_INT16 || d == STK_UINT16 ? 2
+                                                       : 4;
     c->leaf.as = c->leaf.item < 4 ? STK__PARQUET_AS_NARROW : STK__PARQUET_AS_STORED;
     c->bound = n->logical == INTEGER && !n->is_signed ? 'u' : 'i';
 }
@@ -406,8 +405,7 @@ static bool visit_children(walk *w, const place *at, int64_t children, const cha
 }
 
 /* The repeated node in a group that is a list, and its element. */
-static bool visit_list(walk *w, const place *at, const node *list, const char *refused,
-                       bool hidden)
+static bool visit_list(walk *w, const place *at, const node *list, const char *refused, bool hidden)
 {
     const node *repeated = &w->nodes[w->at];
     place inside = *at;

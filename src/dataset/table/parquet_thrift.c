@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Thrift's compact protocol [apache/thrift, doc/specs/thrift-compact-protocol.md], read in place. */
-#include "dataset/table/parquet.h"
+/* Thrift's compact protocol. */
+#include "dataset/table/parquet_thrift.h"
 
 enum { STOP, TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT };
 

@@ -60,7 +60,7 @@ static void test_runs(void **state)
     /* 5 times 3, then 0 to 7 packed, then 300 times 1; 3 bits each. */
     const uint8_t data[] = {10, 3, 3, 0x88, 0xc6, 0xfa, 0xd8, 4, 1};
     stk__parquet_runs runs;
-    uint32_t out[400], value;
+    uint32_t out[400];
 
     (void)state;
     for (unsigned step = 1; step <= 313; step += 13) {
@@ -71,9 +71,6 @@ static void test_runs(void **state)
             assert_int_equal(out[i], i < 5 ? 3 : i < 13 ? i - 5 : 1);
     }
     assert_non_null(stk__parquet_runs_take(&runs, out, 1));
-    assert_null(stk__parquet_runs_begin(&runs, data, sizeof data, 3));
-    assert_true(stk__parquet_runs_constant(&runs, 5, &value) && value == 3);
-    assert_false(stk__parquet_runs_constant(&runs, 6, &value));
     assert_non_null(stk__parquet_runs_begin(&runs, data, sizeof data, 33));
 }
 

@@ -39,8 +39,7 @@ static inline stk_status row_add(stk_locator *self, size_t i, const stk_need *ne
     assert_true(data && out);
     assert_ok(stk_store_read(store, key, need->offset, need->length, data, &err), &err);
     const char *reason = NULL;
-    const stk_status status =
-        r->dataset->ops->decode(r->dataset, need, data, out, NULL, &reason);
+    const stk_status status = r->dataset->ops->decode(r->dataset, need, data, out, NULL, &reason);
     if (status != STK_OK && r->status == STK_OK) {
         r->status = status;
         r->reason = reason;

@@ -257,9 +257,9 @@ static void test_brotli(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),   cmocka_unit_test(test_int96),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_bits),     cmocka_unit_test(test_checksum),
+        cmocka_unit_test(test_golden),  cmocka_unit_test(test_int96),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_bits),    cmocka_unit_test(test_checksum),
         cmocka_unit_test(test_brotli),
     };
 
