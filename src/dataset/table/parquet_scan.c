@@ -137,11 +137,7 @@ static stk_status add_columns(stk__parquet_scan *s, const stk__parquet_footer *f
             continue;
         c->number = number++;
         STK_TRY(stk__table_file_column(s->file, &c->column, &c->wanted, err));
-        if (c->wanted && c->column.kind == STK__COLUMN_REFUSED)
-            return stk__table_file_fail(s->file, STK_EKIND, s->footer_at, err,
-                                        "column %s is %s, which cannot be a field; leave it out of "
-                                        "columns=",
-                                        c->column.name, c->column.note);
+        c->wanted &= c->column.kind != STK__COLUMN_REFUSED;
     }
     return STK_OK;
 }

@@ -124,10 +124,10 @@ static void test_refused(void **state)
     stk_error err;
 
     (void)state;
-    check_refused(ctx, "parquet:" GOLDEN "plain.parquet?columns=deep", STK_EKIND,
+    check_refused(ctx, "parquet:" GOLDEN "plain.parquet?columns=deep", STK_ENOTSUP,
                   "a list of lists");
-    check_refused(ctx, "parquet:" GOLDEN "plain.parquet?columns=pairs", STK_EKIND, "a map");
-    check_refused(ctx, "parquet:" GOLDEN "plain.parquet?columns=words", STK_EKIND,
+    check_refused(ctx, "parquet:" GOLDEN "plain.parquet?columns=pairs", STK_ENOTSUP, "a map");
+    check_refused(ctx, "parquet:" GOLDEN "plain.parquet?columns=words", STK_ENOTSUP,
                   "a list of strings");
     assert_ok(stk_dataset_open(ctx, GOLDEN "plain.parquet?columns=id", &d, &err), &err);
     assert_string_equal(d->ops->name, "parquet");
