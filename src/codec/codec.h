@@ -4,7 +4,8 @@
 #define STK_SRC_CODEC_CODEC_H
 
 #include "base/base.h"
-#include "codec/chain.h" /* compiled codec chains of arrays */
+#include "codec/chain.h"   /* compiled codec chains of arrays */
+#include "codec/parquet.h" /* encodings of Parquet */
 
 /* ---- gzip [RFC 1952, RFC 1951] (gzip.c) ------------------------------------------------------ */
 

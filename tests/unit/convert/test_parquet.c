@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parquet files byte for byte as a writer in Python makes them (scripts/make_parquet_golden.py);
+/* Parquet files byte for byte as a writer in Python makes them (scripts/make_parquet_writer_golden.py);
  * other programs read them in interop/test_parquet_writer.py. */
 #include <math.h>
 #include <stdio.h>

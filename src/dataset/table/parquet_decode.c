@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A piece -> its vector. In the vector lie, one behind the other: which rows are null, the places
+ * of strings or lists, and the values, which are decoded without gaps and moved apart from the end
+ * on, where rows are null.
+ */
+#include "dataset/table/parquet.h"
+
+typedef struct sink {
+    stk__parquet_room *room;
+    const stk__parquet_leaf *leaf;
+    const stk__table_piece *piece;
+    stk__table_vector *vector;
+    uint8_t *out;
+    uint64_t used;    /* bytes of `out` */
+    uint64_t rows;    /* LIST: begun so far */
+    uint64_t values;  /* LIST: so far */
+    uint8_t *entries; /* CHUNK: of its dictionary */
+    uint64_t num_entries;
+    const char **reason;
+} sink;
+
+static stk_status fail(const sink *s, const char *text)
+{
+    *s->reason = text;
+    return STK_EFORMAT;
+}
+
+static stk_status no_memory(const sink *s)
+{
+    *s->reason = "no memory to decode a page; use fewer workers";
+    return STK_ENOMEM;
+}
+
+static stk_status answer(const sink *s, const char *wrong)
+{
+    return wrong ? fail(s, wrong) : STK_OK;
+}
+
+static uint64_t eight(uint64_t size)
+{
+    return stk__round_up(size, 8);
+}
+
+bool stk__parquet_decoded(const stk__parquet_leaf *leaf, uint64_t rows, uint64_t *size)
+{
+    const uint64_t item = stk__parquet_item(leaf);
+    const bool text = stk__parquet_is_text(leaf);
+    const bool list = leaf->repeated && leaf->form != STK__PARQUET_DICTIONARY;
+    const uint64_t values = list ? leaf->room : rows;
+    uint64_t bytes = text ? leaf->room : 0;
+
+    if (rows > UINT32_MAX || (!text && !stk__mul_size(values, item, &bytes)))
+        return false;
+    if (leaf->entries && leaf->form == STK__PARQUET_PAGE)
+        bytes = STK_MAX(bytes, values * sizeof(uint32_t));
+    if (bytes > UINT32_MAX)
+        return false;
+    *size = sizeof(stk__table_vector) + eight(rows) +
+            (text || list ? eight((rows + 1) * sizeof(uint32_t)) : 0) + eight(bytes);
+    return *size <= UINT32_MAX;
+}
+
+/* `size` of the bytes of the output, whose place is *at; NULL: there is no such room. */
+static void *take(sink *s, uint64_t size, uint64_t *at)
+{
+    if (size > s->piece->decoded || s->used > s->piece->decoded - size)
+        return NULL;
+    *at = s->used;
+    s->used += eight(size);
+    return s->out + *at;
+}
+
+static stk_status no_room(const sink *s)
+{
+    return fail(s, "a page holds more than the footer says; write the file again");
+}
+
+static bool is_codes(const stk__parquet_page *page)
+{
+    return page->encoding == STK__PARQUET_PLAIN_DICTIONARY ||
+           page->encoding == STK__PARQUET_RLE_DICTIONARY;
+}
+
+/* ---- Values ---- */
+
+static stk_status read_codes(const sink *s, const stk__parquet_body *body, uint32_t *out,
+                             uint64_t count, uint64_t entries)
+{
+    stk__parquet_runs runs;
+    uint32_t highest = 0;
+
+    if (!count)
+        return STK_OK;
+    if (!body->values_length)
+        return fail(s, "its codes end too early");
+    STK_TRY(answer(s, stk__parquet_runs_begin(&runs, body->values + 1, body->values_length - 1,
+                                              body->values[0])));
+    STK_TRY(answer(s, stk__parquet_runs_take(&runs, out, count)));
+    for (uint64_t i = 0; i < count; i++)
+        highest = STK_MAX(highest, out[i]);
+    return highest < entries ? STK_OK : fail(s, "a code is beyond the end of its dictionary");
+}
+
+#define SPREAD(type)                                                                               \
+    {                                                                                              \
+        type *v = (type *)values;                                                                  \
+        for (uint64_t i = rows, j = count; i-- > 0;)                                               \
+            v[i] = nulls[i] ? 0 : v[--j];                                                          \
+    }
+
+/* Move values without gaps to their rows. */
+static void spread(uint8_t *values, uint64_t item, const uint8_t *nulls, uint64_t rows,
+                   uint64_t count)
+{
+    switch (item) {
+    case 1:
+        SPREAD(uint8_t)
+        break;
+    case 2:
+        SPREAD(uint16_t)
+        break;
+    case 4:
+        SPREAD(uint32_t)
+        break;
+    case 8:
+        SPREAD(uint64_t)
+        break;
+    default:
+        for (uint64_t i = rows, j = count; i-- > 0;)
+            if (nulls[i])
+                memset(values + i * item, 0, item);
+            else
+                memmove(values + i * item, values + --j * item, item);
+    }
+}
+
+/* The same of places: a null has nothing between its own and the next. */
+static void spread_places(uint32_t *places, const uint8_t *nulls, uint64_t rows, uint64_t count)
+{
+    uint64_t j = count;
+
+    places[rows] = places[count];
+    for (uint64_t i = rows; i-- > 0;)
+        places[i] = nulls[i] ? places[i + 1] : places[--j];
+}
+
+/* ---- Columns without lists ---- */
+
+/* Which rows are null, and how many are not. NULL in *out: none is. */
+static stk_status read_nulls(sink *s, const stk__parquet_body *body, uint64_t rows, uint8_t **out,
+                             uint64_t *count)
+{
+    const unsigned most = s->leaf->most;
+
+    *out = NULL;
+    *count = rows;
+    if (!most)
+        return STK_OK;
+    uint8_t *nulls = take(s, rows, &s->vector->nulls);
+    if (!nulls)
+        return no_room(s);
+    STK_TRY(answer(
+        s, stk__parquet_levels(body->definition, body->definition_length, most, nulls, rows)));
+    uint64_t there = 0;
+    for (uint64_t i = 0; i < rows; i++) {
+        nulls[i] = nulls[i] < most;
+        there += !nulls[i];
+    }
+    *count = there;
+    if (there < rows) {
+        *out = nulls;
+        return STK_OK;
+    }
+    s->used = s->vector->nulls;
+    s->vector->nulls = 0;
+    return STK_OK;
+}
+
+static stk_status flat_texts(sink *s, int32_t encoding, const stk__parquet_body *body,
+                             uint64_t rows, const uint8_t *nulls, uint64_t count)
+{
+    stk__parquet_strings strings;
+
+    strings.offsets = take(s, (rows + 1) * sizeof *strings.offsets, &s->vector->offsets);
+    strings.room = s->leaf->room;
+    strings.bytes = strings.offsets ? take(s, strings.room, &s->vector->values) : NULL;
+    if (!strings.bytes)
+        return no_room(s);
+    STK_TRY(stk__parquet_texts(s->room, encoding, body->values, body->values_length, &strings,
+                               count, s->reason));
+    if (nulls)
+        spread_places(strings.offsets, nulls, rows, count);
+    return STK_OK;
+}
+
+/* Codes of an empty dictionary. */
+static stk_status only_nulls(sink *s, uint64_t rows, uint64_t count)
+{
+    const bool text = stk__parquet_is_text(s->leaf);
+    const uint64_t size = text ? (rows + 1) * sizeof(uint32_t) : rows * stk__parquet_item(s->leaf);
+
+    if (count)
+        return fail(s, "its codes are of a dictionary that it does not have");
+    void *zeros = take(s, size, text ? &s->vector->offsets : &s->vector->values);
+    if (!zeros)
+        return no_room(s);
+    memset(zeros, 0, size);
+    if (text)
+        s->vector->values = s->used;
+    return STK_OK;
+}
+
+static stk_status flat_page(sink *s, const stk__parquet_page *page, const stk__parquet_body *body)
+{
+    const uint64_t rows = s->piece->rows;
+    const bool codes = is_codes(page) && s->leaf->entries;
+    uint8_t *nulls;
+    uint64_t count;
+
+    if ((uint64_t)page->values != rows ||
+        (page->type == STK__PARQUET_DATA2 && (uint64_t)page->rows != rows))
+        return fail(s, "a page has more or fewer rows than its column says; write the file again");
+    s->vector->rows = rows;
+    STK_TRY(read_nulls(s, body, rows, &nulls, &count));
+    if (is_codes(page) && !codes)
+        return only_nulls(s, rows, count);
+    if (!codes && stk__parquet_is_text(s->leaf))
+        return flat_texts(s, page->encoding, body, rows, nulls, count);
+    const uint64_t item = codes ? sizeof(uint32_t) : stk__parquet_item(s->leaf);
+    uint8_t *values = take(s, rows * item, &s->vector->values);
+    if (!values)
+        return no_room(s);
+    s->vector->codes = codes;
+    if (codes)
+        STK_TRY(read_codes(s, body, (uint32_t *)values, count, s->leaf->entries));
+    else
+        STK_TRY(stk__parquet_values(s->room, s->leaf, page->encoding, body->values,
+                                    body->values_length, values, count, s->reason));
+    if (nulls)
+        spread(values, item, nulls, rows, count);
+    return STK_OK;
+}
+
+/* ---- Lists of numbers ---- */
+
+static stk_status list_begin(sink *s)
+{
+    const uint64_t rows = s->piece->rows;
+
+    s->vector->rows = rows;
+    uint8_t *nulls = take(s, rows, &s->vector->nulls);
+    void *places = take(s, (rows + 1) * sizeof(uint32_t), &s->vector->offsets);
+    if (!nulls || !places)
+        return no_room(s);
+    memset(nulls, 0, rows);
+    memset(places, 0, (rows + 1) * sizeof(uint32_t));
+    s->vector->values = s->used;
+    return STK_OK;
+}
+
+/* Levels of a page -> rows and how many values each has. *count: values that are there. */
+static stk_status list_levels(sink *s, const stk__parquet_body *body, uint64_t levels,
+                              uint64_t *count)
+{
+    const unsigned inside = s->leaf->repeated, most = s->leaf->most;
+    uint8_t *part = stk__parquet_room_part(s->room, STK__PARQUET_LEVELS, 2 * levels);
+    uint8_t *nulls = s->out + s->vector->nulls;
+    uint32_t *places = (uint32_t *)(s->out + s->vector->offsets);
+    uint64_t at = s->values;
+
+    if (!part)
+        return no_memory(s);
+    const uint8_t *again = part, *defined = part + levels;
+    STK_TRY(
+        answer(s, stk__parquet_levels(body->repetition, body->repetition_length, 1, part, levels)));
+    STK_TRY(answer(s, stk__parquet_levels(body->definition, body->definition_length, most,
+                                          part + levels, levels)));
+    for (uint64_t i = 0; i < levels; i++) {
+        const bool element = defined[i] >= inside;
+        if (!again[i]) {
+            if (s->rows == s->piece->rows)
+                return fail(s, "a page has more rows than its column says; write the file again");
+            nulls[s->rows] = defined[i] + 1u < inside;
+            places[s->rows++] = (uint32_t)at;
+        } else if (!s->rows || !element) {
+            return fail(s, "its repetition levels are damaged");
+        }
+        if (element && defined[i] < most) {
+            *s->reason = "a value within a list is null, and lists are read without nulls; fill "
+                         "them and write the file again";
+            return STK_EKIND;
+        }
+        at += element;
+    }
+    places[s->rows] = (uint32_t)at;
+    *count = at - s->values;
+    return STK_OK;
+}
+
+/* Codes -> values of the dictionary of the same chunk. */
+static stk_status look_up(sink *s, const stk__parquet_body *body, uint8_t *out, uint64_t count)
+{
+    const uint64_t item = stk__parquet_item(s->leaf);
+    uint32_t *codes =
+        (uint32_t *)stk__parquet_room_part(s->room, STK__PARQUET_LENGTHS, count * sizeof *codes);
+
+    if (!codes)
+        return no_memory(s);
+    STK_TRY(read_codes(s, body, codes, count, s->num_entries));
+    for (uint64_t i = 0; i < count; i++)
+        memcpy(out + i * item, s->entries + codes[i] * item, item);
+    return STK_OK;
+}
+
+static stk_status list_page(sink *s, const stk__parquet_page *page, const stk__parquet_body *body)
+{
+    const uint64_t item = stk__parquet_item(s->leaf);
+    uint64_t count = 0, at;
+
+    if ((uint64_t)page->values > s->leaf->room)
+        return no_room(s);
+    STK_TRY(list_levels(s, body, (uint64_t)page->values, &count));
+    if (count > s->leaf->room - s->values)
+        return no_room(s);
+    s->used = s->vector->values + s->values * item;
+    uint8_t *values = take(s, count * item, &at);
+    if (!values)
+        return no_room(s);
+    s->values += count;
+    if (is_codes(page))
+        return look_up(s, body, values, count);
+    return stk__parquet_values(s->room, s->leaf, page->encoding, body->values, body->values_length,
+                               values, count, s->reason);
+}
+
+/* ---- Dictionaries ---- */
+
+static stk_status dictionary_page(sink *s, const stk__parquet_page *page,
+                                  const stk__parquet_body *body)
+{
+    const uint64_t rows = s->piece->rows;
+
+    if ((uint64_t)page->values != rows)
+        return fail(s, "a dictionary has another size than it had; was the file written over?");
+    s->vector->rows = rows;
+    if (stk__parquet_is_text(s->leaf))
+        return flat_texts(s, STK__PARQUET_PLAIN, body, rows, NULL, rows);
+    uint8_t *values = take(s, rows * stk__parquet_item(s->leaf), &s->vector->values);
+    if (!values)
+        return no_room(s);
+    return stk__parquet_values(s->room, s->leaf, STK__PARQUET_PLAIN, body->values,
+                               body->values_length, values, rows, s->reason);
+}
+
+/* That of a chunk which is one piece. */
+static stk_status chunk_dictionary(sink *s, const stk__parquet_page *page,
+                                   const stk__parquet_body *body)
+{
+    const uint64_t count = (uint64_t)page->values, item = stk__parquet_item(s->leaf);
+
+    if (s->entries)
+        return fail(s, "a column chunk has two dictionaries");
+    /* Of each entry there are at least as many bytes as bits of it. */
+    if (count > 8 * body->values_length)
+        return fail(s, "a dictionary says more entries than it has");
+    s->entries = stk__parquet_room_part(s->room, STK__PARQUET_ENTRIES, count * item);
+    if (!s->entries)
+        return no_memory(s);
+    s->num_entries = count;
+    return stk__parquet_values(s->room, s->leaf, STK__PARQUET_PLAIN, body->values,
+                               body->values_length, s->entries, count, s->reason);
+}
+
+/* ---- Pages of a piece ---- */
+
+static stk_status one_page(sink *s, const stk__parquet_page *page, const uint8_t *data)
+{
+    const bool dictionary = page->type == STK__PARQUET_DICT;
+    stk__parquet_body body;
+
+    if (page->type == STK__PARQUET_INDEX_PAGE && s->leaf->form == STK__PARQUET_CHUNK)
+        return STK_OK;
+    if (!dictionary && page->type != STK__PARQUET_DATA && page->type != STK__PARQUET_DATA2)
+        return fail(s, "a page is of a kind that does not exist");
+    if (s->leaf->form != STK__PARQUET_CHUNK &&
+        dictionary != (s->leaf->form == STK__PARQUET_DICTIONARY))
+        return fail(s, "a page is of another kind than the footer says");
+    STK_TRY(stk__parquet_page_open(page, s->leaf, s->room, data, &body, s->reason));
+    if (s->leaf->form == STK__PARQUET_DICTIONARY)
+        return dictionary_page(s, page, &body);
+    if (dictionary)
+        return chunk_dictionary(s, page, &body);
+    return s->leaf->repeated ? list_page(s, page, &body) : flat_page(s, page, &body);
+}
+
+static stk_status all_pages(sink *s, const uint8_t *data)
+{
+    uint64_t at = 0;
+
+    do {
+        stk__parquet_page page;
+        bool more;
+        const uint64_t left = s->piece->length - at;
+        STK_TRY(answer(s, stk__parquet_page_read(data + at, left, &page, &more)));
+        if ((uint64_t)page.compressed > left - page.header)
+            return fail(s, "a page is longer than its column");
+        STK_TRY(one_page(s, &page, data + at + page.header));
+        at += page.header + (uint64_t)page.compressed;
+    } while (s->leaf->form == STK__PARQUET_CHUNK && at < s->piece->length);
+    return STK_OK;
+}
+
+stk_status stk__parquet_decode(stk__parquet_room *room, const stk__parquet_leaf *leaf,
+                               const stk__table_piece *piece, const uint8_t *data, void *out,
+                               const char **reason)
+{
+    sink s = {
+        .room = room, .leaf = leaf, .piece = piece, .vector = out, .out = out, .reason = reason};
+    const bool list = leaf->repeated && leaf->form != STK__PARQUET_DICTIONARY;
+    uint64_t size;
+
+    /* The sizes of a piece are the format's own; nothing is done with others. */
+    if (!stk__parquet_decoded(leaf, piece->rows, &size) || size > piece->decoded)
+        return no_room(&s);
+    *s.vector = (stk__table_vector){0};
+    s.used = eight(sizeof *s.vector);
+    if (list)
+        STK_TRY(list_begin(&s));
+    STK_TRY(all_pages(&s, data));
+    if (list && s.rows != piece->rows)
+        return fail(&s, "a page has fewer rows than its column says; write the file again");
+    return STK_OK;
+}

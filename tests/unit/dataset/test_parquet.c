@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parquet files that Arrow C++ wrote (scripts/make_parquet_golden.py), and such files damaged. */
+#include "parquet.h"
+
+#include "base/base.h"
+
+#define GOLDEN TESTS_DIR "/golden/parquet/"
+#define ROWS   60
+
+#define IS(name, type, value)                                                                      \
+    do {                                                                                           \
+        const type wanted_ = (type)(value);                                                        \
+        row_is(r, name, &wanted_, sizeof wanted_);                                                 \
+    } while (0)
+
+static void text_is(const row *r, const char *name, const char *format, int i)
+{
+    char text[64];
+
+    const int n = snprintf(text, sizeof text, format, i);
+    row_is(r, name, text, (size_t)n);
+}
+
+static void check_row(stk_dataset *d, int i)
+{
+    row *r = row_take(d, (uint64_t)i);
+    const unsigned char fixed[] = {(unsigned char)i, 1, 2, 3, 4};
+    unsigned char blob[8];
+    int32_t tokens[4];
+
+    assert_int_equal(r->sample.status, STK_OK);
+    for (int k = 0; k < 4; k++) {
+        tokens[k] = i + k;
+        blob[2 * k] = (unsigned char)i;
+        blob[2 * k + 1] = (unsigned char)(255 - i);
+    }
+    IS("id", int64_t, 7 * i - 100);
+    IS("small", int8_t, i % 5 - 2);
+    IS("wide", uint64_t, UINT64_MAX - (unsigned)i);
+    IS("f", float, i / 4.0f);
+    IS("d", double, -i / 8.0);
+    IS("flag", unsigned char, i % 3 == 0);
+    IS("price", double, (125 * i - 500) / 100.0);
+    IS("when", int64_t, INT64_C(1000000000000000) + i);
+    IS("s.x", int16_t, i);
+    IS("maybe", int32_t, i % 7 == 3 ? 0 : i);
+    IS("maybe_mask", unsigned char, i % 7 != 3);
+    IS("nothing", int64_t, 0);
+    row_is(r, "fixed", fixed, sizeof fixed);
+    row_is(r, "blob", blob, 2u * (unsigned)(i % 4));
+    row_is(r, "tokens", tokens, 4u * (unsigned)(i % 4));
+    text_is(r, "word", "word %d", i / 4);
+    text_is(r, "s.t.y", "%d", i);
+    text_is(r, "perhaps", i % 7 == 3 ? "" : "p%d", i % 3);
+    for (uint32_t f = 0; f < d->num_fields; f++)
+        if (!strcmp(d->fields[f].name, "h")) {
+            uint16_t half;
+            memcpy(&half, r->values[f].data, sizeof half);
+            assert_true(stk__half_to_double(half) == i / 2.0);
+        }
+    row_free(r);
+}
+
+static void check_file(const char *name)
+{
+    stk_context *ctx = test_context();
+    char spec[512];
+    stk_dataset *d;
+    stk_error err;
+
+    snprintf(spec, sizeof spec, "parquet:" GOLDEN "%s.parquet?nulls=mask", name);
+    assert_ok(stk_dataset_open(ctx, spec, &d, &err), &err);
+    assert_int_equal(d->size, ROWS);
+    for (int i = ROWS; i-- > 0;)
+        check_row(d, i);
+    stk_dataset_close(&d);
+    stk_context_destroy(&ctx);
+}
+
+static void test_golden(void **state)
+{
+    (void)state;
+    check_file("dictionary_snappy");
+    check_file("dictionary_index");
+    check_file("plain");
+    check_file("plain_gzip");
+    check_file("delta_zstd");
+    check_file("delta_index");
+    check_file("split_lz4");
+}
+
+static void test_int96(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_dataset *d;
+    stk_error err;
+
+    (void)state;
+    assert_ok(stk_dataset_open(ctx, "parquet:" GOLDEN "int96.parquet", &d, &err), &err);
+    for (int i = 0; i < 9; i++) {
+        row *r = row_take(d, (uint64_t)i);
+        IS("t", int64_t, (INT64_C(1000000000000000) + i) * 1000);
+        row_free(r);
+    }
+    stk_dataset_close(&d);
+    stk_context_destroy(&ctx);
+}
+
+static void check_refused(stk_context *ctx, const char *spec, stk_status status, const char *says)
+{
+    stk_dataset *d;
+    stk_error err;
+
+    stk_error_init(&err);
+    assert_int_equal(stk_dataset_open(ctx, spec, &d, &err), status);
+    if (!strstr(err.text, says))
+        fail_msg("'%s' does not say '%s'", err.text, says);
+}
+
+static void test_refused(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_dataset *d;
+    stk_error err;
+
+    (void)state;
+    check_refused(ctx, "parquet:" GOLDEN "plain.parquet?columns=deep", STK_ENOTSUP,
+                  "a list of lists");
+    check_refused(ctx, "parquet:" GOLDEN "plain.parquet?columns=pairs", STK_ENOTSUP, "a map");
+    check_refused(ctx, "parquet:" GOLDEN "plain.parquet?columns=words", STK_ENOTSUP,
+                  "a list of strings");
+    assert_ok(stk_dataset_open(ctx, GOLDEN "plain.parquet?columns=id", &d, &err), &err);
+    assert_string_equal(d->ops->name, "parquet");
+    stk_dataset_close(&d);
+    stk_context_destroy(&ctx);
+}
+
+/* ---- Damage ---- */
+
+typedef struct copy {
+    test_room room;
+    unsigned char *data;
+    uint64_t size;
+} copy;
+
+static copy copy_of(const char *name)
+{
+    copy c = {.room = test_room_open("mem://p")};
+    char url[512], key[512];
+    stk_store *store;
+    stk_error err;
+
+    snprintf(url, sizeof url, GOLDEN "%s.parquet", name);
+    assert_ok(stk_store_open(c.room.ctx, url, &store, key, sizeof key, &err), &err);
+    c.data = test_get(store, key, &c.size);
+    stk_store_close(&store);
+    return c;
+}
+
+static void copy_free(copy *c)
+{
+    free(c->data);
+    test_room_close(&c->room);
+}
+
+static void check_wrong(copy *c, uint64_t size, stk_status status, const char *says)
+{
+    test_put(c->room.store, "a.parquet", c->data, size);
+    check_refused(c->room.ctx, "parquet:mem://p/a.parquet", status, says);
+}
+
+static void test_ends(void **state)
+{
+    copy c = copy_of("plain");
+
+    (void)state;
+    check_wrong(&c, 3, STK_EFORMAT, "has 3 bytes");
+    check_wrong(&c, c.size - 1, STK_EFORMAT, "does not end with PAR1");
+    unsigned char *end = c.data + c.size;
+    end[-1] = 'E';
+    check_wrong(&c, c.size, STK_EKIND, "encrypted");
+    end[-1] = '1';
+    end[-5] = 1; /* the highest byte of the footer's length */
+    check_wrong(&c, c.size, STK_EFORMAT, "its footer would have");
+    copy_free(&c);
+}
+
+/* Open it and take all rows: every failure is a sample's and has a text. */
+static unsigned try_all(copy *c)
+{
+    stk_dataset *d;
+    stk_error err;
+    unsigned bad = 0;
+
+    test_put(c->room.store, "a.parquet", c->data, c->size);
+    stk_error_init(&err);
+    if (stk_dataset_open(c->room.ctx, "parquet:mem://p/a.parquet?nulls=zero", &d, &err) != STK_OK) {
+        assert_true(err.text[0] && err.status != STK_EINTERNAL);
+        return 1;
+    }
+    for (uint64_t i = 0; i < d->size && i < 3; i++) {
+        row *r = row_take(d, i * (d->size - 1) / 2);
+        if (r->sample.status != STK_OK) {
+            assert_non_null(r->sample.reason);
+            bad++;
+        }
+        row_free(r);
+    }
+    stk_dataset_close(&d);
+    return bad;
+}
+
+/* A bit of every few bytes is turned; where pages have checksums, damage to them is found. */
+static void test_bits(void **state)
+{
+    copy c = copy_of("dictionary_index");
+    unsigned found = 0;
+
+    (void)state;
+    assert_int_equal(try_all(&c), 0);
+    for (uint64_t at = 0; at < c.size; at += 41) {
+        c.data[at] ^= (unsigned char)(1u << at % 8);
+        found += try_all(&c) > 0;
+        c.data[at] ^= (unsigned char)(1u << at % 8);
+    }
+    assert_true(found > 0);
+    copy_free(&c);
+}
+
+static void test_checksum(void **state)
+{
+    copy c = copy_of("dictionary_index");
+    const unsigned char first[] = "word 0";
+
+    (void)state;
+    /* Compressed pages have no plain text; the first page of the file is that of `id`. */
+    assert_null(memmem(c.data, 64, first, sizeof first - 1));
+    unsigned failed = 0;
+    for (uint64_t at = 30; at < 60; at++) {
+        c.data[at] ^= 0x10;
+        failed += try_all(&c) > 0;
+        c.data[at] ^= 0x10;
+    }
+    assert_int_equal(failed, 30);
+    copy_free(&c);
+}
+
+static void test_brotli(void **state)
+{
+    stk_context *ctx = test_context();
+
+    (void)state;
+    check_refused(ctx, "parquet:" GOLDEN "brotli.parquet", STK_ENOTSUP, "compressed by brotli");
+    stk_context_destroy(&ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden),  cmocka_unit_test(test_int96),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_bits),    cmocka_unit_test(test_checksum),
+        cmocka_unit_test(test_brotli),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
