@@ -73,11 +73,13 @@ static void check_lists(const row *r, int i)
 
 static void test_types(void **state)
 {
-    static const char *const files[] = {
-        "arrow:" GOLDEN "types.arrow",     "arrow:" GOLDEN "types_lz4.feather",
-        "arrow:" GOLDEN "types_zstd.arrow", "arrow:" GOLDEN "types_old.arrow",
-        "arrow:" GOLDEN "types.arrows",    GOLDEN "types.arrow",
-        GOLDEN "types.arrows"};
+    static const char *const files[] = {"arrow:" GOLDEN "types.arrow",
+                                        "arrow:" GOLDEN "types_lz4.feather",
+                                        "arrow:" GOLDEN "types_zstd.arrow",
+                                        "arrow:" GOLDEN "types_old.arrow",
+                                        "arrow:" GOLDEN "types.arrows",
+                                        GOLDEN "types.arrow",
+                                        GOLDEN "types.arrows"};
 
     for (size_t f = 0; f < STK_COUNT(files); f++) {
         stk_dataset *d = opened(files[f]);
@@ -137,9 +139,9 @@ static void test_refused_types(void **state)
 {
     static const struct {
         const char *column, *says;
-    } refused[] = {{"none", "no row has a value"}, {"map", "a map"},
-                   {"lists", "a list of lists"},   {"union", "a union"},
-                   {"view", "string_view"},        {"runs", "run-end encoded"},
+    } refused[] = {{"none", "no row has a value"},  {"map", "a map"},
+                   {"lists", "a list of lists"},    {"union", "a union"},
+                   {"view", "string_view"},         {"runs", "run-end encoded"},
                    {"strings", "a list of strings"}};
     stk_dataset *d = opened("arrow:" GOLDEN "refused.arrow");
     char spec[512];
@@ -220,6 +222,73 @@ static void test_ends(void **state)
     assert_int_not_equal(try("arrow"), STK_OK);
 }
 
+static uint64_t read_u64(size_t at)
+{
+    return stk__little_endian(bytes + at, 8);
+}
+
+static void write_u64(size_t at, uint64_t value)
+{
+    for (int k = 0; k < 8; k++)
+        bytes[at + (size_t)k] = (unsigned char)(value >> 8 * k);
+}
+
+/* Where the `k`th pair of neighbours (first, second) lies, of 8 bytes each. */
+static size_t find_pair(uint64_t first, uint64_t second, int k)
+{
+    for (size_t at = 0; at + 16 <= length; at += 4)
+        if (read_u64(at) == first && read_u64(at + 8) == second && k-- == 0)
+            return at;
+    fail_msg("there is no pair %llu, %llu", (unsigned long long)first, (unsigned long long)second);
+    return 0;
+}
+
+/* Where `n` bytes of a text lie. */
+static size_t find_text(const char *text, size_t n)
+{
+    const unsigned char *at = memmem(bytes, length, text, n);
+
+    assert_non_null(at);
+    return (size_t)(at - bytes);
+}
+
+/* Buffers, rows, offsets and codes that are not what they should be. */
+static void test_wrong_batches(void **state)
+{
+    static const char codes[] = {0, 1, 2, 0, 1};
+
+    load(GOLDEN "types.arrow");
+    /* The values of "b": one byte of five bits, the second buffer, at byte 0 of the body. */
+    const size_t buffer = find_pair(0, 1, 0);
+    write_u64(buffer + 8, UINT64_C(1) << 40);
+    assert_int_equal(try("record batch 0, column 'b': a buffer does not lie within"),
+                     STK_ETRUNCATED);
+    write_u64(buffer + 8, 0);
+    assert_int_equal(try("column 'b': a buffer is shorter"), STK_EFORMAT);
+    load(GOLDEN "types.arrow");
+    write_u64(find_pair(5, 0, 0), 4);
+    assert_int_equal(try("its rows or nulls are not those of the batch"), STK_EFORMAT);
+    load(GOLDEN "types.arrow");
+    const size_t code = find_text(codes, sizeof codes);
+    bytes[code + 1] = 3; /* of a dictionary of 3 */
+    assert_int_equal(try(NULL), STK_OK);
+    stk_dataset *d = opened("arrow:mem://arrow/x.arrow");
+    row_is_bad(d, 0, "no entry of its dictionary");
+    row_free(row_take(d, 5));
+    stk_dataset_close(&d);
+    load(GOLDEN "types.arrow");
+    /* Offsets of "s": 0, 1, 3, 6, 10, 11. */
+    const size_t offsets = find_text("\0\0\0\0\1\0\0\0\3\0\0\0\6\0\0\0\n", 17);
+    bytes[offsets + 8] = 0;
+    assert_int_equal(try("column 's': an offset is less than the one before"), STK_EFORMAT);
+    bytes[offsets + 8] = 3;
+    bytes[offsets + 20] = 0xff; /* the last: beyond the text */
+    assert_int_equal(try(NULL), STK_OK);
+    d = opened("arrow:mem://arrow/x.arrow");
+    row_is_bad(d, 0, "beyond its values");
+    stk_dataset_close(&d);
+}
+
 /* Whatever a byte becomes, nothing is touched that is not the reader's; a bad sample is said so. */
 static void test_any_byte(void **state)
 {
@@ -249,7 +318,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_types),         cmocka_unit_test(test_nulls),
         cmocka_unit_test(test_refused_types), cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_any_byte),
+        cmocka_unit_test(test_wrong_batches), cmocka_unit_test(test_any_byte),
     };
 
     return cmocka_run_group_tests(tests, setup, free_bytes);
