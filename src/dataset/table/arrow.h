@@ -202,9 +202,6 @@ static inline bool stk__arrow_is_empty(const stk__arrow_layout *layout)
  * list; UINT64_MAX: too many. */
 uint64_t stk__arrow_room_size(const stk__arrow_layout *layout, uint32_t rows, uint32_t width,
                               uint64_t bytes);
-/* The other way round; false: `decoded` is not that of such a piece. */
-bool stk__arrow_room_of(const stk__arrow_layout *layout, uint32_t rows, uint32_t width,
-                        uint64_t decoded, stk__arrow_room *room);
 
 /* Unpacks the buffers of a piece; all zeros but for `context`. */
 typedef struct stk__arrow_unpacker {

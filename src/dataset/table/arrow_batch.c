@@ -229,64 +229,92 @@ static uint64_t empty_bytes(const batch *b, const stk__arrow_node *n)
                : b->rows * STK_MAX(n->width, 1u) * item;
 }
 
-/* Offsets and values, behind the validities. `own`: the column's own values, not codes of them. */
-static stk_status add_values(batch *b, uint32_t node, bool own, stk__arrow_layout *layout,
-                             stk__table_piece *piece, uint64_t *bytes)
+/* Codes in place of values. */
+static stk_status add_codes(batch *b, uint32_t node, stk__arrow_layout *layout, uint64_t *bytes)
+{
+    const stk__arrow_node *n = &b->scan->schema.nodes[node];
+
+    layout->form = STK__ARROW_CODES;
+    layout->bytes = n->index_bytes;
+    layout->is_signed = n->index_signed;
+    layout->number = n->empty ? 0 : n->rows;
+    *bytes = n->empty ? empty_bytes(b, n) : 4 * b->rows;
+    return take_buffer(b, node, 1, b->rows * n->index_bytes, &layout->slot[layout->slots++]);
+}
+
+static stk_status add_offsets(batch *b, uint32_t node, stk__arrow_layout *layout)
+{
+    layout->offsets = true;
+    layout->wide = stk__arrow_is_wide(b->scan->schema.nodes[node].type);
+    return take_buffer(b, node, 1, (b->rows + 1) * (layout->wide ? 8 : 4),
+                       &layout->slot[layout->slots++]);
+}
+
+/* Bytes: texts, or as many in each row. */
+static stk_status add_bytes(batch *b, uint32_t node, stk__arrow_layout *layout,
+                            stk__table_piece *piece, uint64_t *bytes)
+{
+    const stk__arrow_node *n = &b->scan->schema.nodes[node];
+
+    layout->bytes = 1;
+    stk__arrow_slot *slot = &layout->slot[layout->slots++];
+    *bytes = b->rows * n->width;
+    if (!layout->offsets)
+        return take_buffer(b, node, 1, *bytes, slot);
+    STK_TRY(take_buffer(b, node, 2, 0, slot));
+    STK_TRY(unpacked_size(b, node, slot, bytes));
+    return longest_of(b, node, layout, 1, &piece->longest);
+}
+
+/* Numbers: of rows, or of the lists that they have. */
+static stk_status add_numbers(batch *b, uint32_t node, stk__arrow_layout *layout,
+                              stk__table_piece *piece, uint64_t *bytes)
 {
     const stk__arrow_node *n = &b->scan->schema.nodes[node], *value = n;
-    stk__arrow_slot *slot;
-
-    if (n->dictionary && !own) {
-        layout->form = STK__ARROW_CODES;
-        layout->bytes = n->index_bytes;
-        layout->is_signed = n->index_signed;
-        layout->number = n->empty ? 0 : n->rows;
-        *bytes = n->empty ? empty_bytes(b, n) : 4 * b->rows;
-        return take_buffer(b, node, 1, b->rows * n->index_bytes, &layout->slot[layout->slots++]);
-    }
-    const bool text = stk__arrow_is_bytes(n->type), list = stk__arrow_is_list(n->type);
-    if (text || list) {
-        layout->offsets = true;
-        layout->wide = stk__arrow_is_wide(n->type);
-        STK_TRY(take_buffer(b, node, 1, (b->rows + 1) * (layout->wide ? 8 : 4),
-                            &layout->slot[layout->slots++]));
-    }
-    if (text || n->type == STK__ARROW_FIXED_BINARY) {
-        layout->bytes = 1;
-        slot = &layout->slot[layout->slots++];
-        STK_TRY(take_buffer(b, node, text ? 2 : 1, text ? 0 : b->rows * n->width, slot));
-        *bytes = b->rows * n->width;
-        if (text)
-            STK_TRY(unpacked_size(b, node, slot, bytes));
-        return text ? longest_of(b, node, layout, 1, &piece->longest) : STK_OK;
-    }
+    const bool fixed = n->type == STK__ARROW_FIXED_LIST;
     uint64_t values = b->rows;
-    if (list || n->type == STK__ARROW_FIXED_LIST) {
+
+    if (layout->offsets || fixed) {
         value++;
         values = length_of(b, node + 1);
         layout->inner = nulls_of(b, node + 1) != 0;
-        if (!list && values < b->rows * n->width)
-            return fail(b, STK_EFORMAT, node, "its lists have fewer values than they should");
-        if (!list)
-            values = b->rows * n->width;
     }
+    if (fixed && values < b->rows * n->width)
+        return fail(b, STK_EFORMAT, node, "its lists have fewer values than they should");
+    if (fixed)
+        values = b->rows * n->width;
+    if (values > UINT32_MAX)
+        return fail(b, STK_ELIMIT, node, "it has 2^32 values or more in one batch");
     layout->form = value->form;
     layout->bytes = value->bytes;
     layout->scale = value->scale;
-    if (values > UINT32_MAX)
-        return fail(b, STK_ELIMIT, node, "it has 2^32 values or more in one batch");
-    if (list && b->codec && (value->form != STK__ARROW_PLAIN || layout->inner))
+    if (layout->offsets && b->codec && (value->form != STK__ARROW_PLAIN || layout->inner))
         layout->number = (uint32_t)values;
     if (layout->inner)
         STK_TRY(
             take_buffer(b, node + 1, 0, stk__divide_up(values, 8), &layout->slot[layout->slots++]));
-    *bytes = values * stk_dtype_size(value->dtype);
+    const uint64_t item = stk_dtype_size(value->dtype);
+    *bytes = values * item;
     STK_TRY(take_buffer(b, (uint32_t)(value - b->scan->schema.nodes), 1,
                         value->form == STK__ARROW_BITS ? stk__divide_up(values, 8)
                                                        : values * value->bytes,
                         &layout->slot[layout->slots++]));
-    return list ? longest_of(b, node, layout, stk_dtype_size(value->dtype), &piece->longest)
-                : STK_OK;
+    return layout->offsets ? longest_of(b, node, layout, item, &piece->longest) : STK_OK;
+}
+
+/* Offsets and values, behind the validities. `own`: the column's own values, not codes of them. */
+static stk_status add_values(batch *b, uint32_t node, bool own, stk__arrow_layout *layout,
+                             stk__table_piece *piece, uint64_t *bytes)
+{
+    const stk__arrow_node *n = &b->scan->schema.nodes[node];
+    const bool text = stk__arrow_is_bytes(n->type);
+
+    if (n->dictionary && !own)
+        return add_codes(b, node, layout, bytes);
+    if (text || stk__arrow_is_list(n->type))
+        STK_TRY(add_offsets(b, node, layout));
+    return text || n->type == STK__ARROW_FIXED_BINARY ? add_bytes(b, node, layout, piece, bytes)
+                                                      : add_numbers(b, node, layout, piece, bytes);
 }
 
 /* Where the piece begins: before its first buffer, where the one before begins there, too. */

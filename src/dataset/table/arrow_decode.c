@@ -65,8 +65,9 @@ uint64_t stk__arrow_room_size(const stk__arrow_layout *layout, uint32_t rows, ui
            room.scratch_size;
 }
 
-bool stk__arrow_room_of(const stk__arrow_layout *layout, uint32_t rows, uint32_t width,
-                        uint64_t decoded, stk__arrow_room *room)
+/* The other way round; false: `decoded` is not that of such a piece. */
+static bool room_of(const stk__arrow_layout *layout, uint32_t rows, uint32_t width,
+                    uint64_t decoded, stk__arrow_room *room)
 {
     arrange(layout, rows, width, room);
     if (decoded < room->values || room->scratch_size > decoded - room->values)
@@ -336,7 +337,7 @@ stk_status stk__arrow_decode(const stk__table *table, const stk__table_column *c
     decoder d = {.column = column, .rows = piece->rows, .data = data, .out = out, .reason = reason};
 
     if (!stk__arrow_layout_unpack(piece->own, piece->length, &d.layout) ||
-        !stk__arrow_room_of(&d.layout, d.rows, column->width, piece->decoded, &d.room))
+        !room_of(&d.layout, d.rows, column->width, piece->decoded, &d.room))
         return fail("it is not where it was when the dataset was opened", reason);
     d.unpacker = (stk__arrow_unpacker){.context = context, .codec = d.layout.codec};
     const stk_status status = decode(&d, out);
