@@ -155,11 +155,6 @@ static stk_status add_columns(reader *r)
         const stk__table_column column = describe(s, i);
         bool wanted = false;
         STK_TRY(stk__table_file_column(r->file, &column, &wanted, r->err));
-        if (wanted && column.kind == STK__COLUMN_REFUSED)
-            return stk__table_file_fail(r->file, STK_EKIND, 0, r->err,
-                                        "the column '%.100s' is not read: %s; name others in "
-                                        "columns",
-                                        column.name, column.note);
         node->column = columns++;
         node->wanted = wanted;
         i = node->end;
