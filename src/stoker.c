@@ -47,6 +47,7 @@ static const void *const datasets[] = {&stk__dataset_digits,
                                        &stk__dataset_csv,
                                        &stk__dataset_tsv,
                                        &stk__dataset_parquet,
+                                       &stk__dataset_arrow,
                                        NULL};
 
 /* Asked in this order. */

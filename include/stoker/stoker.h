@@ -4,6 +4,7 @@
 #define STOKER_H
 
 #include <stoker/array.h>
+#include <stoker/arrow.h>
 #include <stoker/base.h>
 #include <stoker/bench.h>
 #include <stoker/checkpoint.h>

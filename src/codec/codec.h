@@ -122,6 +122,11 @@ stk_status stk__block_encode(const stk__block_kind *kind, stk__codec_state *stat
                              uint64_t length, void *out, uint64_t capacity, uint64_t *got,
                              const char **reason);
 
+/* One LZ4 frame that is all of `in` -> exactly `size` bytes. `reason` as that of chains.
+ * (lz4_frame.c) */
+stk_status stk__lz4_frame_decode(const void *in, uint64_t length, void *out, uint64_t size,
+                                 const char **reason);
+
 /* ---- Files in containers ---- */
 
 /* One raw deflate stream [RFC 1951] that is all of `in` -> exactly `size` bytes. `reason` as that

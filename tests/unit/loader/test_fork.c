@@ -16,6 +16,7 @@
 #include "measure/read.h"
 #include "nn/nn.h"
 
+#include <stoker/arrow.h>
 #include <stoker/checkpoint.h>
 
 /* Where the child stands, for the parent to name it. */
@@ -62,6 +63,8 @@ static void call_stores(world *w)
     stk_dataset *made;
     stk_device *made_device;
     void *tensor = NULL;
+    stk_arrow_schema arrow_schema;
+    stk_arrow_array arrow_array;
     stk_loader_description described = {.struct_size = sizeof described};
     stk__counter *counter;
     stk__event_trace *trace;
@@ -94,6 +97,7 @@ static void call_stores(world *w)
     RETURNS(stk_mirror_path, true, w->mirror);
     REFUSED(stk_dataset_open, w->ctx, "digits:", &made, NULL);
     REFUSED(stk_batch_dlpack, w->batch, 0, 0, &tensor, NULL);
+    REFUSED(stk_batch_export_arrow, w->batch, &arrow_schema, &arrow_array, NULL);
     REFUSED(stk_batch_detach, &w->batch, NULL);
     REFUSED(stk_loader_describe, w->dataset, NULL, &described, NULL, 0, NULL);
     REFUSED(stk_dataset_create, w->ctx, &dataset, NULL, &dataset_info, &made, NULL);
