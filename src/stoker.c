@@ -49,6 +49,7 @@ static const void *const datasets[] = {&stk__dataset_digits,
                                        &stk__dataset_parquet,
                                        &stk__dataset_arrow,
                                        NULL};
+                                       &stk__dataset_jsonl,
 
 /* Asked in this order. */
 static const void *const arrays[] = {

@@ -97,49 +97,65 @@ static bool take_number(stk__json_cursor *c)
 
 static bool take_value(stk__json_cursor *c, stk__json_member *member, int depth);
 
+static bool take_key(stk__json_cursor *c, stk__json_member *member)
+{
+    if (c->at == c->end || *c->at != '"')
+        return fail_at_end(c);
+    if (!stk__json_take_string(c, &member->key, &member->key_length))
+        return false;
+    stk__json_skip_blanks(c);
+    if (c->at == c->end || *c->at != ':')
+        return fail_at_end(c);
+    c->at++;
+    return true;
+}
+
+/* The next member of a group, or its end. */
+static bool take_member(stk__json_cursor *c, int depth, bool object, bool first,
+                        stk__json_member *member, bool *closed)
+{
+    const char close = object ? '}' : ']';
+
+    stk__json_skip_blanks(c);
+    *closed = c->at < c->end && *c->at == close;
+    if (*closed) {
+        c->at++;
+        return true;
+    }
+    if (!first) {
+        if (c->at == c->end || *c->at != ',')
+            return fail_at_end(c);
+        c->at++;
+        stk__json_skip_blanks(c);
+    }
+    return (!object || take_key(c, member)) && take_value(c, member, depth + 1);
+}
+
+bool stk__json_next(stk__json_cursor *cursor, bool object, bool first, stk__json_member *member,
+                    bool *closed)
+{
+    return take_member(cursor, 0, object, first, member, closed);
+}
+
 /* At the opening brace or bracket. `members` may be NULL. */
 static bool take_group(stk__json_cursor *c, int depth, stk__json_member *members, size_t room,
                        size_t *n)
 {
-    bool object = *c->at++ == '{';
-    char close = object ? '}' : ']';
+    const bool object = *c->at++ == '{';
     stk__json_member member = {0};
+    bool closed = false;
 
     *n = 0;
     if (depth == DEPTH)
         return false;
-    stk__json_skip_blanks(c);
-    if (c->at < c->end && *c->at == close) {
-        c->at++;
-        return true;
-    }
-    for (;;) {
-        stk__json_skip_blanks(c);
-        if (object) {
-            if (c->at == c->end || *c->at != '"')
-                return fail_at_end(c);
-            if (!stk__json_take_string(c, &member.key, &member.key_length))
-                return false;
-            stk__json_skip_blanks(c);
-            if (c->at == c->end || *c->at != ':')
-                return fail_at_end(c);
-            c->at++;
-        }
-        if (!take_value(c, &member, depth + 1))
-            return false;
+    while (take_member(c, depth, object, *n == 0, &member, &closed)) {
+        if (closed)
+            return true;
         if (members && *n < room)
             members[*n] = member;
         ++*n;
-        stk__json_skip_blanks(c);
-        if (c->at < c->end && *c->at == ',') {
-            c->at++;
-            continue;
-        }
-        if (c->at == c->end || *c->at != close)
-            return fail_at_end(c);
-        c->at++;
-        return true;
     }
+    return false;
 }
 
 static bool take_value(stk__json_cursor *c, stk__json_member *member, int depth)

@@ -68,6 +68,13 @@ bool stk__json_take_string(stk__json_cursor *cursor, const char **text, size_t *
 /* The character behind a backslash of such a string; moves *at behind it. 0: half of a
  * surrogate pair, or NUL: no character that a text can have. */
 uint32_t stk__json_unescape(const char **at, const char *end);
+/*
+ * The next member of an object, or element of an array (without a key), behind whose opening the
+ * cursor is; `first`: none was taken before. *closed: there is none, and the cursor is behind its
+ * end. False: it is not well formed, or (`more`) the text ends in it.
+ */
+bool stk__json_next(stk__json_cursor *cursor, bool object, bool first, stk__json_member *member,
+                    bool *closed);
 /* A character as UTF-8; returns the length. An escape is never shorter. */
 size_t stk__utf8_put(uint32_t character, char out[4]);
 

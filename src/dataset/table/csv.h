@@ -58,6 +58,12 @@ stk_status stk__csv_decode(const stk__table *table, const stk__table_column *col
 uint64_t stk__csv_decoded(const stk__table_column *columns, const bool *wanted, uint32_t n,
                           uint64_t rows, uint64_t bytes);
 
+/* What both kinds of lines share: whether the first bytes of a file are text; *head is set to what
+ * lies before the first line. And the types of options; NONE: `text`, or bytes. */
+stk_status stk__csv_check_text(const stk__table_file *file, const char *window, uint64_t length,
+                               uint64_t *head, stk_error *err);
+bool stk__csv_type_by_name(const char *name, size_t length, stk_dtype *dtype, bool *text);
+
 /* What vectors say in nulls: reasons of the format, from 2 on. */
 enum { STK__CSV_NO_INTEGER = 2, STK__CSV_NO_REAL, STK__CSV_NO_BOOL, STK__CSV_NO_UTF8 };
 

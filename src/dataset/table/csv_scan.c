@@ -70,24 +70,25 @@ static stk_status fill(scan *s, uint64_t at)
     return stk__table_file_read(s->file, at, s->window, s->length, s->err);
 }
 
-static stk_status check_head(scan *s)
+stk_status stk__csv_check_text(const stk__table_file *file, const char *window, uint64_t length,
+                               uint64_t *head, stk_error *err)
 {
-    const unsigned char *w = (const unsigned char *)s->window;
+    const unsigned char *w = (const unsigned char *)window;
 
-    if (s->length > 1 && w[0] == 0x1f && w[1] == 0x8b)
-        return stk__table_file_fail(s->file, STK_EKIND, 0, s->err,
+    if (length > 1 && w[0] == 0x1f && w[1] == 0x8b)
+        return stk__table_file_fail(file, STK_EKIND, 0, err,
                                     "it is compressed by gzip, which cannot be read from the "
                                     "middle; unpack it, as gzip -d does");
-    if (s->length > 1 && ((w[0] == 0xff && w[1] == 0xfe) || (w[0] == 0xfe && w[1] == 0xff)))
-        return stk__table_file_fail(s->file, STK_EKIND, 0, s->err,
+    if (length > 1 && ((w[0] == 0xff && w[1] == 0xfe) || (w[0] == 0xfe && w[1] == 0xff)))
+        return stk__table_file_fail(file, STK_EKIND, 0, err,
                                     "it is text in UTF-16; convert it, as iconv -f UTF-16 -t UTF-8 "
                                     "does");
-    const char *zero = memchr(s->window, 0, s->length);
+    const char *zero = memchr(window, 0, length);
     if (zero)
-        return stk__table_file_fail(s->file, STK_EFORMAT, (uint64_t)(zero - s->window), s->err,
+        return stk__table_file_fail(file, STK_EFORMAT, (uint64_t)(zero - window), err,
                                     "a byte of zero: it is no text");
-    if (s->length > 2 && memcmp(w, "\xef\xbb\xbf", 3) == 0)
-        s->head = 3;
+    if (length > 2 && memcmp(w, "\xef\xbb\xbf", 3) == 0)
+        *head = 3;
     return STK_OK;
 }
 
@@ -291,7 +292,7 @@ static stk_status learn(scan *s)
     return STK_OK;
 }
 
-static bool type_by_name(const char *name, size_t length, stk_dtype *dtype, bool *text)
+bool stk__csv_type_by_name(const char *name, size_t length, stk_dtype *dtype, bool *text)
 {
     static const stk_dtype types[] = {STK_BOOL,   STK_INT8,    STK_INT16,  STK_INT32,
                                       STK_INT64,  STK_UINT8,   STK_UINT16, STK_UINT32,
@@ -318,7 +319,8 @@ static stk_status set_types(const scan *s)
         bool text = false;
         while (colon > at && colon[-1] != ':')
             colon--;
-        if (colon == at || !type_by_name(colon, (size_t)(at + length - colon), &dtype, &text))
+        if (colon == at ||
+            !stk__csv_type_by_name(colon, (size_t)(at + length - colon), &dtype, &text))
             return stk__fail_at(s->err, STK_EINVAL, STK_STAGE_OPTIONS, "types", STK_NO_OFFSET,
                                 "types: '%.*s' is no COLUMN:TYPE of bool, int8 to uint64, float32, "
                                 "float64, text or bytes",
@@ -497,7 +499,7 @@ static stk_status scan_all(scan *s)
     if (!s->window)
         return no_memory(s);
     STK_TRY(fill(s, 0));
-    STK_TRY(check_head(s));
+    STK_TRY(stk__csv_check_text(s->file, s->window, s->length, &s->head, s->err));
     STK_TRY(choose_delimiter(s));
     STK_TRY(take_names(s));
     STK_TRY(add_columns(s));
