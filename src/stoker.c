@@ -23,33 +23,16 @@ static const void *const stores[] = {
     &stk__store_cache, &stk__store_http, &stk__store_https,
     &stk__store_s3,    &stk__store_gs,   STK__CONTAINERS(CONTAINER) NULL};
 
-static const void *const datasets[] = {&stk__dataset_digits,
-                                       &stk__dataset_mnist,
-                                       &stk__dataset_fashion_mnist,
-                                       &stk__dataset_kmnist,
-                                       &stk__dataset_emnist,
-                                       &stk__dataset_cifar10,
-                                       &stk__dataset_cifar100,
-                                       &stk__dataset_npy,
-                                       &stk__dataset_array,
-                                       &stk__dataset_hdf5,
-                                       &stk__dataset_npz,
-                                       &stk__dataset_tokens,
-                                       &stk__dataset_images,
-                                       &stk__dataset_webdataset,
-                                       &stk__dataset_tfrecord,
-                                       &stk__dataset_mds,
-                                       &stk__dataset_litdata,
-                                       &stk__dataset_synthetic,
-                                       &stk__dataset_mix,
-                                       &stk__dataset_concat,
-                                       &stk__dataset_pair,
-                                       &stk__dataset_csv,
-                                       &stk__dataset_tsv,
-                                       &stk__dataset_parquet,
-                                       &stk__dataset_arrow,
-                                       NULL};
-                                       &stk__dataset_jsonl,
+static const void *const datasets[] = {
+    &stk__dataset_digits,   &stk__dataset_mnist,      &stk__dataset_fashion_mnist,
+    &stk__dataset_kmnist,   &stk__dataset_emnist,     &stk__dataset_cifar10,
+    &stk__dataset_cifar100, &stk__dataset_npy,        &stk__dataset_array,
+    &stk__dataset_hdf5,     &stk__dataset_npz,        &stk__dataset_tokens,
+    &stk__dataset_images,   &stk__dataset_webdataset, &stk__dataset_tfrecord,
+    &stk__dataset_mds,      &stk__dataset_litdata,    &stk__dataset_synthetic,
+    &stk__dataset_mix,      &stk__dataset_concat,     &stk__dataset_pair,
+    &stk__dataset_csv,      &stk__dataset_tsv,        &stk__dataset_parquet,
+    &stk__dataset_arrow,    &stk__dataset_jsonl,      NULL};
 
 /* Asked in this order. */
 static const void *const arrays[] = {

@@ -11,6 +11,19 @@
 
 #include "codec/chain.h"
 
+/* Type of parquet.thrift. */
+typedef enum stk__parquet_type {
+    STK__PARQUET_BOOLEAN,
+    STK__PARQUET_INT32,
+    STK__PARQUET_INT64,
+    STK__PARQUET_INT96,
+    STK__PARQUET_FLOAT,
+    STK__PARQUET_DOUBLE,
+    STK__PARQUET_BYTE_ARRAY,
+    STK__PARQUET_FIXED,
+    STK__PARQUET_TYPES
+} stk__parquet_type;
+
 /* Encoding of parquet.thrift. */
 enum {
     STK__PARQUET_PLAIN = 0,

@@ -7,7 +7,7 @@
 
 #define TAKEN 16u /* samples at a time */
 
-#define AT(member) offsetof(stk__parquet_options, member)
+#define AT(member) offsetof(stk__parquet_out_options, member)
 
 static const stk_option own_list[] = {
     {"codec", STK_OPTION_ENUM, AT(codec), "zstd", 0, 0, "zstd|none", NULL,
@@ -25,7 +25,7 @@ static const stk_option own_list[] = {
 };
 
 static const stk_option_table own_table = {"parquet", "Samples as Parquet files.",
-                                           sizeof(stk__parquet_options), own_list,
+                                           sizeof(stk__parquet_out_options), own_list,
                                            STK_COUNT(own_list)};
 
 /* Whether the target is one file, as its ending tells. */
@@ -45,20 +45,20 @@ static bool is_file(const stk_conversion_job *job)
 }
 
 /* Sample `i` of those that were taken, in the file that is written or in the next. */
-static stk_status add_sample(stk__parquet_file *file, const stk__samples *samples, size_t i,
+static stk_status add_sample(stk__parquet_out_file *file, const stk__samples *samples, size_t i,
                              uint64_t number, stk_error *err)
 {
-    const bool full =
-        file->files->ending && file->rows && stk__parquet_bytes(file) >= file->options->shard_size;
+    const bool full = file->files->ending && file->rows &&
+                      stk__parquet_out_bytes(file) >= file->options->shard_size;
 
     if (full)
-        STK_TRY(stk__parquet_finish(file, err));
+        STK_TRY(stk__parquet_out_finish(file, err));
     if (full || !file->files->put)
-        STK_TRY(stk__parquet_begin(file, err));
-    return stk__parquet_add(file, samples, i, number, err);
+        STK_TRY(stk__parquet_out_begin(file, err));
+    return stk__parquet_out_add(file, samples, i, number, err);
 }
 
-static stk_status write_samples(stk__parquet_file *file, stk__samples *samples, stk_error *err)
+static stk_status write_samples(stk__parquet_out_file *file, stk__samples *samples, stk_error *err)
 {
     const stk_conversion_job *job = file->files->job;
     const uint64_t size = file->dataset->size;
@@ -76,28 +76,28 @@ static stk_status write_samples(stk__parquet_file *file, stk__samples *samples, 
     return STK_OK;
 }
 
-static stk_status write_all(stk__parquet_file *file, stk_error *err)
+static stk_status write_all(stk__parquet_out_file *file, stk_error *err)
 {
     stk__samples samples;
 
-    STK_TRY(stk__parquet_init(file, err));
+    STK_TRY(stk__parquet_out_init(file, err));
     STK_TRY(stk__samples_init(file->files->job->dataset, TAKEN, &samples, err));
     stk_status status = write_samples(file, &samples, err);
     stk__samples_release(&samples);
     if (status == STK_OK && !file->files->put)
-        status = stk__parquet_begin(file, err); /* no rows at all */
+        status = stk__parquet_out_begin(file, err); /* no rows at all */
     if (status == STK_OK)
-        status = stk__parquet_finish(file, err);
+        status = stk__parquet_out_finish(file, err);
     return status == STK_OK ? stk__shard_files_finish(file->files, err) : status;
 }
 
 static stk_status run(const stk_conversion_job *job, stk_conversion_report *report, stk_error *err)
 {
     stk__shard_files *files = stk__calloc(job->context, 1, sizeof *files); /* large for a stack */
-    stk__parquet_file file = {.dataset = job->dataset, .options = job->own, .files = files};
+    stk__parquet_out_file file = {.dataset = job->dataset, .options = job->own, .files = files};
 
     if (!files)
-        return stk__parquet_no_memory(err);
+        return stk__parquet_out_no_memory(err);
     stk_status status = stk__shard_files_open(files, job, is_file(job) ? NULL : ".parquet", err);
     if (status == STK_OK)
         status = write_all(&file, err);
@@ -107,7 +107,7 @@ static stk_status run(const stk_conversion_job *job, stk_conversion_report *repo
         report->total = report->encoded = job->dataset->size;
         report->bytes_after = files->total;
     }
-    stk__parquet_release(&file);
+    stk__parquet_out_release(&file);
     stk__shard_files_close(files);
     stk__free(job->context, files);
     return status;
@@ -117,7 +117,7 @@ static bool accepts(const stk_dataset *dataset, const char **why)
 {
     *why = dataset->num_fields ? NULL : "has no fields";
     for (uint32_t f = 0; !*why && f < dataset->num_fields; f++)
-        *why = stk__parquet_refuses(&dataset->fields[f]);
+        *why = stk__parquet_out_refuses(&dataset->fields[f]);
     return !*why;
 }
 

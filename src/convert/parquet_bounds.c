@@ -26,16 +26,16 @@ static order_kind order_of(stk_dtype dtype)
     }
 }
 
-bool stk__parquet_has_bounds(const stk__parquet_column *c)
+bool stk__parquet_out_has_bounds(const stk__parquet_out_column *c)
 {
     return c->kind <= STK__PARQUET_NUMBERS && order_of(c->field->dtype) != NO_ORDER;
 }
 
-static stk__parquet_value value_at(stk_dtype dtype, const uint8_t *at)
+static stk__parquet_out_value value_at(stk_dtype dtype, const uint8_t *at)
 {
     const unsigned size = (unsigned)stk_dtype_size(dtype);
     const uint64_t bits = stk__little_endian(at, size);
-    stk__parquet_value value = {.whole = bits};
+    stk__parquet_out_value value = {.whole = bits};
     float single;
 
     if (dtype == STK_FLOAT32) {
@@ -47,15 +47,15 @@ static stk__parquet_value value_at(stk_dtype dtype, const uint8_t *at)
     return value;
 }
 
-static bool less(order_kind kind, stk__parquet_value a, stk__parquet_value b)
+static bool less(order_kind kind, stk__parquet_out_value a, stk__parquet_out_value b)
 {
     return kind == INTEGERS ? a.integer < b.integer
            : kind == REALS  ? a.real < b.real
                             : a.whole < b.whole;
 }
 
-static void widen(order_kind kind, stk__parquet_value least, stk__parquet_value most,
-                  stk__parquet_bounds *to)
+static void widen(order_kind kind, stk__parquet_out_value least, stk__parquet_out_value most,
+                  stk__parquet_out_bounds *to)
 {
     if (!to->any || less(kind, least, to->least))
         to->least = least;
@@ -64,39 +64,39 @@ static void widen(order_kind kind, stk__parquet_value least, stk__parquet_value 
     to->any = true;
 }
 
-void stk__parquet_bounds_take(stk_dtype dtype, const void *values, uint64_t count,
-                              stk__parquet_bounds *to)
+void stk__parquet_out_bounds_take(stk_dtype dtype, const void *values, uint64_t count,
+                                  stk__parquet_out_bounds *to)
 {
     const size_t size = stk_dtype_size(dtype);
     const order_kind kind = order_of(dtype);
     const uint8_t *at = values;
 
     for (uint64_t i = 0; i < count; i++, at += size) {
-        const stk__parquet_value value = value_at(dtype, at);
+        const stk__parquet_out_value value = value_at(dtype, at);
         if (kind != REALS || value.real == value.real)
             widen(kind, value, value, to);
     }
 }
 
-void stk__parquet_bounds_merge(stk_dtype dtype, const stk__parquet_bounds *from,
-                               stk__parquet_bounds *to)
+void stk__parquet_out_bounds_merge(stk_dtype dtype, const stk__parquet_out_bounds *from,
+                                   stk__parquet_out_bounds *to)
 {
     if (from->any)
         widen(order_of(dtype), from->least, from->most, to);
 }
 
-bool stk__parquet_bounds_ascend(stk_dtype dtype, const stk__parquet_bounds *before,
-                                const stk__parquet_bounds *after)
+bool stk__parquet_out_bounds_ascend(stk_dtype dtype, const stk__parquet_out_bounds *before,
+                                    const stk__parquet_out_bounds *after)
 {
     const order_kind kind = order_of(dtype);
 
     return !less(kind, after->least, before->least) && !less(kind, after->most, before->most);
 }
 
-size_t stk__parquet_bound_put(stk_dtype dtype, const stk__parquet_bounds *bounds, bool most,
-                              uint8_t out[8])
+size_t stk__parquet_out_bound_put(stk_dtype dtype, const stk__parquet_out_bounds *bounds, bool most,
+                                  uint8_t out[8])
 {
-    stk__parquet_value value = most ? bounds->most : bounds->least;
+    stk__parquet_out_value value = most ? bounds->most : bounds->least;
 
     /* Zeros of both signs are alike: between the bounds are both. */
     if (order_of(dtype) == REALS && value.real == 0)
@@ -107,5 +107,5 @@ size_t stk__parquet_bound_put(stk_dtype dtype, const stk__parquet_bounds *bounds
     else
         for (unsigned k = 0; k < 8; k++)
             out[k] = (uint8_t)(value.whole >> (8 * k));
-    return dtype == STK_BOOL ? 1 : stk__parquet_width(dtype);
+    return dtype == STK_BOOL ? 1 : stk__parquet_out_width(dtype);
 }

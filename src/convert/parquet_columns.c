@@ -35,7 +35,7 @@ static const struct {
     [STK_FLOAT64] = {STK__PARQUET_DOUBLE, 8, -1, 0, false},
 };
 
-const char *stk__parquet_refuses(const stk_field *field)
+const char *stk__parquet_out_refuses(const stk_field *field)
 {
     if (field->layout == STK_BYTES)
         return NULL;
@@ -58,37 +58,38 @@ static bool has_classes(const stk_dataset *dataset, const stk_field *f)
            f->dtype == STK_INT64 && strcmp(f->name, "label") == 0;
 }
 
-static stk__parquet_kind kind_of(const stk_field *f)
+static stk__parquet_out_kind kind_of(const stk_field *f)
 {
     if (f->layout == STK_BYTES)
         return is_picture(f) ? STK__PARQUET_PICTURE : STK__PARQUET_BYTES;
     return f->layout == STK_FIXED && f->rank == 0 ? STK__PARQUET_NUMBER : STK__PARQUET_NUMBERS;
 }
 
-stk__parquet_column *stk__parquet_columns(const stk_dataset *dataset, uint32_t *count)
+stk__parquet_out_column *stk__parquet_out_columns(const stk_dataset *dataset, uint32_t *count)
 {
     stk_context *ctx = dataset->context;
-    stk__parquet_column *columns =
+    stk__parquet_out_column *columns =
         stk__calloc(ctx, 2 * (uint64_t)dataset->num_fields, sizeof *columns);
 
     *count = 0;
     for (uint32_t f = 0; columns && f < dataset->num_fields; f++) {
         const stk_field *field = &dataset->fields[f];
-        stk__parquet_column *c = &columns[(*count)++];
-        *c = (stk__parquet_column){.field = field, .number = f, .kind = kind_of(field)};
+        stk__parquet_out_column *c = &columns[(*count)++];
+        *c = (stk__parquet_out_column){.field = field, .number = f, .kind = kind_of(field)};
         c->optional = has_classes(dataset, field);
         c->codes = c->kind <= STK__PARQUET_NUMBERS &&
                    (field->dtype == STK_UINT8 || field->dtype == STK_INT8);
         if (c->kind == STK__PARQUET_PICTURE)
             columns[(*count)++] =
-                (stk__parquet_column){.field = field, .number = f, .kind = STK__PARQUET_PATH};
+                (stk__parquet_out_column){.field = field, .number = f, .kind = STK__PARQUET_PATH};
     }
     for (uint32_t i = 0; i < *count; i++)
         columns[i].values.ctx = columns[i].lengths.ctx = columns[i].pages.ctx = ctx;
     return columns;
 }
 
-void stk__parquet_columns_free(stk_context *ctx, stk__parquet_column *columns, uint32_t count)
+void stk__parquet_out_columns_free(stk_context *ctx, stk__parquet_out_column *columns,
+                                   uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         stk__bytes_release(&columns[i].values);
@@ -99,18 +100,18 @@ void stk__parquet_columns_free(stk_context *ctx, stk__parquet_column *columns, u
     stk__free(ctx, columns);
 }
 
-stk__parquet_type stk__parquet_type_of(const stk__parquet_column *c)
+stk__parquet_type stk__parquet_out_type_of(const stk__parquet_out_column *c)
 {
     return c->kind > STK__PARQUET_NUMBERS ? STK__PARQUET_BYTE_ARRAY
                                           : (stk__parquet_type)types[c->field->dtype].type;
 }
 
-uint32_t stk__parquet_width(stk_dtype dtype)
+uint32_t stk__parquet_out_width(stk_dtype dtype)
 {
     return types[dtype].width;
 }
 
-unsigned stk__parquet_definition(const stk__parquet_column *c)
+unsigned stk__parquet_out_definition(const stk__parquet_out_column *c)
 {
     switch (c->kind) {
     case STK__PARQUET_NUMBER:
@@ -128,36 +129,36 @@ unsigned stk__parquet_definition(const stk__parquet_column *c)
 
 /* ---- The schema ------------------------------------------------------------------------------ */
 
-static void put_i32(stk__thrift *t, int field, int64_t value)
+static void put_i32(stk__thrift_out *t, int field, int64_t value)
 {
-    stk__thrift_number(t, field, STK__THRIFT_I32, value);
+    stk__thrift_out_number(t, field, STK__THRIFT_I32, value);
 }
 
 /* Members 1 to 5 of a SchemaElement. */
-static void put_element(stk__thrift *t, int type, uint32_t length, int repetition, const char *name,
-                        int children)
+static void put_element(stk__thrift_out *t, int type, uint32_t length, int repetition,
+                        const char *name, int children)
 {
-    stk__thrift_element(t);
-    if (type != STK__PARQUET_NO_TYPE)
+    stk__thrift_out_element(t);
+    if (type != STK__PARQUET_TYPES)
         put_i32(t, 1, type);
     if (type == STK__PARQUET_FIXED)
         put_i32(t, 2, length);
     put_i32(t, 3, repetition);
-    stk__thrift_text(t, 4, name);
+    stk__thrift_out_text(t, 4, name);
     if (children)
         put_i32(t, 5, children);
 }
 
 /* LogicalType of a type without members. */
-static void put_logical(stk__thrift *t, int which)
+static void put_logical(stk__thrift_out *t, int which)
 {
-    stk__thrift_begin(t, 10);
-    stk__thrift_begin(t, which);
-    stk__thrift_end(t);
-    stk__thrift_end(t);
+    stk__thrift_out_begin(t, 10);
+    stk__thrift_out_begin(t, which);
+    stk__thrift_out_end(t);
+    stk__thrift_out_end(t);
 }
 
-static void put_number_element(stk__thrift *t, stk_dtype dtype, bool optional, const char *name)
+static void put_number_element(stk__thrift_out *t, stk_dtype dtype, bool optional, const char *name)
 {
     put_element(t, types[dtype].type, types[dtype].width,
                 optional ? STK__PARQUET_OPTIONAL : STK__PARQUET_REQUIRED, name, 0);
@@ -166,28 +167,28 @@ static void put_number_element(stk__thrift *t, stk_dtype dtype, bool optional, c
     if (dtype == STK_FLOAT16)
         put_logical(t, STK__PARQUET_LOGICAL_FLOAT16);
     if (types[dtype].bits) {
-        stk__thrift_begin(t, 10);
-        stk__thrift_begin(t, STK__PARQUET_LOGICAL_INTEGER);
-        stk__thrift_i8(t, 1, (int8_t)types[dtype].bits);
-        stk__thrift_bool(t, 2, types[dtype].sign);
-        stk__thrift_end(t);
-        stk__thrift_end(t);
+        stk__thrift_out_begin(t, 10);
+        stk__thrift_out_begin(t, STK__PARQUET_LOGICAL_INTEGER);
+        stk__thrift_out_i8(t, 1, (int8_t)types[dtype].bits);
+        stk__thrift_out_bool(t, 2, types[dtype].sign);
+        stk__thrift_out_end(t);
+        stk__thrift_out_end(t);
     }
-    stk__thrift_end(t);
+    stk__thrift_out_end(t);
 }
 
-static void put_list_elements(stk__thrift *t, const stk_field *field)
+static void put_list_elements(stk__thrift_out *t, const stk_field *field)
 {
-    put_element(t, STK__PARQUET_NO_TYPE, 0, STK__PARQUET_REQUIRED, field->name, 1);
+    put_element(t, STK__PARQUET_TYPES, 0, STK__PARQUET_REQUIRED, field->name, 1);
     put_i32(t, 6, STK__PARQUET_LIST);
     put_logical(t, STK__PARQUET_LOGICAL_LIST);
-    stk__thrift_end(t);
-    put_element(t, STK__PARQUET_NO_TYPE, 0, STK__PARQUET_REPEATED, "list", 1);
-    stk__thrift_end(t);
+    stk__thrift_out_end(t);
+    put_element(t, STK__PARQUET_TYPES, 0, STK__PARQUET_REPEATED, "list", 1);
+    stk__thrift_out_end(t);
     put_number_element(t, field->dtype, false, "element");
 }
 
-static void put_column_elements(stk__thrift *t, const stk__parquet_column *c)
+static void put_column_elements(stk__thrift_out *t, const stk__parquet_out_column *c)
 {
     switch (c->kind) {
     case STK__PARQUET_NUMBER:
@@ -200,8 +201,8 @@ static void put_column_elements(stk__thrift *t, const stk__parquet_column *c)
         put_element(t, STK__PARQUET_BYTE_ARRAY, 0, STK__PARQUET_REQUIRED, c->field->name, 0);
         break;
     case STK__PARQUET_PICTURE:
-        put_element(t, STK__PARQUET_NO_TYPE, 0, STK__PARQUET_OPTIONAL, c->field->name, 2);
-        stk__thrift_end(t);
+        put_element(t, STK__PARQUET_TYPES, 0, STK__PARQUET_OPTIONAL, c->field->name, 2);
+        stk__thrift_out_end(t);
         put_element(t, STK__PARQUET_BYTE_ARRAY, 0, STK__PARQUET_OPTIONAL, "bytes", 0);
         break;
     case STK__PARQUET_PATH:
@@ -210,11 +211,11 @@ static void put_column_elements(stk__thrift *t, const stk__parquet_column *c)
         put_logical(t, STK__PARQUET_LOGICAL_STRING);
         break;
     }
-    stk__thrift_end(t);
+    stk__thrift_out_end(t);
 }
 
-void stk__parquet_put_schema(const stk_dataset *dataset, const stk__parquet_column *columns,
-                             uint32_t count, stk__thrift *t)
+void stk__parquet_out_put_schema(const stk_dataset *dataset, const stk__parquet_out_column *columns,
+                                 uint32_t count, stk__thrift_out *t)
 {
     uint64_t elements = 1;
 
@@ -222,16 +223,16 @@ void stk__parquet_put_schema(const stk_dataset *dataset, const stk__parquet_colu
         elements += columns[i].kind == STK__PARQUET_NUMBERS   ? 3
                     : columns[i].kind == STK__PARQUET_PICTURE ? 2
                                                               : 1;
-    stk__thrift_list(t, 2, STK__THRIFT_STRUCT, elements);
-    stk__thrift_element(t);
-    stk__thrift_text(t, 4, "schema");
+    stk__thrift_out_list(t, 2, STK__THRIFT_STRUCT, elements);
+    stk__thrift_out_element(t);
+    stk__thrift_out_text(t, 4, "schema");
     put_i32(t, 5, dataset->num_fields);
-    stk__thrift_end(t);
+    stk__thrift_out_end(t);
     for (uint32_t i = 0; i < count; i++)
         put_column_elements(t, &columns[i]);
 }
 
-void stk__parquet_put_path(const stk__parquet_column *c, stk__thrift *t)
+void stk__parquet_out_put_path(const stk__parquet_out_column *c, stk__thrift_out *t)
 {
     static const char *const below[][2] = {[STK__PARQUET_NUMBERS] = {"list", "element"},
                                            [STK__PARQUET_PICTURE] = {"bytes", NULL},
@@ -240,10 +241,10 @@ void stk__parquet_put_path(const stk__parquet_column *c, stk__thrift *t)
 
     for (int k = 0; k < 2; k++)
         count += below[c->kind][k] != NULL;
-    stk__thrift_list(t, 3, STK__THRIFT_BINARY, count);
-    stk__thrift_element_binary(t, c->field->name, strlen(c->field->name));
+    stk__thrift_out_list(t, 3, STK__THRIFT_BINARY, count);
+    stk__thrift_out_element_binary(t, c->field->name, strlen(c->field->name));
     for (uint64_t k = 0; k + 1 < count; k++)
-        stk__thrift_element_binary(t, below[c->kind][k], strlen(below[c->kind][k]));
+        stk__thrift_out_element_binary(t, below[c->kind][k], strlen(below[c->kind][k]));
 }
 
 /* ---- Key-value metadata ---------------------------------------------------------------------- */
@@ -271,7 +272,7 @@ static void add_fields(const stk_dataset *dataset, stk__text *to)
 
 static void add_feature(const stk_dataset *dataset, const stk_field *f, stk__text *to)
 {
-    const stk__parquet_kind kind = kind_of(f);
+    const stk__parquet_out_kind kind = kind_of(f);
 
     if (kind == STK__PARQUET_PICTURE) {
         stk__text_add(to, "{\"_type\":\"Image\"}");
@@ -301,22 +302,22 @@ static void add_features(const stk_dataset *dataset, stk__text *to)
     stk__text_add(to, "}}}");
 }
 
-static void put_note(stk__thrift *t, const char *key, const stk__text *text)
+static void put_note(stk__thrift_out *t, const char *key, const stk__text *text)
 {
-    stk__thrift_element(t);
-    stk__thrift_text(t, 1, key);
-    stk__thrift_binary(t, 2, text->bytes, text->length);
-    stk__thrift_end(t);
+    stk__thrift_out_element(t);
+    stk__thrift_out_text(t, 1, key);
+    stk__thrift_out_binary(t, 2, text->bytes, text->length);
+    stk__thrift_out_end(t);
     t->failed = t->failed || text->failed;
 }
 
-void stk__parquet_put_notes(const stk_dataset *dataset, stk__thrift *t)
+void stk__parquet_out_put_notes(const stk_dataset *dataset, stk__thrift_out *t)
 {
     stk__text fields = {.ctx = dataset->context}, features = {.ctx = dataset->context};
 
     add_fields(dataset, &fields);
     add_features(dataset, &features);
-    stk__thrift_list(t, 5, STK__THRIFT_STRUCT, 2);
+    stk__thrift_out_list(t, 5, STK__THRIFT_STRUCT, 2);
     put_note(t, "huggingface", &features);
     put_note(t, "stoker.fields", &fields);
     stk__text_release(&fields);

@@ -1,4 +1,4 @@
-/* the numbers of Parquet */
+/* the numbers of Parquet that only who writes it needs */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift */
 #ifndef STK_SRC_CONVERT_PARQUET_FORMAT_H
@@ -7,20 +7,7 @@
 #define STK__PARQUET_MAGIC "PAR1"
 #define STK__PARQUET_MOST  INT32_MAX /* bytes of a page, of the footer */
 
-typedef enum stk__parquet_type {
-    STK__PARQUET_NO_TYPE = -1,
-    STK__PARQUET_BOOLEAN = 0,
-    STK__PARQUET_INT32 = 1,
-    STK__PARQUET_INT64 = 2,
-    STK__PARQUET_FLOAT = 4,
-    STK__PARQUET_DOUBLE = 5,
-    STK__PARQUET_BYTE_ARRAY = 6,
-    STK__PARQUET_FIXED = 7
-} stk__parquet_type;
-
 enum { STK__PARQUET_REQUIRED = 0, STK__PARQUET_OPTIONAL = 1, STK__PARQUET_REPEATED = 2 };
-enum { STK__PARQUET_PLAIN = 0, STK__PARQUET_RLE = 3, STK__PARQUET_RLE_DICTIONARY = 8 };
-enum { STK__PARQUET_UNCOMPRESSED = 0, STK__PARQUET_ZSTD = 6 };
 enum { STK__PARQUET_DATA_PAGE = 0, STK__PARQUET_DICTIONARY_PAGE = 2 };
 enum { STK__PARQUET_UNORDERED = 0, STK__PARQUET_ASCENDING = 1 };
 

@@ -44,7 +44,7 @@ static bool put_packed(stk__bytes *to, const uint8_t *levels, uint64_t count, un
     return true;
 }
 
-bool stk__parquet_levels(stk__bytes *to, const uint8_t *levels, uint64_t count, unsigned width)
+bool stk__parquet_out_levels(stk__bytes *to, const uint8_t *levels, uint64_t count, unsigned width)
 {
     for (uint64_t at = 0; at < count;) {
         const uint64_t run = alike(levels + at, count - at, UINT64_MAX);

@@ -13,7 +13,7 @@
 #define CODE_BITS   8u
 #define LEAST_SAVED 16u /* a chunk is compressed where its first page saves a 16th */
 
-stk_status stk__parquet_no_memory(stk_error *err)
+stk_status stk__parquet_out_no_memory(stk_error *err)
 {
     return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
                      "no memory to write Parquet; set a smaller row_group_size");
@@ -25,15 +25,15 @@ static void put_u32(uint8_t to[4], uint64_t value)
         to[k] = (uint8_t)(value >> (8 * k));
 }
 
-static void put_i32(stk__thrift *t, int field, int64_t value)
+static void put_i32(stk__thrift_out *t, int field, int64_t value)
 {
-    stk__thrift_number(t, field, STK__THRIFT_I32, value);
+    stk__thrift_out_number(t, field, STK__THRIFT_I32, value);
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 /* Bytes that `size` bytes of c->values take in a page, without levels. */
-static uint64_t stored_bytes(const stk__parquet_column *c, uint64_t size)
+static uint64_t stored_bytes(const stk__parquet_out_column *c, uint64_t size)
 {
     const size_t each = stk_dtype_size(c->field->dtype);
 
@@ -41,7 +41,7 @@ static uint64_t stored_bytes(const stk__parquet_column *c, uint64_t size)
         return size;
     return c->codes || c->field->dtype == STK_BOOL
                ? size
-               : size / each * stk__parquet_width(c->field->dtype);
+               : size / each * stk__parquet_out_width(c->field->dtype);
 }
 
 /* As PLAIN has them: integers of less than 32 bits become wider. */
@@ -49,7 +49,7 @@ static bool put_wide(stk__bytes *to, stk_dtype dtype, const uint8_t *values, uin
 {
     const unsigned size = (unsigned)stk_dtype_size(dtype);
 
-    if (size == stk__parquet_width(dtype))
+    if (size == stk__parquet_out_width(dtype))
         return stk__bytes_put(to, values, (size_t)(count * size));
     if (!stk__bytes_reserve(to, count * 4))
         return false;
@@ -82,10 +82,10 @@ static bool put_codes(stk__bytes *to, const uint8_t *values, uint64_t count)
 {
     const uint8_t width = CODE_BITS;
 
-    return stk__bytes_put(to, &width, 1) && stk__parquet_levels(to, values, count, CODE_BITS);
+    return stk__bytes_put(to, &width, 1) && stk__parquet_out_levels(to, values, count, CODE_BITS);
 }
 
-static bool put_values(stk__bytes *to, const stk__parquet_column *c)
+static bool put_values(stk__bytes *to, const stk__parquet_out_column *c)
 {
     const uint8_t *values = (const uint8_t *)c->values.data;
 
@@ -102,14 +102,14 @@ static bool put_values(stk__bytes *to, const stk__parquet_column *c)
 /* ---- Levels ---------------------------------------------------------------------------------- */
 
 /* What is in file->levels, with its length before. */
-static bool put_levels(stk__parquet_file *file, unsigned width)
+static bool put_levels(stk__parquet_out_file *file, unsigned width)
 {
     const uint8_t none[LENGTH] = {0};
     const size_t at = file->body.length;
 
     if (!stk__bytes_put(&file->body, none, sizeof none) ||
-        !stk__parquet_levels(&file->body, (const uint8_t *)file->levels.data, file->levels.length,
-                             width))
+        !stk__parquet_out_levels(&file->body, (const uint8_t *)file->levels.data,
+                                 file->levels.length, width))
         return false;
     put_u32((uint8_t *)file->body.data + at, file->body.length - at - LENGTH);
     return true;
@@ -125,7 +125,7 @@ static bool fill_levels(stk__bytes *levels, uint8_t level, uint64_t count)
 }
 
 /* Repetition: 0 begins a row. Definition: 0 is an empty list. */
-static bool put_list_levels(stk__parquet_file *file, const stk__parquet_column *c)
+static bool put_list_levels(stk__parquet_out_file *file, const stk__parquet_out_column *c)
 {
     const uint64_t *lengths = (const uint64_t *)(const void *)c->lengths.data;
 
@@ -143,9 +143,9 @@ static bool put_list_levels(stk__parquet_file *file, const stk__parquet_column *
     return put_levels(file, 1);
 }
 
-static bool put_all_levels(stk__parquet_file *file, const stk__parquet_column *c)
+static bool put_all_levels(stk__parquet_out_file *file, const stk__parquet_out_column *c)
 {
-    const unsigned definition = stk__parquet_definition(c);
+    const unsigned definition = stk__parquet_out_definition(c);
 
     if (c->kind == STK__PARQUET_NUMBERS)
         return put_list_levels(file, c);
@@ -158,7 +158,7 @@ static bool put_all_levels(stk__parquet_file *file, const stk__parquet_column *c
 
 /* ---- Pages ----------------------------------------------------------------------------------- */
 
-static uint64_t empty_lists(const stk__parquet_column *c)
+static uint64_t empty_lists(const stk__parquet_out_column *c)
 {
     const uint64_t *lengths = (const uint64_t *)(const void *)c->lengths.data;
     uint64_t count = 0;
@@ -169,7 +169,7 @@ static uint64_t empty_lists(const stk__parquet_column *c)
 }
 
 /* What is in file->body as it is stored: there, or compressed in file->packed. */
-static stk_status pack(stk__parquet_file *file, const stk__bytes **out, stk_error *err)
+static stk_status pack(stk__parquet_out_file *file, const stk__bytes **out, stk_error *err)
 {
     const stk__block_kind kind = {STK__BLOCK_ZSTD, (int)file->options->level, 0};
     const uint64_t length = file->body.length, bound = stk__block_bound(&kind, length);
@@ -178,7 +178,7 @@ static stk_status pack(stk__parquet_file *file, const stk__bytes **out, stk_erro
 
     file->packed.length = 0;
     if (!stk__bytes_reserve(&file->packed, bound))
-        return stk__parquet_no_memory(err);
+        return stk__parquet_out_no_memory(err);
     const stk_status status = stk__block_encode(&kind, file->state, file->body.data, length,
                                                 file->packed.data, bound, &got, &reason);
     if (status != STK_OK)
@@ -190,10 +190,10 @@ static stk_status pack(stk__parquet_file *file, const stk__bytes **out, stk_erro
 }
 
 /* A header and what is stored, behind the pages that are there. */
-static stk_status put_page(stk__parquet_file *file, stk__parquet_column *c, bool dictionary,
+static stk_status put_page(stk__parquet_out_file *file, stk__parquet_out_column *c, bool dictionary,
                            uint64_t values, const stk__bytes *stored, stk_error *err)
 {
-    stk__thrift t = {.to = &c->pages};
+    stk__thrift_out t = {.to = &c->pages};
     const size_t begun = c->pages.length;
 
     if (file->body.length > STK__PARQUET_MOST || stored->length > STK__PARQUET_MOST)
@@ -205,23 +205,24 @@ static stk_status put_page(stk__parquet_file *file, stk__parquet_column *c, bool
     put_i32(&t, 2, (int64_t)file->body.length);
     put_i32(&t, 3, (int64_t)stored->length);
     put_i32(&t, 4, (int32_t)stk__crc32(stored->data, stored->length));
-    stk__thrift_begin(&t, dictionary ? 7 : 5);
+    stk__thrift_out_begin(&t, dictionary ? 7 : 5);
     put_i32(&t, 1, (int64_t)values);
     put_i32(&t, 2, c->codes && !dictionary ? STK__PARQUET_RLE_DICTIONARY : STK__PARQUET_PLAIN);
     if (!dictionary) {
         put_i32(&t, 3, STK__PARQUET_RLE);
         put_i32(&t, 4, STK__PARQUET_RLE);
     }
-    stk__thrift_end(&t);
-    stk__thrift_end(&t);
+    stk__thrift_out_end(&t);
+    stk__thrift_out_end(&t);
     c->plain_bytes += c->pages.length - begun + file->body.length;
     if (t.failed || !stk__bytes_put(&c->pages, stored->data, stored->length))
-        return stk__parquet_no_memory(err);
+        return stk__parquet_out_no_memory(err);
     return STK_OK;
 }
 
 /* All values of 8 bits, in the order of their bits. */
-static stk_status put_dictionary(stk__parquet_file *file, stk__parquet_column *c, stk_error *err)
+static stk_status put_dictionary(stk__parquet_out_file *file, stk__parquet_out_column *c,
+                                 stk_error *err)
 {
     const stk__bytes *stored = &file->body;
     uint8_t value[4];
@@ -230,7 +231,7 @@ static stk_status put_dictionary(stk__parquet_file *file, stk__parquet_column *c
     for (unsigned k = 0; k < CODES; k++) {
         put_u32(value, c->field->dtype == STK_INT8 && k > 127 ? k | 0xffffff00u : k);
         if (!stk__bytes_put(&file->body, value, sizeof value))
-            return stk__parquet_no_memory(err);
+            return stk__parquet_out_no_memory(err);
     }
     if (c->compressed)
         STK_TRY(pack(file, &stored, err));
@@ -239,14 +240,15 @@ static stk_status put_dictionary(stk__parquet_file *file, stk__parquet_column *c
     return STK_OK;
 }
 
-static bool put_body(stk__parquet_file *file, const stk__parquet_column *c)
+static bool put_body(stk__parquet_out_file *file, const stk__parquet_out_column *c)
 {
     file->body.length = 0;
     return put_all_levels(file, c) && put_values(&file->body, c);
 }
 
 /* Whether a chunk is compressed, of which the first page is in file->body. */
-static stk_status choose_codec(stk__parquet_file *file, stk__parquet_column *c, stk_error *err)
+static stk_status choose_codec(stk__parquet_out_file *file, stk__parquet_out_column *c,
+                               stk_error *err)
 {
     const stk__bytes *stored = &file->body;
     const bool may = file->options->codec == 0 && c->kind < STK__PARQUET_PICTURE;
@@ -257,29 +259,30 @@ static stk_status choose_codec(stk__parquet_file *file, stk__parquet_column *c, 
     if (!c->codes)
         return STK_OK;
     STK_TRY(put_dictionary(file, c, err));
-    return put_body(file, c) ? STK_OK : stk__parquet_no_memory(err);
+    return put_body(file, c) ? STK_OK : stk__parquet_out_no_memory(err);
 }
 
 /* What the indexes say of a page of `bytes` at `at`. */
-static stk_status note_page(stk__parquet_file *file, stk__parquet_column *c, uint64_t at,
+static stk_status note_page(stk__parquet_out_file *file, stk__parquet_out_column *c, uint64_t at,
                             stk_error *err)
 {
     const stk_dtype dtype = c->field->dtype;
-    stk__parquet_page *list =
+    stk__parquet_out_page *list =
         stk__grow(file->dataset->context, c->list, &c->room_pages, c->num_pages + 1, sizeof *list);
 
     if (!list)
-        return stk__parquet_no_memory(err);
+        return stk__parquet_out_no_memory(err);
     c->list = list;
-    stk__parquet_page *page = &list[c->num_pages++];
-    *page = (stk__parquet_page){.at = at,
+    stk__parquet_out_page *page = &list[c->num_pages++];
+    *page =
+        (stk__parquet_out_page){.at = at,
                                 .first_row = c->chunk_rows,
                                 .bytes = (uint32_t)(c->pages.length - at),
                                 .nulls = c->kind == STK__PARQUET_PATH ? c->rows : empty_lists(c)};
     page->values = c->present + page->nulls;
-    if (stk__parquet_has_bounds(c)) {
-        stk__parquet_bounds_take(dtype, c->values.data, c->present, &page->bounds);
-        stk__parquet_bounds_merge(dtype, &page->bounds, &c->bounds);
+    if (stk__parquet_out_has_bounds(c)) {
+        stk__parquet_out_bounds_take(dtype, c->values.data, c->present, &page->bounds);
+        stk__parquet_out_bounds_merge(dtype, &page->bounds, &c->bounds);
     }
     c->unordered = c->unordered || (c->present && !page->bounds.any);
     c->chunk_rows += c->rows;
@@ -288,14 +291,15 @@ static stk_status note_page(stk__parquet_file *file, stk__parquet_column *c, uin
     return STK_OK;
 }
 
-stk_status stk__parquet_page_end(stk__parquet_file *file, stk__parquet_column *c, stk_error *err)
+stk_status stk__parquet_out_page_end(stk__parquet_out_file *file, stk__parquet_out_column *c,
+                                     stk_error *err)
 {
     const stk__bytes *stored = &file->body;
 
     if (c->rows == 0)
         return STK_OK;
     if (!put_body(file, c))
-        return stk__parquet_no_memory(err);
+        return stk__parquet_out_no_memory(err);
     if (c->num_pages == 0)
         STK_TRY(choose_codec(file, c, err));
     if (c->compressed)
@@ -309,8 +313,9 @@ stk_status stk__parquet_page_end(stk__parquet_file *file, stk__parquet_column *c
     return STK_OK;
 }
 
-stk_status stk__parquet_page_add(stk__parquet_file *file, stk__parquet_column *c, const void *data,
-                                 uint64_t size, uint64_t number, stk_error *err)
+stk_status stk__parquet_out_page_add(stk__parquet_out_file *file, stk__parquet_out_column *c,
+                                     const void *data, uint64_t size, uint64_t number,
+                                     stk_error *err)
 {
     const bool is_path = c->kind == STK__PARQUET_PATH,
                is_string = c->kind > STK__PARQUET_NUMBERS && !is_path;
@@ -326,7 +331,7 @@ stk_status stk__parquet_page_add(stk__parquet_file *file, stk__parquet_column *c
                          " bytes; a value in Parquet has at most %d here",
                          number, c->field->name, size, STK__PARQUET_MOST / 4);
     if (c->rows && more + stored_bytes(c, c->values.length) > file->options->page_size)
-        STK_TRY(stk__parquet_page_end(file, c, err));
+        STK_TRY(stk__parquet_out_page_end(file, c, err));
     put_u32(length, size);
     if (is_string)
         good = stk__bytes_put(&c->values, length, sizeof length);
@@ -335,7 +340,7 @@ stk_status stk__parquet_page_add(stk__parquet_file *file, stk__parquet_column *c
     if (!is_path)
         good = good && stk__bytes_put(&c->values, data, (size_t)size);
     if (!good)
-        return stk__parquet_no_memory(err);
+        return stk__parquet_out_no_memory(err);
     c->present += values;
     c->rows++;
     return STK_OK;

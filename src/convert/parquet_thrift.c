@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "convert/parquet_thrift.h"
 
-static void put(stk__thrift *t, const void *data, size_t length)
+static void put(stk__thrift_out *t, const void *data, size_t length)
 {
     if (!t->failed && !stk__bytes_put(t->to, data, length))
         t->failed = true;
 }
 
-static void put_byte(stk__thrift *t, unsigned value)
+static void put_byte(stk__thrift_out *t, unsigned value)
 {
     const uint8_t byte = (uint8_t)value;
 
     put(t, &byte, 1);
 }
 
-static void put_varint(stk__thrift *t, uint64_t value)
+static void put_varint(stk__thrift_out *t, uint64_t value)
 {
     for (; value > 0x7f; value >>= 7)
         put_byte(t, (unsigned)(value & 0x7f) | 0x80);
@@ -22,12 +22,12 @@ static void put_varint(stk__thrift *t, uint64_t value)
 }
 
 /* Small numbers of either sign are short: 0, -1, 1, -2, ... */
-static void put_zigzag(stk__thrift *t, int64_t value)
+static void put_zigzag(stk__thrift_out *t, int64_t value)
 {
     put_varint(t, (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0));
 }
 
-static void put_head(stk__thrift *t, int field, stk__thrift_type type)
+static void put_head(stk__thrift_out *t, int field, stk__thrift_out_type type)
 {
     const int distance = field - t->last[t->depth];
 
@@ -40,54 +40,54 @@ static void put_head(stk__thrift *t, int field, stk__thrift_type type)
     put_zigzag(t, field);
 }
 
-void stk__thrift_bool(stk__thrift *t, int field, bool value)
+void stk__thrift_out_bool(stk__thrift_out *t, int field, bool value)
 {
     put_head(t, field, value ? STK__THRIFT_TRUE : STK__THRIFT_FALSE);
 }
 
-void stk__thrift_i8(stk__thrift *t, int field, int8_t value)
+void stk__thrift_out_i8(stk__thrift_out *t, int field, int8_t value)
 {
     put_head(t, field, STK__THRIFT_I8);
     put_byte(t, (uint8_t)value);
 }
 
-void stk__thrift_number(stk__thrift *t, int field, stk__thrift_type type, int64_t value)
+void stk__thrift_out_number(stk__thrift_out *t, int field, stk__thrift_out_type type, int64_t value)
 {
     put_head(t, field, type);
     put_zigzag(t, value);
 }
 
-void stk__thrift_binary(stk__thrift *t, int field, const void *data, size_t length)
+void stk__thrift_out_binary(stk__thrift_out *t, int field, const void *data, size_t length)
 {
     put_head(t, field, STK__THRIFT_BINARY);
-    stk__thrift_element_binary(t, data, length);
+    stk__thrift_out_element_binary(t, data, length);
 }
 
-void stk__thrift_text(stk__thrift *t, int field, const char *text)
+void stk__thrift_out_text(stk__thrift_out *t, int field, const char *text)
 {
-    stk__thrift_binary(t, field, text, strlen(text));
+    stk__thrift_out_binary(t, field, text, strlen(text));
 }
 
-void stk__thrift_struct(stk__thrift *t, int field, const void *data, size_t length)
+void stk__thrift_out_struct(stk__thrift_out *t, int field, const void *data, size_t length)
 {
     put_head(t, field, STK__THRIFT_STRUCT);
     put(t, data, length);
 }
 
-void stk__thrift_begin(stk__thrift *t, int field)
+void stk__thrift_out_begin(stk__thrift_out *t, int field)
 {
     put_head(t, field, STK__THRIFT_STRUCT);
-    stk__thrift_element(t);
+    stk__thrift_out_element(t);
 }
 
-void stk__thrift_end(stk__thrift *t)
+void stk__thrift_out_end(stk__thrift_out *t)
 {
     put_byte(t, 0);
     if (t->depth > 0)
         t->depth--;
 }
 
-void stk__thrift_list(stk__thrift *t, int field, stk__thrift_type type, uint64_t count)
+void stk__thrift_out_list(stk__thrift_out *t, int field, stk__thrift_out_type type, uint64_t count)
 {
     put_head(t, field, STK__THRIFT_LIST);
     put_byte(t, (unsigned)(count < 15 ? count : 15) << 4 | (unsigned)type);
@@ -95,22 +95,22 @@ void stk__thrift_list(stk__thrift *t, int field, stk__thrift_type type, uint64_t
         put_varint(t, count);
 }
 
-void stk__thrift_element(stk__thrift *t)
+void stk__thrift_out_element(stk__thrift_out *t)
 {
     t->last[++t->depth] = 0;
 }
 
-void stk__thrift_element_bool(stk__thrift *t, bool value)
+void stk__thrift_out_element_bool(stk__thrift_out *t, bool value)
 {
     put_byte(t, value ? STK__THRIFT_TRUE : STK__THRIFT_FALSE);
 }
 
-void stk__thrift_element_number(stk__thrift *t, int64_t value)
+void stk__thrift_out_element_number(stk__thrift_out *t, int64_t value)
 {
     put_zigzag(t, value);
 }
 
-void stk__thrift_element_binary(stk__thrift *t, const void *data, size_t length)
+void stk__thrift_out_element_binary(stk__thrift_out *t, const void *data, size_t length)
 {
     put_varint(t, length);
     put(t, data, length);

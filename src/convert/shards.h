@@ -6,7 +6,6 @@
 #include "base/bytes.h"
 #include "convert/samples.h"
 
-
 /* What a format makes of samples. */
 typedef struct stk__shards_format {
     const char *ending; /* of the names */

@@ -12,8 +12,8 @@ extern const stk_dataset_ops stk__dataset_digits, stk__dataset_mnist, stk__datas
     stk__dataset_npy, stk__dataset_array, stk__dataset_hdf5, stk__dataset_npz, stk__dataset_tokens,
     stk__dataset_images, stk__dataset_webdataset, stk__dataset_tfrecord, stk__dataset_mds,
     stk__dataset_litdata, stk__dataset_synthetic, stk__dataset_mix, stk__dataset_concat,
-    stk__dataset_pair, stk__dataset_csv, stk__dataset_tsv, stk__dataset_parquet,
-    stk__dataset_arrow, stk__dataset_jsonl;
+    stk__dataset_pair, stk__dataset_csv, stk__dataset_tsv, stk__dataset_parquet, stk__dataset_arrow,
+    stk__dataset_jsonl;
 /* What the spec of every dataset takes (select.c). */
 extern const stk_option_table stk__dataset_option_table;
 /*

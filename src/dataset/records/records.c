@@ -8,7 +8,7 @@
 #include "dataset/object.h"
 
 #define BLOCK_BYTES  (UINT64_C(512) << 10) /* of neighbours read in one go; 256 are in memory */
-#define COST_NS      20000.0             /* of preparing a record: to begin, and of each byte */
+#define COST_NS      20000.0               /* of preparing a record: to begin, and of each byte */
 #define COST_BYTE_NS 8.0
 #define PRINT_PIECE  512
 

@@ -11,18 +11,6 @@
 
 /* ---- Schema (parquet_schema.c) ---- */
 
-typedef enum stk__parquet_type {
-    STK__PARQUET_BOOLEAN,
-    STK__PARQUET_INT32,
-    STK__PARQUET_INT64,
-    STK__PARQUET_INT96,
-    STK__PARQUET_FLOAT,
-    STK__PARQUET_DOUBLE,
-    STK__PARQUET_BYTE_ARRAY,
-    STK__PARQUET_FIXED,
-    STK__PARQUET_TYPES
-} stk__parquet_type;
-
 /* What values become. */
 typedef enum stk__parquet_as {
     STK__PARQUET_AS_STORED,  /* numbers, bytes of one width, or strings */

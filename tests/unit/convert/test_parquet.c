@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parquet files byte for byte as a writer in Python makes them (scripts/make_parquet_writer_golden.py);
- * other programs read them in interop/test_parquet_writer.py. */
+/* Parquet files byte for byte as a writer in Python makes them
+ * (scripts/make_parquet_writer_golden.py); other programs read them in
+ * interop/test_parquet_writer.py. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -137,12 +138,12 @@ static void test_refuses(void **state)
     stk_field field = {.struct_size = sizeof field, .name = "x", .dtype = STK_BFLOAT16};
 
     (void)state;
-    assert_non_null(strstr(stk__parquet_refuses(&field), "make it float32"));
+    assert_non_null(strstr(stk__parquet_out_refuses(&field), "make it float32"));
     field.dtype = STK_COMPLEX64;
-    assert_non_null(strstr(stk__parquet_refuses(&field), "complex"));
+    assert_non_null(strstr(stk__parquet_out_refuses(&field), "complex"));
     for (int dtype = STK_BOOL; dtype < STK_BFLOAT16; dtype++) {
         field.dtype = (stk_dtype)dtype;
-        assert_null(stk__parquet_refuses(&field));
+        assert_null(stk__parquet_out_refuses(&field));
     }
 }
 
@@ -152,27 +153,27 @@ static void test_bounds(void **state)
     static const float reals[] = {NAN, 0, NAN};
     static const int8_t small[] = {-128, 5, 127};
     static const uint64_t large[] = {UINT64_MAX, 1};
-    stk__parquet_bounds bounds = {0};
+    stk__parquet_out_bounds bounds = {0};
     uint8_t bytes[8];
     float real;
 
     (void)state;
-    stk__parquet_bounds_take(STK_FLOAT32, reals, 1, &bounds);
+    stk__parquet_out_bounds_take(STK_FLOAT32, reals, 1, &bounds);
     assert_false(bounds.any);
-    stk__parquet_bounds_take(STK_FLOAT32, reals, 3, &bounds);
-    assert_int_equal(stk__parquet_bound_put(STK_FLOAT32, &bounds, false, bytes), 4);
+    stk__parquet_out_bounds_take(STK_FLOAT32, reals, 3, &bounds);
+    assert_int_equal(stk__parquet_out_bound_put(STK_FLOAT32, &bounds, false, bytes), 4);
     memcpy(&real, bytes, 4);
     assert_true(real == 0 && signbit(real));
-    stk__parquet_bound_put(STK_FLOAT32, &bounds, true, bytes);
+    stk__parquet_out_bound_put(STK_FLOAT32, &bounds, true, bytes);
     memcpy(&real, bytes, 4);
     assert_true(real == 0 && !signbit(real));
-    bounds = (stk__parquet_bounds){0};
-    stk__parquet_bounds_take(STK_INT8, small, 3, &bounds);
-    assert_int_equal(stk__parquet_bound_put(STK_INT8, &bounds, false, bytes), 4);
+    bounds = (stk__parquet_out_bounds){0};
+    stk__parquet_out_bounds_take(STK_INT8, small, 3, &bounds);
+    assert_int_equal(stk__parquet_out_bound_put(STK_INT8, &bounds, false, bytes), 4);
     assert_memory_equal(bytes, "\x80\xff\xff\xff", 4);
-    bounds = (stk__parquet_bounds){0};
-    stk__parquet_bounds_take(STK_UINT64, large, 2, &bounds);
-    assert_int_equal(stk__parquet_bound_put(STK_UINT64, &bounds, true, bytes), 8);
+    bounds = (stk__parquet_out_bounds){0};
+    stk__parquet_out_bounds_take(STK_UINT64, large, 2, &bounds);
+    assert_int_equal(stk__parquet_out_bound_put(STK_UINT64, &bounds, true, bytes), 8);
     assert_memory_equal(bytes, "\xff\xff\xff\xff\xff\xff\xff\xff", 8);
 }
 
@@ -192,7 +193,7 @@ static void test_levels(void **state)
             memset(levels + count, (int)((seed >> 50) & ((1u << width) - 1)), run);
             count += run;
         }
-        assert_true(stk__parquet_levels(&out, levels, count, width));
+        assert_true(stk__parquet_out_levels(&out, levels, count, width));
         const uint8_t *bytes = (const uint8_t *)out.data;
         while (at < out.length) {
             uint64_t head = 0;
