@@ -113,10 +113,8 @@ const char *stk__array_foreign(const char *url)
     static const struct {
         const char *end, *format;
     } formats[] = {
-        {".parquet", "Parquet"}, {".arrow", "Arrow"}, {".tfrecord", "TFRecord"},
-        {".tar", "tar"},         {".zip", "zip"},     {".pt", "PyTorch pickle"},
-        {".pkl", "pickle"},      {".grib", "GRIB"},   {".grib2", "GRIB"},
-        {".csv", "CSV"},
+        {".zip", "zip"},   {".pt", "PyTorch pickle"}, {".pkl", "pickle"},
+        {".grib", "GRIB"}, {".grib2", "GRIB"},
     };
     const size_t length = strcspn(url, "?");
 

@@ -59,7 +59,8 @@ bool stk__unpacked_takes(stk_context *ctx, const char *source, const char **why)
     const char *url = stk__convert_source(&job);
     stk__stream kind = STK__STREAM_NOT;
 
-    *why = "is not compressed by gzip, zlib or zstd";
+    *why = "is not compressed by gzip, zlib or zstd; samples become shards in a folder, as "
+           "webdataset:DIR";
     if (url != source && strncmp(source, "webdataset:", 11) != 0 &&
         strncmp(source, "tfrecord:", 9) != 0)
         return false;

@@ -150,7 +150,7 @@ static stk_status nobody(stk_context *ctx, const char *url, const vote *v, stk_e
         suggest_kind(ctx, url, head, meant, sizeof meant);
         return stk__fail_at(
             err, *meant ? STK_EINVAL : status, STK_STAGE_DATASET, url, STK_NO_OFFSET,
-            "'%.200s' is no dataset: '%.*s' is no kind of dataset%s (they are %.200s), and "
+            "'%.200s' is no dataset: '%.*s' is no kind of dataset%s (they are %.300s), and "
             "as a path: %.200s",
             url, (int)STK_MIN(head, 40), url, meant, names, missing.text);
     }
@@ -163,12 +163,12 @@ static stk_status nobody(stk_context *ctx, const char *url, const vote *v, stk_e
     if (format)
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_DATASET, url, STK_NO_OFFSET,
                             "'%.200s': %s is not built in: write the data as Zarr, npy or one of "
-                            "the kinds %.200s",
+                            "the kinds %.300s",
                             url, format, names);
     return stk__fail_at(
         err, STK_EFORMAT, STK_STAGE_DATASET, url, STK_NO_OFFSET,
         "no kind of dataset recognises what lies at '%.200s'; name one, as npy:%.60s; "
-        "the kinds are %.200s",
+        "the kinds are %.300s",
         url, url, names);
 }
 
