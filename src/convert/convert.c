@@ -174,7 +174,8 @@ static stk_status check_range(stk_context *ctx, const stk_option_table *table, c
 /* Endings that mean a form of its own, so that a folder is not made of what was a slip of the
  * table. */
 static const char file_endings[] =
-    "|.zarr|.nc|.nc4|.h5|.hdf5|.npy|.npz|.tar|.squashfs|.sqsh|.sqfs|.tfrecord|.parquet|.beton|";
+    "|.zarr|.nc|.nc4|.h5|.hdf5|.npy|.npz|.tar|.squashfs|.sqsh|.sqfs|.tfrecord|.parquet|.beton|"
+    ".zip|.csv|.tsv|.jsonl|.json|.arrow|.feather|";
 
 static bool ends_with(const stk_conversion *c, const char *endings)
 {

@@ -18,7 +18,7 @@ static stk_status add_need(stk_locator *seam, size_t i, const stk_need *need)
     if (s->num_needs == STK__SURVEY_NEEDS)
         return STK_ELIMIT;
     s->needs[s->num_needs] = *need;
-    if (s->most)
+    if (s->most && !need->decoded)
         s->needs[s->num_needs].length = STK_MIN(need->length, s->most);
     s->num_needs++;
     return STK_OK;
@@ -59,10 +59,13 @@ static stk_status make_room(stk__survey_sample *s, const char **reason)
 {
     uint64_t bytes = 0;
 
-    for (uint32_t k = 0; k < s->num_needs; k++)
+    for (uint32_t k = 0; k < s->num_needs; k++) {
+        const uint64_t slack = STK_CACHE_LINE + STK_TAIL, decoded = s->needs[k].decoded;
         if (!stk__add_size(bytes, s->needs[k].length, &bytes) ||
-            !stk__add_size(bytes, STK_CACHE_LINE + STK_TAIL, &bytes))
+            !stk__add_size(bytes, decoded, &bytes) ||
+            !stk__add_size(bytes, decoded ? 2 * slack : slack, &bytes))
             bytes = UINT64_MAX;
+    }
     stk_status status = stk__share_take(s->memory, bytes, s->reason);
     if (status != STK_OK) {
         *reason = s->reason;
@@ -71,6 +74,20 @@ static stk_status make_room(stk__survey_sample *s, const char **reason)
     s->room = bytes;
     s->bytes = stk__alloc_buffer(s->dataset->context, bytes);
     return s->bytes ? STK_OK : STK_ENOMEM;
+}
+
+/* What the bytes of a need become, behind them. */
+static stk_status decode_need(stk__survey_sample *s, uint32_t k, uint64_t offset,
+                              const char **reason)
+{
+    stk_need whole = s->needs[k];
+
+    whole.wanted = 0;
+    whole.in_place = false;
+    const stk_status status = s->dataset->ops->decode(s->dataset, &whole, s->slices[k].data,
+                                                      s->bytes + offset, NULL, reason);
+    s->slices[k] = (stk_slice){.data = s->bytes + offset, .size = whole.decoded};
+    return status;
 }
 
 static stk_status read_needs(stk__survey_sample *s, uint64_t index, const char **reason,
@@ -92,7 +109,11 @@ static stk_status read_needs(stk__survey_sample *s, uint64_t index, const char *
 
         STK_TRY(stk_store_read(store, key, need->offset, need->length, s->bytes + offset, err));
         s->slices[k] = (stk_slice){.data = s->bytes + offset, .size = need->length};
-        offset += stk__round_up(need->length, STK_CACHE_LINE) + STK_TAIL;
+        offset += stk__round_up(need->length + STK_TAIL, STK_CACHE_LINE);
+        if (!need->decoded)
+            continue;
+        STK_TRY(decode_need(s, k, offset, reason));
+        offset += stk__round_up(need->decoded + STK_TAIL, STK_CACHE_LINE);
     }
     return STK_OK;
 }

@@ -362,7 +362,7 @@ class Failures(InFolder):
             (lambda: stoker.report("no.log"), stoker.DataError, "no event"),
             (lambda: stoker.report("none.log"), stoker.NotFoundError, "none.log"),
             (lambda: stoker.chunks(window=(0, 4)), stoker.InvalidError, "side of 0"),
-            (lambda: stoker.convert("digits:", "out.rar"), stoker.Error, "out.rar"),
+            (lambda: stoker.convert("digits:", "out.zip"), stoker.Error, "out.zip"),
             (lambda: stoker.bench("digits:", batch_size=0), stoker.InvalidError, "batch_size: .0. is out of range"),
             (lambda: stoker.bench("digits:", batch_sise=2), stoker.InvalidError, "unknown option 'batch_sise'; did you mean 'batch_size'[?]$"),
             (lambda: stoker.bench("digits:", step=object()), TypeError, "step is a object"),

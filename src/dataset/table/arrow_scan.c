@@ -68,7 +68,7 @@ stk_status stk__arrow_look(stk__arrow_scan *scan, uint64_t at, uint64_t size, co
         scan->window_at = at;
         scan->window_size = (uint32_t)wanted;
     }
-    *out = scan->window + (at - scan->window_at);
+    *out = scan->window ? scan->window + (at - scan->window_at) : NULL;
     return STK_OK;
 }
 

@@ -310,7 +310,7 @@ static void test_refused_targets(void **state)
     test_write(f.to, "cat", "x", 1);
     assert_int_not_equal(tree_convert(&run, f.from, f.to, &err), STK_OK);
     assert_non_null(strstr(err.text, "cat/"));
-    snprintf(path, sizeof path, "%s/x.rar", f.to);
+    snprintf(path, sizeof path, "%s/x.zip", f.to);
     assert_fails(tree_convert(&run, f.from, path, &err), STK_ENOTSUP, &err, "nothing writes");
     remove_folders(&f);
 }

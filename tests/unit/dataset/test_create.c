@@ -164,7 +164,7 @@ static stk_status add_need(stk_locator *to, size_t i, uint64_t index, uint32_t s
     if (struct_size > sizeof theirs.need) {
         memset(theirs.more, 0, sizeof theirs.more);
         theirs.need.decoded = theirs.need.wanted = theirs.need.at = 0;
-        theirs.need.optional = theirs.need.in_place = false;
+        theirs.need.optional = theirs.need.in_place = theirs.need.up_to = false;
     }
     return to->add(to, i, &theirs.need);
 }
