@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "convert/samples.h"
 
-#include "dataset/dataset.h"
-#include "store/store.h"
+#include "dataset/need.h"
 
 #define PART                                                                                       \
     4 /* of the memory that is left is for the values of a group, and as much for its reads */
@@ -129,19 +128,6 @@ static stk_status place_needs(stk__samples *s, stk_error *err)
     return STK_OK;
 }
 
-static stk_status read_need(stk__samples *s, const stk_need *need, void *to, stk_error *err)
-{
-    char key[STK_MAX_OBJECT_KEY];
-    stk_store *store;
-
-    const size_t length =
-        s->dataset->ops->object(s->dataset, need->object, &store, key, sizeof key);
-    if (length >= sizeof key)
-        return stk__fail(err, STK_ELIMIT, STK_STAGE_CONVERT,
-                         "a path of %zu bytes is too long; at most %zu", length, sizeof key - 1);
-    return stk_store_read(store, key, need->offset, need->length, to, err);
-}
-
 /* ---- Ranges that are decoded ----------------------------------------------------------------- */
 
 /* Samples ask for their ranges in one order: the next is mostly the one behind the last found. */
@@ -202,15 +188,12 @@ static stk_status place_raw(stk__samples *s, uint64_t length, stk_error *err)
 
 static stk_status decode_need(stk__samples *s, const stk_need *need, uint8_t *to, stk_error *err)
 {
-    stk_need whole = *need;
+    stk_need came = *need;
     const char *reason = NULL;
 
     STK_TRY(place_raw(s, need->length, err));
-    STK_TRY(read_need(s, need, s->raw, err));
-    whole.wanted = 0; /* another sample may need more of it */
-    whole.in_place = false;
-    const stk_status status =
-        s->dataset->ops->decode(s->dataset, &whole, s->raw, to, s->worker, &reason);
+    STK_TRY(stk__need_read(s->dataset, &came, s->raw, err));
+    const stk_status status = stk__need_decode(s->dataset, &came, s->raw, to, s->worker, &reason);
     if (status == STK_OK)
         return STK_OK;
     return stk__fail_at(err, status, STK_STAGE_DATASET, NULL, need->offset,
@@ -258,11 +241,11 @@ static stk_status read_needs(stk__samples *s, stk_error *err)
 
     drop_kept(s);
     for (size_t i = 0; i < s->num_needs; i++) {
-        const stk_need *need = &s->needs[i].need;
+        stk_need *need = &s->needs[i].need;
         stk_error_init(&own);
-        const stk_status status = need->decoded
-                                      ? keep_need(s, need, &s->slices[i], &own)
-                                      : read_need(s, need, (void *)s->slices[i].data, &own);
+        const stk_status status =
+            need->decoded ? keep_need(s, need, &s->slices[i], &own)
+                          : stk__need_read(s->dataset, need, (void *)s->slices[i].data, &own);
         if (status == STK_ENOENT && need->optional) {
             s->slices[i] = (stk_slice){NULL, 0};
             continue;

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "store/store.h"
+#include "dataset/need.h"
 
 typedef struct locator {
     stk_locator seam;
@@ -44,16 +44,6 @@ void stk__survey_sample_release(stk__survey_sample *sample)
     stk__free(sample->dataset->context, sample->fixed);
 }
 
-/* The store and the key of a need. */
-static stk_store *object_of(stk__survey_sample *s, const stk_need *need,
-                            char key[STK_MAX_OBJECT_KEY])
-{
-    stk_store *store = NULL;
-
-    s->dataset->ops->object(s->dataset, need->object, &store, key, STK_MAX_OBJECT_KEY);
-    return store;
-}
-
 /* Room for all that the sample needs, each range with its readable tail. */
 static stk_status make_room(stk__survey_sample *s, const char **reason)
 {
@@ -76,43 +66,31 @@ static stk_status make_room(stk__survey_sample *s, const char **reason)
     return s->bytes ? STK_OK : STK_ENOMEM;
 }
 
-/* What the bytes of a need become, behind them. */
-static stk_status decode_need(stk__survey_sample *s, uint32_t k, uint64_t offset,
-                              const char **reason)
-{
-    stk_need whole = s->needs[k];
-
-    whole.wanted = 0;
-    whole.in_place = false;
-    const stk_status status = s->dataset->ops->decode(s->dataset, &whole, s->slices[k].data,
-                                                      s->bytes + offset, NULL, reason);
-    s->slices[k] = (stk_slice){.data = s->bytes + offset, .size = whole.decoded};
-    return status;
-}
-
 static stk_status read_needs(stk__survey_sample *s, uint64_t index, const char **reason,
                              stk_error *err)
 {
     locator at = {.seam = stk__locator_of_needs(add_need), .to = s};
     char key[STK_MAX_OBJECT_KEY];
+    stk_store *store = NULL;
     uint64_t offset = 0;
 
     STK_TRY(s->dataset->ops->locate(s->dataset, &index, 1, &at.seam, err));
     if (!s->num_needs)
         return STK_OK;
-    (void)object_of(s, &s->needs[0], key);
+    (void)s->dataset->ops->object(s->dataset, s->needs[0].object, &store, key, sizeof key);
     snprintf(s->key, sizeof s->key, "%.*s", (int)sizeof s->key - 1, key);
     STK_TRY(make_room(s, reason));
     for (uint32_t k = 0; k < s->num_needs; k++) {
-        const stk_need *need = &s->needs[k];
-        stk_store *store = object_of(s, need, key);
+        stk_need *need = &s->needs[k];
+        const uint8_t *read = s->bytes + offset;
 
-        STK_TRY(stk_store_read(store, key, need->offset, need->length, s->bytes + offset, err));
-        s->slices[k] = (stk_slice){.data = s->bytes + offset, .size = need->length};
+        STK_TRY(stk__need_read(s->dataset, need, s->bytes + offset, err));
+        s->slices[k] = (stk_slice){.data = read, .size = need->length};
         offset += stk__round_up(need->length + STK_TAIL, STK_CACHE_LINE);
         if (!need->decoded)
             continue;
-        STK_TRY(decode_need(s, k, offset, reason));
+        STK_TRY(stk__need_decode(s->dataset, need, read, s->bytes + offset, NULL, reason));
+        s->slices[k] = (stk_slice){.data = s->bytes + offset, .size = need->decoded};
         offset += stk__round_up(need->decoded + STK_TAIL, STK_CACHE_LINE);
     }
     return STK_OK;

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "store/store.h"
+#include "dataset/need.h"
 
 /* ---- Needs ---- */
 
@@ -56,7 +56,7 @@ static bool find_kept(stk__taken *t, stk__taken_part *part)
         stk__taken_part *k = &t->kept[i];
         if (!k->bytes || k->need.object != part->need.object ||
             k->need.offset != part->need.offset || k->need.length != part->need.length ||
-            k->need.decoded != part->need.decoded || k->need.wanted != part->need.wanted)
+            k->need.decoded != part->need.decoded)
             continue;
         part->bytes = k->bytes;
         part->size = k->size;
@@ -83,7 +83,8 @@ static stk_status refuse_room(uint64_t index, uint64_t bytes, stk_error *err)
 }
 
 /* What is read becomes what it is decoded to. */
-static stk_status decode_part(stk__taken *t, uint64_t index, stk__taken_part *part, stk_error *err)
+static stk_status decode_part(stk__taken *t, uint64_t index, stk__taken_part *part,
+                              const stk_need *need, stk_error *err)
 {
     stk_dataset *d = t->dataset;
     const char *reason = NULL;
@@ -91,7 +92,7 @@ static stk_status decode_part(stk__taken *t, uint64_t index, stk__taken_part *pa
 
     if (!out)
         return refuse_room(index, part->need.decoded, err);
-    const stk_status status = d->ops->decode(d, &part->need, part->bytes, out, t->worker, &reason);
+    const stk_status status = stk__need_decode(d, need, part->bytes, out, t->worker, &reason);
     stk__free(d->context, part->bytes);
     part->bytes = out;
     part->size = part->need.decoded;
@@ -104,19 +105,13 @@ static stk_status decode_part(stk__taken *t, uint64_t index, stk__taken_part *pa
 static stk_status read_part(stk__taken *t, uint64_t index, stk__taken_part *part, stk_error *err)
 {
     stk_dataset *d = t->dataset;
-    char key[STK_MAX_OBJECT_KEY];
-    stk_store *store = NULL;
 
-    const size_t length = d->ops->object(d, part->need.object, &store, key, sizeof key);
-    if (length >= sizeof key)
-        return stk__fail(err, STK_ELIMIT, STK_STAGE_DATASET,
-                         "a path of %zu bytes is too long; at most %zu", length, sizeof key - 1);
     part->bytes = make_room(t, part->need.length);
-    part->size = part->need.length;
     if (!part->bytes)
         return refuse_room(index, part->need.length, err);
-    const stk_status status =
-        stk_store_read(store, key, part->need.offset, part->need.length, part->bytes, err);
+    stk_need need = part->need;
+    const stk_status status = stk__need_read(d, &need, part->bytes, err);
+    part->size = need.length;
     if (status == STK_ENOENT && part->need.optional) {
         stk__free(d->context, part->bytes);
         part->bytes = NULL;
@@ -124,7 +119,7 @@ static stk_status read_part(stk__taken *t, uint64_t index, stk__taken_part *part
         return STK_OK;
     }
     STK_TRY(status);
-    return part->need.decoded ? decode_part(t, index, part, err) : STK_OK;
+    return need.decoded ? decode_part(t, index, part, &need, err) : STK_OK;
 }
 
 static stk_status read_parts(stk__taken *t, uint64_t index, stk_error *err)
