@@ -5,8 +5,8 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "dataset/table/csv.h"
+#include "dataset/table/text_window.h"
 
-#define WINDOW      (UINT64_C(1) << 20) /* bytes read at a time, and looked at to learn */
 #define PIECE_BYTES (UINT64_C(64) << 10)
 #define SNIFFED     100u /* lines that tell the delimiter */
 #define MOST_NAME   1024u
@@ -21,8 +21,7 @@ typedef struct scan {
     const stk__csv_options *options;
     stk_context *ctx;
     stk_error *err;
-    char *window; /* bytes of the file from `at` on */
-    uint64_t at, length, room;
+    stk__text_window w;
     uint64_t head; /* where lines of values begin */
     char delimiter;
     bool headed;
@@ -34,13 +33,6 @@ typedef struct scan {
     uint64_t line, rows; /* of the file, so far */
     stk__table_piece piece;
 } scan;
-
-static stk_status no_memory(const scan *s)
-{
-    return stk__fail_at(s->err, STK_ENOMEM, STK_STAGE_DATASET, stk__table_file_key(s->file),
-                        STK_NO_OFFSET, "no memory to read %.200s; raise memory_limit",
-                        stk__table_file_key(s->file));
-}
 
 /* An error of a line: `line` counts from 0, column from 0. */
 static stk_status wrong(const scan *s, uint64_t offset, uint64_t line, uint32_t column,
@@ -60,15 +52,6 @@ static const char *what_is(stk__csv_end end)
 }
 
 /* ---- The first bytes ------------------------------------------------------------------------- */
-
-static stk_status fill(scan *s, uint64_t at)
-{
-    const uint64_t size = stk__table_file_size(s->file);
-
-    s->at = at;
-    s->length = STK_MIN(s->room, size - at);
-    return stk__table_file_read(s->file, at, s->window, s->length, s->err);
-}
 
 stk_status stk__csv_check_text(const stk__table_file *file, const char *window, uint64_t length,
                                uint64_t *head, stk_error *err)
@@ -114,12 +97,12 @@ static uint32_t count_cells(const char **at, const char *end, char delimiter)
 static char sniff(const scan *s)
 {
     static const char candidates[] = ",;\t|";
-    const bool whole = s->length == stk__table_file_size(s->file);
+    const bool whole = s->w.length == stk__table_file_size(s->file);
     uint32_t most = 1;
     char best = ',';
 
     for (const char *c = candidates; *c; c++) {
-        const char *at = s->window + s->head, *end = s->window + s->length;
+        const char *at = s->w.bytes + s->head, *end = s->w.bytes + s->w.length;
         uint32_t cells = count_cells(&at, end, *c);
         for (uint32_t i = 1; i < SNIFFED && cells && at < end; i++) {
             const uint32_t n = count_cells(&at, end, *c);
@@ -162,13 +145,13 @@ static bool is_number(const stk__csv_cell *cell)
 /* The cells of the first line: how many, and whether they look like names. */
 static stk_status first_line(scan *s, const char **behind, bool *names)
 {
-    const char *at = s->window + s->head, *end = s->window + s->length;
+    const char *at = s->w.bytes + s->head, *end = s->w.bytes + s->w.length;
     stk__csv_end e = STK__CSV_CELL;
     stk__csv_cell cell;
 
     *names = true;
     s->line = stk__csv_skip_empty(&at, end);
-    s->head = (uint64_t)(at - s->window);
+    s->head = (uint64_t)(at - s->w.bytes);
     if (at == end)
         return stk__table_file_fail(s->file, STK_EFORMAT, 0, s->err,
                                     "it has no line; leave the file out");
@@ -208,13 +191,13 @@ static stk_status take_names(scan *s)
     s->wanted = stk__calloc(s->ctx, s->num_columns, sizeof *s->wanted);
     s->name_at = stk__calloc(s->ctx, s->num_columns, sizeof *s->name_at);
     if (!s->columns || !s->wanted || !s->name_at)
-        return no_memory(s);
-    const char *cells = s->window + s->head;
+        return stk__text_window_no_memory(&s->w);
+    const char *cells = s->w.bytes + s->head;
     for (uint32_t i = 0; i < s->num_columns; i++) {
         stk__csv_cell cell = {0};
         s->name_at[i] = s->names.length;
         if (s->headed)
-            stk__csv_next(&cells, s->window + s->length, s->delimiter, &cell);
+            stk__csv_next(&cells, s->w.bytes + s->w.length, s->delimiter, &cell);
         if (cell.length)
             put_name(s, &cell);
         else
@@ -222,12 +205,12 @@ static stk_status take_names(scan *s)
         stk__text_put(&s->names, "", 1);
     }
     if (s->names.failed)
-        return no_memory(s);
+        return stk__text_window_no_memory(&s->w);
     if (!s->headed)
         return STK_OK;
-    for (const char *p = s->window + s->head; p < at; p++)
+    for (const char *p = s->w.bytes + s->head; p < at; p++)
         s->line += *p == '\n';
-    s->head = (uint64_t)(at - s->window);
+    s->head = (uint64_t)(at - s->w.bytes);
     return STK_OK;
 }
 
@@ -267,18 +250,18 @@ static void set_type(const scan *s, stk__table_column *c, stk_dtype dtype, bool 
 
 static stk_status learn(scan *s)
 {
-    const char *at = s->window + s->head, *end = s->window + s->length;
+    const char *at = s->w.bytes + s->head, *end = s->w.bytes + s->w.length;
     stk__csv_cell cell;
 
     learnt *all = stk__calloc(s->ctx, s->num_columns, sizeof *all);
     if (!all)
-        return no_memory(s);
+        return stk__text_window_no_memory(&s->w);
     for (uint32_t i = 0; i < s->num_columns; i++)
         all[i] = (learnt){.integer = true, .real = true, .boolean = true};
     for (uint64_t line = 0; line < s->options->learn; line++) {
         const char *whole = at;
         if (count_cells(&whole, end, s->delimiter) != s->num_columns ||
-            (whole == end && s->length < stk__table_file_size(s->file)))
+            (whole == end && s->w.length < stk__table_file_size(s->file)))
             break;
         stk__csv_skip_empty(&at, end);
         for (uint32_t i = 0; i < s->num_columns; i++) {
@@ -402,7 +385,8 @@ static stk_status take_line(scan *s, const char **at, const char *end, bool last
         if ((e == STK__CSV_OPEN || *at == end) && !last)
             return STK_OK; /* it may go on */
         if (e > STK__CSV_LINE)
-            return wrong(s, s->at + (uint64_t)(cell.text - s->window), s->line, cells, what_is(e));
+            return wrong(s, s->w.at + (uint64_t)(cell.text - s->w.bytes), s->line, cells,
+                         what_is(e));
         cells++;
         longest = (uint32_t)STK_MAX(longest, cell.length);
     } while (e == STK__CSV_CELL);
@@ -410,7 +394,7 @@ static stk_status take_line(scan *s, const char **at, const char *end, bool last
         char text[120];
         snprintf(text, sizeof text, "the line has %u cell%s, the first one %u", cells,
                  cells == 1 ? "" : "s", s->num_columns);
-        return wrong(s, s->at + (uint64_t)(begin - s->window), s->line,
+        return wrong(s, s->w.at + (uint64_t)(begin - s->w.bytes), s->line,
                      STK_MIN(cells, s->num_columns), text);
     }
     *whole = true;
@@ -425,7 +409,7 @@ static stk_status take_line(scan *s, const char **at, const char *end, bool last
 /* The lines of the window; *behind is the first that is not whole. */
 static stk_status take_window(scan *s, bool last, uint64_t *behind)
 {
-    const char *at = s->window, *end = s->window + s->length;
+    const char *at = s->w.bytes, *end = s->w.bytes + s->w.length;
     bool whole = true;
 
     while (whole) {
@@ -440,34 +424,13 @@ static stk_status take_window(scan *s, bool last, uint64_t *behind)
         if (!whole)
             break;
         at = line;
-        const uint64_t offset = s->at + (uint64_t)(at - s->window);
+        const uint64_t offset = s->w.at + (uint64_t)(at - s->w.bytes);
         if (offset - s->piece.offset >= PIECE_BYTES) {
             STK_TRY(end_piece(s, offset));
             begin_piece(s, offset);
         }
     }
-    *behind = s->at + (uint64_t)(at - s->window);
-    return STK_OK;
-}
-
-/* A line that does not fit the window gets a larger one. */
-static stk_status grow_window(scan *s)
-{
-    const uint64_t room = STK_MIN(s->room * 2, STK__CSV_MOST_RECORD + WINDOW);
-
-    if (s->room >= STK__CSV_MOST_RECORD + WINDOW)
-        return stk__table_file_fail(s->file, STK_ELIMIT, s->at, s->err,
-                                    "line %llu has more than %llu bytes; a quote may not be closed",
-                                    (unsigned long long)s->line + 1,
-                                    (unsigned long long)STK__CSV_MOST_RECORD);
-    if (room > stk__memory_left(s->ctx))
-        return no_memory(s);
-    char *window = stk__alloc(s->ctx, room);
-    if (!window)
-        return no_memory(s);
-    stk__free(s->ctx, s->window);
-    s->window = window;
-    s->room = room;
+    *behind = s->w.at + (uint64_t)(at - s->w.bytes);
     return STK_OK;
 }
 
@@ -479,10 +442,10 @@ static stk_status take_all(scan *s)
     begin_piece(s, s->head);
     while (behind < size) {
         const uint64_t at = behind;
-        STK_TRY(fill(s, at));
-        STK_TRY(take_window(s, at + s->length == size, &behind));
-        if (behind == at && at + s->length < size)
-            STK_TRY(grow_window(s));
+        STK_TRY(stk__text_window_fill(&s->w, at));
+        STK_TRY(take_window(s, at + s->w.length == size, &behind));
+        if (behind == at && at + s->w.length < size)
+            STK_TRY(stk__text_window_grow(&s->w, s->line));
         else if (behind == at)
             break;
     }
@@ -492,14 +455,9 @@ static stk_status take_all(scan *s)
 
 static stk_status scan_all(scan *s)
 {
-    s->room = WINDOW;
-    if (s->room > stk__memory_left(s->ctx))
-        return no_memory(s);
-    s->window = stk__alloc(s->ctx, s->room);
-    if (!s->window)
-        return no_memory(s);
-    STK_TRY(fill(s, 0));
-    STK_TRY(stk__csv_check_text(s->file, s->window, s->length, &s->head, s->err));
+    STK_TRY(stk__text_window_open(&s->w));
+    STK_TRY(stk__text_window_fill(&s->w, 0));
+    STK_TRY(stk__csv_check_text(s->file, s->w.bytes, s->w.length, &s->head, s->err));
     STK_TRY(choose_delimiter(s));
     STK_TRY(take_names(s));
     STK_TRY(add_columns(s));
@@ -508,11 +466,18 @@ static stk_status scan_all(scan *s)
 
 stk_status stk__csv_scan(stk__table_file *file, const void *options, stk_error *err)
 {
-    scan s = {.file = file, .options = options, .ctx = stk__table_file_context(file), .err = err};
+    scan s = {.file = file,
+              .options = options,
+              .ctx = stk__table_file_context(file),
+              .err = err,
+              .w = {.file = file,
+                    .err = err,
+                    .most = STK__CSV_MOST_RECORD,
+                    .if_longer = "; a quote may not be closed"}};
 
     s.names.ctx = s.ctx;
     const stk_status status = scan_all(&s);
-    stk__free(s.ctx, s.window);
+    stk__text_window_close(&s.w);
     stk__free(s.ctx, s.columns);
     stk__free(s.ctx, s.wanted);
     stk__free(s.ctx, s.name_at);

@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "dataset/table/csv.h"
 #include "dataset/table/jsonl.h"
+#include "dataset/table/text_window.h"
 
-#define WINDOW      (UINT64_C(1) << 20) /* bytes read at a time, and looked at to learn */
 #define PIECE_BYTES (UINT64_C(64) << 10)
 
 /* What the values of a column were so far. */
@@ -29,8 +29,7 @@ typedef struct scan {
     const stk__jsonl_options *options;
     stk_context *ctx;
     stk_error *err;
-    char *window; /* bytes of the file from `at` on */
-    uint64_t at, length, room;
+    stk__text_window w;
     uint64_t head; /* where lines begin */
     learnt *learnt;
     size_t learnt_room;
@@ -43,24 +42,10 @@ typedef struct scan {
     stk__table_piece piece;
 } scan;
 
-static stk_status no_memory(const scan *s)
-{
-    return stk__fail_at(s->err, STK_ENOMEM, STK_STAGE_DATASET, stk__table_file_key(s->file),
-                        STK_NO_OFFSET, "no memory to read %.200s; raise memory_limit",
-                        stk__table_file_key(s->file));
-}
-
 static stk_status wrong(const scan *s, const char *at, const char *what)
 {
-    return stk__table_file_fail(s->file, STK_EFORMAT, s->at + (uint64_t)(at - s->window), s->err,
+    return stk__table_file_fail(s->file, STK_EFORMAT, s->w.at + (uint64_t)(at - s->w.bytes), s->err,
                                 "line %llu: %s", (unsigned long long)s->line + 1, what);
-}
-
-static stk_status fill(scan *s, uint64_t at)
-{
-    s->at = at;
-    s->length = STK_MIN(s->room, stk__table_file_size(s->file) - at);
-    return stk__table_file_read(s->file, at, s->window, s->length, s->err);
 }
 
 /* ---- Columns --------------------------------------------------------------------------------- */
@@ -214,23 +199,23 @@ static stk_status set_types(const scan *s)
 static stk_status fail_learning(const scan *s, const char *at, stk_status status)
 {
     if (status == STK_ENOMEM)
-        return no_memory(s);
+        return stk__text_window_no_memory(&s->w);
     if (status == STK_EINVAL)
         return wrong(s, at, "a key that is empty, or holds a zero, is no name of a column");
     if (status == STK_ELIMIT)
-        return stk__table_file_fail(s->file, STK_ELIMIT, s->at + (uint64_t)(at - s->window), s->err,
-                                    "line %llu: there are more than %u keys, or the keys to a "
-                                    "value have more than %u bytes",
-                                    (unsigned long long)s->line + 1, STK__TABLE_MAX_COLUMNS,
-                                    STK__JSONL_MOST_NAME - 2);
+        return stk__table_file_fail(
+            s->file, STK_ELIMIT, s->w.at + (uint64_t)(at - s->w.bytes), s->err,
+            "line %llu: there are more than %u keys, or the keys to a "
+            "value have more than %u bytes",
+            (unsigned long long)s->line + 1, STK__TABLE_MAX_COLUMNS, STK__JSONL_MOST_NAME - 2);
     return wrong(s, at, "it is no object of JSON, which is '{\"key\": value, ...}' on one line");
 }
 
 /* The keys of the first lines. */
 static stk_status learn(scan *s)
 {
-    const char *at = s->window + s->head, *end = s->window + s->length, *next;
-    const bool whole = s->length == stk__table_file_size(s->file);
+    const char *at = s->w.bytes + s->head, *end = s->w.bytes + s->w.length, *next;
+    const bool whole = s->w.length == stk__table_file_size(s->file);
 
     for (uint64_t lines = 0; lines < s->options->learn && at < end; at = next, s->line++) {
         const char *stop = stk__jsonl_line(at, end, &next);
@@ -256,7 +241,7 @@ static stk_status add_columns(scan *s)
     s->columns = stk__calloc(s->ctx, s->num_columns, sizeof *s->columns);
     s->wanted = stk__calloc(s->ctx, s->num_columns, sizeof *s->wanted);
     if (!s->columns || !s->wanted)
-        return no_memory(s);
+        return stk__text_window_no_memory(&s->w);
     for (uint32_t i = 0; i < s->num_columns; i++)
         set_type(s, i, &s->columns[i]);
     STK_TRY(set_types(s));
@@ -307,8 +292,8 @@ static stk_status take_line(scan *s, const char *at, const char *stop)
 
     stk__json_skip_blanks(&c);
     if (length > STK__JSONL_MOST_LINE)
-        return stk__table_file_fail(s->file, STK_ELIMIT, s->at + (uint64_t)(at - s->window), s->err,
-                                    "line %llu has more than %llu bytes",
+        return stk__table_file_fail(s->file, STK_ELIMIT, s->w.at + (uint64_t)(at - s->w.bytes),
+                                    s->err, "line %llu has more than %llu bytes",
                                     (unsigned long long)s->line + 1,
                                     (unsigned long long)STK__JSONL_MOST_LINE);
     if (stk__json_scan(c.at, stop, NULL, 0, &n, &behind) != STK__JSON_DONE ||
@@ -324,7 +309,7 @@ static stk_status take_line(scan *s, const char *at, const char *stop)
 /* The lines of the window; *behind is the first that is not whole. */
 static stk_status take_window(scan *s, bool last, uint64_t *behind)
 {
-    const char *at = s->window, *end = s->window + s->length, *next;
+    const char *at = s->w.bytes, *end = s->w.bytes + s->w.length, *next;
 
     for (; at < end; at = next, s->line++) {
         const char *stop = stk__jsonl_line(at, end, &next);
@@ -332,31 +317,13 @@ static stk_status take_window(scan *s, bool last, uint64_t *behind)
             break;
         if (!stk__jsonl_is_blank(at, stop))
             STK_TRY(take_line(s, at, stop));
-        const uint64_t offset = s->at + (uint64_t)(next - s->window);
+        const uint64_t offset = s->w.at + (uint64_t)(next - s->w.bytes);
         if (offset - s->piece.offset >= PIECE_BYTES) {
             STK_TRY(end_piece(s, offset));
             begin_piece(s, offset);
         }
     }
-    *behind = s->at + (uint64_t)(at - s->window);
-    return STK_OK;
-}
-
-/* A line that does not fit the window gets a larger one. */
-static stk_status grow_window(scan *s)
-{
-    const uint64_t room = STK_MIN(s->room * 2, STK__JSONL_MOST_LINE + WINDOW);
-
-    if (s->room == room)
-        return stk__table_file_fail(
-            s->file, STK_ELIMIT, s->at, s->err, "line %llu has more than %llu bytes",
-            (unsigned long long)s->line + 1, (unsigned long long)STK__JSONL_MOST_LINE);
-    char *window = room <= stk__memory_left(s->ctx) ? stk__alloc(s->ctx, room) : NULL;
-    if (!window)
-        return no_memory(s);
-    stk__free(s->ctx, s->window);
-    s->window = window;
-    s->room = room;
+    *behind = s->w.at + (uint64_t)(at - s->w.bytes);
     return STK_OK;
 }
 
@@ -368,10 +335,10 @@ static stk_status take_all(scan *s)
     begin_piece(s, s->head);
     while (behind < size) {
         const uint64_t at = behind;
-        STK_TRY(fill(s, at));
-        STK_TRY(take_window(s, at + s->length == size, &behind));
+        STK_TRY(stk__text_window_fill(&s->w, at));
+        STK_TRY(take_window(s, at + s->w.length == size, &behind));
         if (behind == at)
-            STK_TRY(grow_window(s));
+            STK_TRY(stk__text_window_grow(&s->w, s->line));
     }
     STK_TRY(end_piece(s, size));
     return stk__table_file_rows(s->file, s->rows, s->err);
@@ -382,23 +349,20 @@ static stk_status fill_first(scan *s)
 {
     const uint64_t size = stk__table_file_size(s->file);
 
-    STK_TRY(fill(s, 0));
-    while (s->length < size && !memchr(s->window, '\n', s->length)) {
-        STK_TRY(grow_window(s));
-        STK_TRY(fill(s, 0));
+    STK_TRY(stk__text_window_fill(&s->w, 0));
+    while (s->w.length < size && !memchr(s->w.bytes, '\n', s->w.length)) {
+        STK_TRY(stk__text_window_grow(&s->w, s->line));
+        STK_TRY(stk__text_window_fill(&s->w, 0));
     }
     return STK_OK;
 }
 
 static stk_status scan_all(scan *s)
 {
-    s->room = WINDOW;
-    s->window = s->room <= stk__memory_left(s->ctx) ? stk__alloc(s->ctx, s->room) : NULL;
-    if (!s->window)
-        return no_memory(s);
+    STK_TRY(stk__text_window_open(&s->w));
     STK_TRY(fill_first(s));
-    STK_TRY(stk__csv_check_text(s->file, s->window, s->length, &s->head, s->err));
-    if (s->length > s->head && s->window[s->head] == '[')
+    STK_TRY(stk__csv_check_text(s->file, s->w.bytes, s->w.length, &s->head, s->err));
+    if (s->w.length > s->head && s->w.bytes[s->head] == '[')
         return stk__table_file_fail(s->file, STK_EKIND, s->head, s->err,
                                     "it is one list of JSON; write a line for each element, as jq "
                                     "-c '.[]' does");
@@ -408,11 +372,15 @@ static stk_status scan_all(scan *s)
 
 stk_status stk__jsonl_scan(stk__table_file *file, const void *options, stk_error *err)
 {
-    scan s = {.file = file, .options = options, .ctx = stk__table_file_context(file), .err = err};
+    scan s = {.file = file,
+              .options = options,
+              .ctx = stk__table_file_context(file),
+              .err = err,
+              .w = {.file = file, .err = err, .most = STK__JSONL_MOST_LINE, .if_longer = ""}};
 
     s.names.ctx = s.ctx;
     const stk_status status = scan_all(&s);
-    stk__free(s.ctx, s.window);
+    stk__text_window_close(&s.w);
     stk__free(s.ctx, s.columns);
     stk__free(s.ctx, s.wanted);
     stk__free(s.ctx, s.learnt);
