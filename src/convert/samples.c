@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "convert/samples.h"
 
-#include "dataset/need.h"
+#include "dataset/dataset.h"
 
 #define PART                                                                                       \
     4 /* of the memory that is left is for the values of a group, and as much for its reads */

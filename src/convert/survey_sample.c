@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "dataset/need.h"
+#include "dataset/dataset.h"
 
 typedef struct locator {
     stk_locator seam;

@@ -126,4 +126,14 @@ stk_status stk__dataset_failure(stk_status status, const char **reason);
 /* The same for a function that fills `err` itself. */
 stk_status stk__dataset_said(stk_status status, stk_error *err);
 
+/* ---- Without a loader (need.c) ---- */
+
+/* Read the range of a need into `to`, which has room for need->length bytes; of one that is `up_to`
+ * need->length becomes what there is. STK_ENOENT: the object is not there. Blocks. */
+stk_status stk__need_read(stk_dataset *dataset, stk_need *need, void *to, stk_error *err);
+/* Decode all of it into `out`, which has room for need->decoded bytes. On failure *reason may be a
+ * static text. Does not wait for storage. */
+stk_status stk__need_decode(stk_dataset *dataset, const stk_need *need, const void *data, void *out,
+                            void *worker, const char **reason);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dataset/need.h"
+#include "dataset/dataset.h"
 
 #include "store/store.h"
 

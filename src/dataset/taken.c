@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "dataset/need.h"
+#include "dataset/dataset.h"
 
 /* ---- Needs ---- */
 
