@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 
-#include "dataset/dataset.h"
 
 /* ---- Needs ---- */
 
