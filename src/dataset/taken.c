@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 
-
 /* ---- Needs ---- */
 
 typedef struct taking {

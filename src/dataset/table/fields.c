@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
+#include "codec/image/image.h"
 #include "dataset/images.h"
 #include "dataset/rows.h"
 #include "dataset/table/inside.h"
@@ -157,7 +158,8 @@ static stk_status match(stk__table *t, size_t file, stk_error *err)
         if (at == STK__TABLE_NONE)
             status = differs(t, file, a->name, "is not there", err);
         else if (c->kind != a->kind || c->dtype != a->dtype || c->width != a->width ||
-                 c->list != a->list)
+                 c->list != a->list || c->rank != a->rank ||
+                 memcmp(c->shape, a->shape, sizeof a->shape) != 0)
             status = differs(t, file, a->name, "is of another type", err);
         if (status != STK_OK)
             break;
@@ -211,12 +213,6 @@ static stk_status match_all(stk__table *t, stk_error *err)
 
 /* ---- Pictures -------------------------------------------------------------------------------- */
 
-static bool is_encoded(const unsigned char *data, uint64_t size)
-{
-    return (size > 3 && memcmp(data, "\xff\xd8\xff", 3) == 0) ||
-           (size > 4 && memcmp(data, "\x89PNG", 4) == 0);
-}
-
 /* Whether the first values of a column are pictures. Blocks. */
 static stk_status look(const stk__table *t, uint32_t read, bool *pictures, stk_error *err)
 {
@@ -244,7 +240,7 @@ static stk_status look(const stk__table *t, uint32_t read, bool *pictures, stk_e
         if (stk__table_cell(&cells, column, r, &value, &size))
             continue;
         seen++;
-        good += is_encoded(value, size);
+        good += stk__image_recognize(value, size) != STK__IMAGE_UNKNOWN;
     }
     *pictures = seen && good == seen;
     stk__free(t->base.context, data);
@@ -279,7 +275,12 @@ static stk_field field_of(const stk__table_column *c, const char *name, bool pic
 
     if (picture)
         return stk__images_field(name, 3, false);
-    if (c->kind != STK__COLUMN_VALUES) {
+    if (c->kind == STK__COLUMN_LIST && c->rank) {
+        field.rank = c->rank;
+        memcpy(field.shape, c->shape, sizeof field.shape);
+        field.picture = c->dtype == STK_UINT8 && c->rank == 3 &&
+                        (c->shape[2] == 1 || c->shape[2] == 3 || c->shape[2] == 4);
+    } else if (c->kind != STK__COLUMN_VALUES) {
         field.layout = c->kind == STK__COLUMN_LIST ? STK_RAGGED : STK_BYTES;
         field.rank = 1;
         field.shape[0] = -1;

@@ -2,6 +2,32 @@
 /* The structs of the footer that are used; fields that are not known are passed over. */
 #include "dataset/table/parquet.h"
 
+/* KeyValue's list: the value of a key. */
+static stk__thrift_text read_value(stk__thrift *t, const stk__thrift_field *list, const char *key)
+{
+    stk__thrift_text found = {0};
+    stk__thrift_field of;
+
+    const uint32_t n = stk__thrift_list(t, list, &of);
+    for (uint32_t i = 0; i < n && !t->bad; i++) {
+        stk__thrift_text name = {0}, value = {0};
+        stk__thrift_field f = {0};
+        if (!stk__thrift_struct(t, &of))
+            break;
+        while (stk__thrift_next(t, &f)) {
+            if (f.id == 1)
+                name = stk__thrift_binary(t, &f);
+            else if (f.id == 2)
+                value = stk__thrift_binary(t, &f);
+            else
+                stk__thrift_skip(t, &f);
+        }
+        if (name.length == strlen(key) && memcmp(name.data, key, name.length) == 0)
+            found = value;
+    }
+    return found;
+}
+
 void stk__parquet_footer_read(stk__thrift *t, stk__parquet_footer *out)
 {
     stk__thrift_field f = {0};
@@ -22,6 +48,9 @@ void stk__parquet_footer_read(stk__thrift *t, stk__parquet_footer *out)
             out->num_groups = stk__thrift_list(&out->groups, &f, &out->groups_of);
             out->has_groups = true;
             break;
+        case 5: /* key_value_metadata */
+            out->fields = read_value(t, &f, "stoker.fields");
+            continue;
         case 6: /* created_by */
             out->writer = stk__thrift_binary(t, &f);
             continue;

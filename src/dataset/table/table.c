@@ -330,6 +330,9 @@ static void put_value(const stk__table *t, const stk__table_read *r, const stk__
                                                                   : NULL;
     } else if (null) {
         put_nothing(field, value, r->bytes);
+    } else if (r->column.rank && size != r->bytes) {
+        s->status = STK_EFORMAT;
+        s->reason = "a list has another number of values than its shape says";
     } else if (r->widen) {
         r->widen(data, 1, value->out);
         value->data = value->out;

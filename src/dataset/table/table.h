@@ -32,6 +32,8 @@ typedef struct stk__table_column {
     const char *name; /* "image.bytes" of what a struct holds; copied when it is added */
     stk__table_kind kind;
     stk_dtype dtype; /* of a value; of BYTES STK_UINT8 */
+    uint32_t rank;   /* of LIST: each row is a tensor of this shape; 0: of any length */
+    int64_t shape[STK_MAX_RANK];
     uint32_t width; /* of VALUES: 1, and there is no such dimension; more of a list of one length */
     bool list;      /* of VALUES: they are a list, also where width is 1 */
     bool text;      /* of BYTES: they are UTF-8 */
