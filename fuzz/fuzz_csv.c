@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of `csv:` and `tsv:`: learning, scanning, decoding. Input: the file. */
-#include "table_support.h"
+#include "rows_support.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -10,9 +10,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     fuzz_put(room.store, "a.csv", data, size);
     fuzz_ready(&room);
-    table_open(room.ctx, "csv:mem://t/a.csv");
-    table_open(room.ctx, "csv:mem://t/a.csv?nulls=mask&learn=1&text=bytes");
-    table_open(room.ctx, "tsv:mem://t/a.csv?header=false&nulls=drop&types=c0:int8,c1:float32");
+    rows_open(room.ctx, "csv:mem://t/a.csv");
+    rows_open(room.ctx, "csv:mem://t/a.csv?nulls=mask&learn=1&text=bytes");
+    rows_open(room.ctx, "tsv:mem://t/a.csv?header=false&nulls=drop&types=c0:int8,c1:float32");
     fuzz_close(&room);
     return 0;
 }

@@ -8,9 +8,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fuzz_room room = tabled_room(data, size);
 
-    tabled_open(room.ctx, "litdata:mem://t");
-    tabled_open(room.ctx, "litdata:mem://t?fields=x&varying=x");
-    tabled_open(room.ctx, "litdata:mem://t?block_size=3");
+    rows_open(room.ctx, "litdata:mem://t");
+    rows_open(room.ctx, "litdata:mem://t?fields=x&varying=x");
+    rows_open(room.ctx, "litdata:mem://t?block_size=3");
     fuzz_close(&room);
     return 0;
 }

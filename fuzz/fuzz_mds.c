@@ -8,8 +8,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fuzz_room room = tabled_room(data, size);
 
-    tabled_open(room.ctx, "mds:mem://t");
-    tabled_open(room.ctx, "mds:mem://t?fields=x&varying=x");
+    rows_open(room.ctx, "mds:mem://t");
+    rows_open(room.ctx, "mds:mem://t?fields=x&varying=x");
     fuzz_close(&room);
     return 0;
 }

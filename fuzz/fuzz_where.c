@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The option where of tables, on rows of numbers, texts and nulls. Input: the expression. */
 #include "dataset/table/where.h"
-#include "table_support.h"
+#include "rows_support.h"
 
 #define TEXT_MOST 4096u
 
