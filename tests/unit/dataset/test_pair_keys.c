@@ -290,6 +290,25 @@ static void test_identity(void **state)
     stk_dataset_close(&d);
 }
 
+/* The same two tables, paired by one key and by another. */
+static void test_other_pairs(void **state)
+{
+    static const char a[] = "k,l\n0,0\n1,1\n", b[] = "k,l\n0,1\n1,0\n";
+    char left[300], right[300];
+    stk_dataset *by_k, *by_l;
+    stk_error err;
+
+    test_write(folder, "a.csv", a, sizeof a - 1);
+    test_write(folder, "b.csv", b, sizeof b - 1);
+    snprintf(left, sizeof left, "(csv:%s/a.csv)", folder);
+    snprintf(right, sizeof right, "(csv:%s/b.csv)", folder);
+    assert_ok(open_pair(*state, left, right, "by=k&prefixes=a,b", &by_k, &err), &err);
+    assert_ok(open_pair(*state, left, right, "by=l&prefixes=a,b", &by_l, &err), &err);
+    assert_int_not_equal(by_k->fingerprint, by_l->fingerprint);
+    stk_dataset_close(&by_k);
+    stk_dataset_close(&by_l);
+}
+
 /* Samples that are made of their index alone. */
 static void test_made(void **state)
 {
@@ -341,11 +360,11 @@ static int close_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all),      cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_three),    cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_unread),
-        cmocka_unit_test(test_identity), cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_made),
+        cmocka_unit_test(test_all),         cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_three),       cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_refused),     cmocka_unit_test(test_unread),
+        cmocka_unit_test(test_identity),    cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_other_pairs), cmocka_unit_test(test_made),
     };
 
     return cmocka_run_group_tests(tests, open_folder, close_folder);
