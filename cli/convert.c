@@ -74,11 +74,11 @@ static const struct cli_usage usage = {
         "A DST of 'NAME:PATH?option=value' is written by the converter of that name, of a plug-in "
         "too, with\noptions of its own. DST may be "
         "the URL of a folder in any store that can be written.\n\n"
-        "A file has its name when it is complete and safe on the disk. A conversion of pictures "
-        "or to Zarr\n"
-        "that was stopped, by Ctrl-C, a kill or a full disk, goes on when the same command is run "
-        "again: what\n"
-        "is done is noted in DST/.stoker-convert.\n",
+        "A file has its name when it is complete and safe on the disk. A conversion of pictures, "
+        "to Zarr or to\n"
+        "shards that was stopped, by Ctrl-C, a kill or a full disk, goes on when the same command "
+        "is run again:\n"
+        "what is done is noted in DST/.stoker-convert.\n",
     .examples = "  stoker convert digits: digits\n"
                 "  stoker convert 'digits:?split=test&size=1000' digits-test\n"
                 "\n"
@@ -355,6 +355,12 @@ static void print_unpacked(struct cli *cli, const stk_conversion_report *r)
     fputc('\n', out);
 }
 
+static void print_samples(struct cli *cli, const stk_conversion_report *r)
+{
+    fprintf(cli->out, "%s: %" PRIu64 " samples\n", cli->args[1], r->total);
+    print_count(cli->out, "of these, done by an earlier run", r->resumed);
+}
+
 static void print_statement(struct cli *cli, const char *converter, const stk_conversion_report *r)
 {
     if (r->arrays && cli->format != CLI_TABLE)
@@ -372,7 +378,7 @@ static void print_statement(struct cli *cli, const char *converter, const stk_co
     else if (r->copied && r->copied == r->total)
         print_unpacked(cli, r);
     else
-        fprintf(cli->out, "%s: %" PRIu64 " samples\n", cli->args[1], r->total);
+        print_samples(cli, r);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
@@ -427,6 +433,17 @@ static bool goes_on(const stk_converter_ops *converter)
         if (strcmp(*name, "checkpoint") == 0)
             return false;
     return true;
+}
+
+/* Whether it writes shards, of which those that are whole are kept. */
+static bool writes_shards(const stk_converter_ops *converter)
+{
+    static const char *const names[] = {"webdataset", "tfrecord", "parquet"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(converter->name, names[i]) == 0)
+            return true;
+    return false;
 }
 
 static int run(struct cli *cli, stk_conversion *conversion)
@@ -551,6 +568,8 @@ int cli_convert(struct cli *cli)
                                               cli_home(cli->args[1]), &conversion, &err);
     if (status == STK_OK && goes_on(stk_conversion_converter(conversion)))
         own.interrupted = "what is complete is kept; for the rest run the same command again";
+    else if (status == STK_OK && writes_shards(stk_conversion_converter(conversion)))
+        own.interrupted = "whole shards are kept; for the rest run the same command again";
     code = status == STK_OK ? run(cli, conversion) : cli_fail(cli, status, &err);
     stk_conversion_destroy(&conversion);
     return code;

@@ -131,11 +131,15 @@ static void name_bad(stk_dataset *dataset, stk__bad_sample *bad)
     finder f = {.seam = stk__locator_of_needs(find_need), .bad = bad};
     char key[STK_MAX_OBJECT_KEY];
     stk_store *store;
+    stk_error said;
 
     if (!ops->locate || !ops->object)
         return;
-    if (!bad->has_object && ops->locate(dataset, &bad->index, 1, &f.seam, NULL) != STK_OK)
+    stk_error_init(&said);
+    if (!bad->has_object && ops->locate(dataset, &bad->index, 1, &f.seam, &said) != STK_OK) {
+        stk__copy_tail(bad->key, sizeof bad->key, said.key);
         return;
+    }
     if (bad->has_object && ops->object(dataset, bad->object, &store, key, sizeof key) < sizeof key)
         stk__copy_tail(bad->key, sizeof bad->key, key);
 }
