@@ -357,7 +357,7 @@ function seriesCharts(run) {
         }));
         out.push(over(titles[last] || group, notes[group] || notes[`${group}.${list[0].name}`] || lines.map(s => s.name).join(", "), lines, unit, run.length));
     }
-    return [...ledgers, ...out];
+    return { ledgers, others: out };
 }
 
 // A sample counts until the next one.
@@ -476,10 +476,13 @@ function build(article, run) {
     place.before(wide);
     const gantt = new Gantt(run, wide);
     const end = Math.max(run.length, 1e-6);
+    const { ledgers, others } = seriesCharts(run);
     if (run.curves.length) {
-        const trained = element("div", { class: "training" });
-        wide.after(trained);
-        training(trained, [run]);
+        const tools = element("div", { class: "training" });
+        wide.after(tools);
+        training(tools, place, [run]);
+        // What a training came to beside what its time was for.
+        place.append(...ledgers.splice(0));
     }
     place.append(histogram(run));
     if (run.steps.n) {
@@ -494,7 +497,7 @@ function build(article, run) {
             place.append(over("Waiting", "share of the time that the step waited for its batch", [{ name: "waiting", points: waits }], "%", end));
         }
     }
-    place.append(...seriesCharts(run));
+    place.append(...ledgers, ...others);
     return gantt;
 }
 
@@ -526,7 +529,9 @@ if (climbed) {
 }
 const overlaid = document.getElementById("overlaid");
 if (overlaid) {
-    training(overlaid, data.overlaid.map(i => data.runs[i]));
+    const grid = element("div", { class: "charts" });
+    training(overlaid, grid, data.overlaid.map(i => data.runs[i]));
+    overlaid.append(grid);
 }
 const picker = document.getElementById("pick");
 if (picker) {

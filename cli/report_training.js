@@ -194,14 +194,13 @@ function pickRuns(runs, hidden, change) {
     return set;
 }
 
-// All metrics of some runs, with what chooses the axes.
-function training(place, runs) {
+// All metrics of some runs into a grid, and what chooses the axes into its place.
+function training(place, grid, runs) {
     const many = runs.length > 1, metrics = metricsOf(runs), hidden = new Set();
     const select = element("select", {}, ...Object.keys(axes).map(x => element("option", { value: x }, axes[x])));
     const box = element("input", { type: "checkbox" });
     const tools = element("div", { class: "tools" }, element("label", {}, "Over ", select),
         element("label", {}, box, " logarithmic values"));
-    const grid = element("div", { class: "charts" });
     place.append(tools);
     const drawn = metrics.map(m => curves(grid, m, many));
     const change = () => drawn.forEach(draw => draw(select.value, box.checked, hidden));
@@ -210,7 +209,6 @@ function training(place, runs) {
         place.append(pickRuns(runs, hidden, change), element("p", { class: "soft" }, "Lines: " +
             [...kinds].map(k => `${phases[k]} ${k === "val" ? "dashed" : k === "test" ? "dotted" : "solid"}`).join(", ") + "."));
     }
-    place.append(grid);
     select.addEventListener("change", change);
     box.addEventListener("change", change);
     change();

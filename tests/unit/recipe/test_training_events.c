@@ -207,7 +207,7 @@ static void test_rate_once(void **state)
     assert_ok(stk_training_events_end(m.parts.log, &m.err), &m.err);
     FILE *f = fopen(path, "r");
     assert_non_null(f);
-    json_t *event = metrics_of(f, "lr-SGD");
+    json_t *event = metrics_of(f, "lr-Adam");
     assert_non_null(event);
     json_decref(event);
     rewind(f);
