@@ -143,7 +143,7 @@ static void draw_measures(struct drawn *d)
                      140 + 26.0 * (double)all->num_rungs, 200))
         return;
     svg->x = (struct svg_axis){.low = least / 1.5,
-                               .high = most * 1.6,
+                               .high = most * 2.2,
                                .logarithmic = true,
                                .title = all->trainings ? "trainings a second" : "samples a second"};
     row_axis(svg, all->num_rungs);

@@ -8,6 +8,8 @@
 #include "report_drawn.h"
 
 #define LINES 256 /* of one chart */
+#define KEY   128
+#define LEFT  64.0 /* of the area */
 
 enum phase { PHASE_NONE, PHASE_TRAIN, PHASE_VAL, PHASE_TEST };
 
@@ -180,16 +182,39 @@ static bool put_curve(struct svg *svg, const struct curve_line *l, bool many, bo
     return true;
 }
 
+static void key_of(const struct curve_line *l, bool many, char text[KEY])
+{
+    if (many)
+        snprintf(text, KEY, "%.60s: %.40s", l->run, l->curve->name);
+    else
+        snprintf(text, KEY, "%.60s", l->curve->name);
+}
+
+/* Lines of the legend beyond the first. */
+static double more_rows(const struct curve_line *lines, size_t n, bool many)
+{
+    double wide = 0, rows = 0;
+    char text[KEY];
+
+    for (size_t i = 0; i < n; i++) {
+        key_of(&lines[i], many, text);
+        const double key = svg_key_width(text);
+        if (LEFT + wide + key > SVG_WIDTH && wide > 0) {
+            wide = 0;
+            rows++;
+        }
+        wide += key;
+    }
+    return rows;
+}
+
 static void put_keys(struct drawn *d, const struct curve_line *lines, size_t n, bool many)
 {
     static const char *const dashes[] = {"none", "none", "7 4", "2 3"};
-    char text[STK_REPORT_METRIC + 64];
+    char text[KEY];
 
     for (size_t i = 0; i < n; i++) {
-        if (many)
-            snprintf(text, sizeof text, "%.60s: %.40s", lines[i].run, lines[i].curve->name);
-        else
-            snprintf(text, sizeof text, "%.60s", lines[i].curve->name);
+        key_of(&lines[i], many, text);
         svg_put_key(&d->svg, text, colour_of(&lines[i], many),
                     many ? dashes[lines[i].metric.phase] : "none");
     }
@@ -211,10 +236,11 @@ static void draw_metric(struct drawn *d, const struct curve_line *lines, size_t 
     }
     if (gaps)
         snprintf(about + strlen(about), sizeof about - strlen(about), "; \xc3\x97: no number");
-    const double rows = (many ? (double)n : ceil((double)n / 3)) * 15;
-    if (!drawn_begin(d, title_of(lines[0].metric.base), about, SVG_HEIGHT + rows, 64))
+    const double rows = SVG_KEY_HEIGHT * more_rows(lines, n, many);
+    if (!drawn_begin(d, title_of(lines[0].metric.base), about, SVG_HEIGHT + rows, LEFT))
         return;
-    d->svg.bottom -= rows - 15;
+    d->svg.bottom -= rows;
+    d->svg.key_y -= rows;
     set_axes(&d->svg, lines, n, steps);
     svg_axes(&d->svg, true);
     for (size_t i = 0; i < n; i++)

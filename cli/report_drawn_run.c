@@ -9,6 +9,8 @@
 
 #define COLUMNS 1000 /* of the timeline */
 #define PARTS   64   /* of a ledger */
+#define EDGES   60   /* of bars of the timeline */
+#define KEYS    4    /* of a line of its legend at least */
 #define PLACES  160  /* of a line over time */
 
 /* ---- The timeline ---------------------------------------------------------------------------- */
@@ -88,6 +90,18 @@ static struct bars bars_of(const struct drawn *d, uint64_t number, const stk_rep
     return b;
 }
 
+/* Where a few long bars of the row that ends before bar `end` begin, as those of epochs. */
+static void put_edges(struct svg *svg, const struct bars *b, uint64_t end, double y)
+{
+    uint64_t first = end;
+
+    while (first > 0 && b->bars[first - 1].row == b->bars[end - 1].row)
+        first--;
+    for (uint64_t i = first + 1; i < end && end - first <= EDGES; i++)
+        svg_put_bar(svg, b->bars[i].start, b->bars[i].start, y - 0.4, y + 0.4, svg_colour("--edge"),
+                    1);
+}
+
 static void draw_timeline(struct drawn *d, uint64_t number, const stk_report_run *run)
 {
     const struct bars b = bars_of(d, number, run);
@@ -110,6 +124,7 @@ static void draw_timeline(struct drawn *d, uint64_t number, const stk_report_run
         for (; i < b.n && b.bars[i].row == which; i++)
             fill_columns(busy, &b.bars[i], b.low, b.high - b.low);
         put_row(svg, row_fill(svg, name, which), y, busy);
+        put_edges(svg, &b, i, y);
         svg_put_text(svg, svg->left - 8, svg_y(svg, y) + 4, "end", name);
     }
     drawn_end(d);
@@ -325,11 +340,11 @@ static void put_parts(struct svg *svg, const stk_report_series *const *parts, si
 {
     char name[STK_REPORT_NAME];
 
-    svg->x =
-        (struct svg_axis){.high = places * parts[0]->width, .title = places > 1 ? "epoch" : NULL};
+    svg->x = (struct svg_axis){
+        .high = places * parts[0]->width, .title = places > 1 ? "epoch" : NULL, .whole = true};
     svg->y = (struct svg_axis){.unit = SVG_SECONDS};
     for (uint32_t i = 0; i < places; i++)
-        svg->y.high = fmax(svg->y.high, tops[i]);
+        svg->y.high = fmax(svg->y.high, 1.04 * tops[i]);
     svg_axes(svg, true);
     for (uint32_t i = 0; i < places; i++) {
         double from = 0;
@@ -382,9 +397,10 @@ static void draw_ledger(struct drawn *d, const stk_report_run *run, const char *
     for (size_t k = 0; k < n && tops; k++)
         for (uint32_t i = 0; i < parts[k]->n; i++)
             tops[i] += fmax(0, parts[k]->sum[i]);
-    const double rows = ceil((double)n / 5) * 15;
+    const double rows = SVG_KEY_HEIGHT * (double)((n - 1) / KEYS);
     if (tops && drawn_begin(d, name, about, SVG_HEIGHT + rows, 78)) {
-        d->svg.bottom -= rows - 15;
+        d->svg.bottom -= rows;
+        d->svg.key_y -= rows;
         put_parts(&d->svg, parts, n, tops, places);
         drawn_end(d);
     }

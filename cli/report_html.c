@@ -357,7 +357,8 @@ static void put_picker(const struct report_view *view, FILE *out)
 {
     if (view->runs < 2)
         return;
-    fputs("<nav class=\"tools\" aria-label=\"Runs\" hidden><label for=\"pick\">Run</label><select id=\"pick\" "
+    fputs("<nav class=\"tools\" aria-label=\"Runs\" hidden><label for=\"pick\">Run</label><select "
+          "id=\"pick\" "
           "autocomplete=\"off\">",
           out);
     for (uint64_t i = 0; i < view->runs; i++) {

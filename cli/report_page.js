@@ -503,7 +503,8 @@ function build(article, run) {
 
 // Runs of one name are told apart.
 data.runs.forEach((run, i) => {
-    const same = data.runs.filter(r => r.name === run.name), at = same.indexOf(run);
+    const others = data.overlaid.includes(i) ? data.overlaid.map(k => data.runs[k]) : data.runs;
+    const same = others.filter(r => r.name === run.name), at = same.indexOf(run);
     run.number = i;
     run.shown = same.length > 1 ? `${run.name} #${at + 1}` : run.name;
 });

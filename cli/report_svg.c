@@ -11,7 +11,6 @@
 #define FONT       "font-family=\"system-ui, sans-serif\""
 #define INK        "--ink"
 #define COLOURS    64  /* more than the page has */
-#define LINE_PIXEL 15  /* of the legend */
 #define TEXT_PIXEL 6.6 /* a character of 12 pixels, about */
 
 /* ---- Colours and labels ---------------------------------------------------------------------- */
@@ -82,7 +81,9 @@ static void label_bytes(char *text, size_t size, double value, const char *tail)
 
 void svg_label(char *text, size_t size, double value, enum svg_unit unit)
 {
-    if (unit == SVG_SECONDS)
+    if (value == 0)
+        snprintf(text, size, "0");
+    else if (unit == SVG_SECONDS)
         report_seconds(text, size, value);
     else if (unit == SVG_BYTES || unit == SVG_BYTES_PER_S)
         label_bytes(text, size, value, unit == SVG_BYTES ? "" : "/s");
@@ -101,11 +102,11 @@ void svg_begin(struct svg *svg, FILE *out, const char *title, const char *about,
 {
     *svg = (struct svg){.out = out, .width = SVG_WIDTH, .height = height > 0 ? height : SVG_HEIGHT};
     svg->left = left;
-    svg->top = 62;
+    svg->top = 72;
     svg->right = SVG_WIDTH - 18;
     svg->bottom = svg->height - 62;
     svg->key_x = svg->left;
-    svg->key_y = svg->height - 12;
+    svg->key_y = svg->bottom + 50;
     fprintf(out,
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
             "width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n",
@@ -138,13 +139,18 @@ void svg_put_text(struct svg *svg, double x, double y, const char *anchor, const
     report_put_text(svg->out, "", text, "</text>\n");
 }
 
+double svg_key_width(const char *text)
+{
+    return 32 + TEXT_PIXEL * (double)strlen(text);
+}
+
 void svg_put_key(struct svg *svg, const char *text, const char *colour, const char *dash)
 {
-    const double wide = 26 + TEXT_PIXEL * (double)strlen(text);
+    const double wide = svg_key_width(text);
 
     if (svg->key_x + wide > svg->width && svg->key_x > svg->left) {
         svg->key_x = svg->left;
-        svg->key_y -= LINE_PIXEL;
+        svg->key_y += SVG_KEY_HEIGHT;
     }
     if (dash)
         fprintf(svg->out,
@@ -155,7 +161,7 @@ void svg_put_key(struct svg *svg, const char *text, const char *colour, const ch
         fprintf(svg->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"10\" fill=\"%s\"/>\n",
                 svg->key_x, svg->key_y - 9, colour);
     svg_put_text(svg, svg->key_x + 20, svg->key_y, "start", text);
-    svg->key_x += wide + 6;
+    svg->key_x += wide;
 }
 
 /* ---- Axes ------------------------------------------------------------------------------------ */
@@ -187,7 +193,7 @@ static double step_of(const struct svg_axis *axis, double most)
     raw /= unit;
     const double power = pow(10, floor(log10(raw)));
     const double factor = raw / power <= 1 ? 1 : raw / power <= 2 ? 2 : raw / power <= 5 ? 5 : 10;
-    return factor * power * unit;
+    return axis->whole ? fmax(1, factor * power * unit) : factor * power * unit;
 }
 
 static void put_tick(struct svg *svg, bool across, double value)

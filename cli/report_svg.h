@@ -8,8 +8,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define SVG_WIDTH  720.0
-#define SVG_HEIGHT 380.0
+#define SVG_WIDTH      720.0
+#define SVG_HEIGHT     380.0 /* with one line of a legend */
+#define SVG_KEY_HEIGHT 16.0
 
 /* What a value is, for labels: a plain number, seconds, bytes, bytes a second, a share. */
 enum svg_unit { SVG_NUMBER, SVG_SECONDS, SVG_BYTES, SVG_BYTES_PER_S, SVG_SHARE };
@@ -19,6 +20,7 @@ struct svg_axis {
     enum svg_unit unit;
     const char *title; /* NULL: none */
     bool logarithmic;
+    bool whole; /* labels are at whole numbers alone */
 };
 
 /* A chart that is being written. Its area is in pixels. */
@@ -68,6 +70,8 @@ void svg_put_bar(struct svg *svg, double x0, double x1, double y0, double y1, co
 void svg_put_gap(struct svg *svg, double x, const char *colour);
 /* A text at pixels; `anchor` is "start", "middle" or "end". */
 void svg_put_text(struct svg *svg, double x, double y, const char *anchor, const char *text);
+/* Pixels that an entry of the legend takes with the gap behind it. */
+double svg_key_width(const char *text);
 /* An entry of the legend below the chart: a square, or a line where `dash` is not NULL. */
 void svg_put_key(struct svg *svg, const char *text, const char *colour, const char *dash);
 

@@ -163,13 +163,12 @@ void report_contents_page(const struct report_view *view, FILE *out)
         put_entry(out, "measures", "One measure after the other");
     if (view->all->num_groups > 1)
         put_entry(out, "settings", "Settings by their wait");
-    for (uint64_t i = 0; i < view->runs && i < RUNS_LISTED; i++) {
-        fprintf(out, "<li><a href=\"#run-%" PRIu64 "\" data-run=\"%" PRIu64 "\"><bdi>", i, i);
-        cli_html_string(out, view->all->names[i]);
+    for (uint64_t i = 0; i < view->all->num_groups && i < RUNS_LISTED; i++) {
+        const uint64_t run = view->all->groups[i]->shown;
+        fprintf(out, "<li><a href=\"#run-%" PRIu64 "\" data-run=\"%" PRIu64 "\"><bdi>", run, run);
+        cli_html_string(out, view->all->names[run]);
         fputs("</bdi></a></li>\n", out);
     }
-    if (view->runs > RUNS_LISTED)
-        fprintf(out, "<li>%" PRIu64 " more runs</li>\n", view->runs - RUNS_LISTED);
     put_entry(out, "words", "What the words mean");
     fputs("</ul></nav>\n", out);
 }

@@ -157,7 +157,7 @@ function curves(place, metric, many) {
     f.append(table(["metric", "step", "epoch", "value"], rows));
     place.append(f);
     return (x, logarithmic, hidden) => {
-        config.x = has(lines, x) ? x : ["epoch", "time", "step"].find(other => has(lines, other)) || x;
+        config.x = has(lines, x) ? x : ["step", "epoch", "time"].find(other => has(lines, other)) || x;
         config.data.datasets = lines.filter(l => !hidden.has(l.run.number)).flatMap(l => setsOf(l, config.x, many, labelOf(l, many)));
         const positive = lines.every(l => (l.curve.least || l.curve.mean).every(v => v === null || v > 0));
         const y = axis({ text: number, most: 6 });
@@ -209,6 +209,11 @@ function training(place, grid, runs) {
         place.append(pickRuns(runs, hidden, change), element("p", { class: "soft" }, "Lines: " +
             [...kinds].map(k => `${phases[k]} ${k === "val" ? "dashed" : k === "test" ? "dotted" : "solid"}`).join(", ") + "."));
     }
+    // An axis that a chart does not have is not offered, where no chart has it.
+    for (const option of select.options) {
+        option.disabled = !metrics.some(m => has(m.lines, option.value));
+    }
+    select.value = Object.keys(axes).find(x => metrics.every(m => has(m.lines, x))) || "step";
     select.addEventListener("change", change);
     box.addEventListener("change", change);
     change();
