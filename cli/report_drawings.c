@@ -188,7 +188,8 @@ int report_drawings(const struct report_view *view, const char *folder)
 
     *d = (struct drawn){.view = view, .folder = folder, .run = -1, .code = CLI_GOOD};
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        cli_error("cannot make the folder %s for the charts: %s", folder, strerror(errno));
+        cli_error("cannot make the folder %s for the charts: %s; its parent has to be there",
+                  folder, strerror(errno));
         return CLI_FAILED;
     }
     for (uint64_t i = 0; i < view->runs && n < DRAWN_RUNS; i++)

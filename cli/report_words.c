@@ -48,7 +48,6 @@ static const struct word words[] = {
     {"measure", "what is added to the one above it"},
     {"total s", "seconds of the whole training"},
     {"samples /s", "samples a second in the steady state, the first step left out"},
-    {"step and wait ", "seconds from one step to the next"},
     {"of all runs", "the least and the most over the repeated runs: their spread"},
     {"an epoch s", "seconds of an epoch, on average"},
     {"speed-up x", "how many times as fast as the baseline, run for run of the same round"},
