@@ -168,7 +168,8 @@ static bool put_curve(struct svg *svg, const struct curve_line *l, bool many, bo
                             .colour = colour_of(l, many),
                             .dash = many ? dashes[l->metric.phase] : NULL,
                             .stepped = strcmp(l->metric.base, "learning rate") == 0,
-                            .dots = n <= 60 && (l->metric.phase != PHASE_TRAIN || n < 3)};
+                            .dots = n <= 60 && strcmp(l->metric.base, "learning rate") != 0 &&
+                                    (l->metric.phase != PHASE_TRAIN || n < 3)};
     if (c->values > n) {
         struct svg_line low = line;
         low.y = a + 2 * n;

@@ -392,7 +392,7 @@ function comparison(place) {
         options: {
             indexAxis: "y",
             scales: {
-                x: axis({ stacked: true, text: v => seconds(v, 2), most: 6 }),
+                x: axis({ stacked: true, text: v => seconds(v, 2), most: narrow() ? 4 : 6 }),
                 y: axis({ type: "category", stacked: true, bare: true, offset: true, skip: false, most: 60 })
             },
             plugins: { ...key, ...tips(items => groups[items[0].dataIndex].name, item => `${item.dataset.label}: ${seconds(item.parsed.x)}`) }

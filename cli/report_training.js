@@ -87,7 +87,7 @@ function setsOf(line, x, many, label) {
     const rates = metricOf(curve.name).base === "learning rate";
     const mean = {
         label, data: points(line, x, curve.mean), gaps: curve.gaps, strokeName: stroke, run: line.run.number, borderDash: many ? dashes[phase] : [],
-        stepped: rates ? "before" : false, pointRadius: few && (phase !== "train" || curve.mean.length < 3) ? 3 : 0, pointHitRadius: 6, borderWidth: 2, spanGaps: false, fill: false, order: 1
+        stepped: rates ? "before" : false, pointRadius: few && !rates && (phase !== "train" || curve.mean.length < 3) ? 3 : 0, pointHitRadius: 6, borderWidth: 2, spanGaps: false, fill: false, order: 1
     };
     if (!curve.least) {
         return [mean];
