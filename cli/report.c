@@ -12,6 +12,9 @@ static const stk_option rows[] = {
     {"html", STK_OPTION_STRING, AT(html), NULL, 0, 0, NULL, "FILE",
      "Where the page goes; none: no page. Default: next to the first log, with the ending .html; "
      "none with format json or csv."},
+    {"figures", STK_OPTION_STRING, AT(figures), NULL, 0, 0, NULL, "DIR",
+     "Folder that every chart goes to as an SVG file of its own; it is made where it is not "
+     "there."},
     {"sync", STK_OPTION_STRING, AT(sync), NULL, 0, 0, NULL, "LOGGER",
      "mlflow or wandb: LOG is the folder of a run, and what its journal has and is not sent yet is "
      "sent."},
@@ -202,6 +205,8 @@ int cli_report(struct cli *cli)
     view.runs = stk_report_runs(view.report);
     view.files = stk_report_files(view.report);
     code = status == STK_OK ? write_results(&view, &options) : cli_fail(cli, status, &err);
+    if (code == CLI_GOOD && options.figures)
+        code = report_drawings(&view, options.figures);
     stk_report_destroy(&view.report);
     return code;
 }

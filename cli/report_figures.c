@@ -149,7 +149,10 @@ static void json_run(const struct report_view *view, FILE *out, uint64_t i)
     }
     fputs("}, \"ledger\": {", out);
     json_ledger(run, out);
-    fputs("}, \"settings\": {", out);
+    fputc('}', out);
+    if (run->num_curves)
+        report_metrics_json(run, out);
+    fputs(", \"settings\": {", out);
     for (uint64_t k = 0; k < run->num_settings; k++) {
         fputs(k ? ", " : "", out);
         cli_json_string(out, run->settings[k].key);

@@ -150,7 +150,7 @@ file(GLOB CLI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.c)
 if(CLI_SOURCES)
     # The style and the scripts of the report's page, as bytes.
     set(PAGE ${PROJECT_SOURCE_DIR}/cli/report_page.css ${CHART_JS} ${PROJECT_SOURCE_DIR}/cli/report_gantt.js
-        ${PROJECT_SOURCE_DIR}/cli/report_page.js)
+        ${PROJECT_SOURCE_DIR}/cli/report_training.js ${PROJECT_SOURCE_DIR}/cli/report_page.js)
     add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/embed/report_page.inc
         COMMAND ${CMAKE_COMMAND} -DOUT=${PROJECT_BINARY_DIR}/embed/report_page.inc "-DIN=${PAGE}"
             -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake

@@ -20,7 +20,7 @@ EXEMPT = [
     (r"stk_loader_(steps|fields)", "reads what creation fixed"),
     (r"stk_config_\w+", "a table of texts in memory"),
     (r"stk_conversion_(converter|cancel)", "reads a constant; sets an atomic flag"),
-    (r"stk_report_(cancel|files|file_at|runs|run_at|bars|notes)", "sets an atomic flag; reads memory of one thread"),
+    (r"stk_report_(cancel|files|file_at|runs|run_at|bars|notes|overlaid)", "sets an atomic flag; reads memory of one thread"),
     (r"stk_bench_cancel", "sets an atomic flag"),
     (r"stk_bench_plan_(count|get|row|judge|summary|saturation)", "reads memory of one thread"),
     (r"stk_model_builder_shape", "reads memory of one thread"),

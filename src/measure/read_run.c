@@ -11,7 +11,7 @@ static const char *const known[] = {
     "epoch start",     "epoch end",     "setup start",    "setup end",
     "run start",       "run end",       "read",           "batch ready",
     "bad sample",      "thinned",       "ledger",         "verdict",
-    "figures",         "trained",       "training epoch"};
+    "figures",         "trained",       "training epoch", "metrics"};
 
 enum {
     GET_START,
@@ -33,6 +33,7 @@ enum {
     FIGURES,
     TRAINED,
     TRAINING_EPOCH,
+    METRICS,
     OTHER
 };
 
@@ -109,6 +110,7 @@ void stk__run_free(stk_report *report, stk__run *run)
     report->series_left += run->out.num_series;
     stk__free(ctx, run->series);
     stk__free(ctx, run->series_out);
+    stk__curves_free(report, run);
     stk__settings_free(report, run);
     stk__free(ctx, run->epochs);
     stk__free(ctx, run->losses);
@@ -439,9 +441,11 @@ static stk_status other_event(stk_report *report, stk__run *run, const stk__log_
 }
 
 /* Epochs of a whole training end in their order. */
-static stk_status add_loss(stk_report *report, stk__run *run, const stk__log_line *line)
+static stk_status add_loss(stk_report *report, stk__run *run, const stk__log_line *line,
+                           double time)
 {
     const stk__json_member *m = stk__line_find(line, "loss");
+    const stk_report_point at = {.step = NAN, .epoch = (double)run->num_losses + 1, .time = time};
 
     if (run->num_losses == STK__EPOCHS_MAX)
         return STK_OK;
@@ -454,7 +458,7 @@ static stk_status add_loss(stk_report *report, stk__run *run, const stk__log_lin
     if (m)
         (void)stk__json_member_real(m, STK__RANGE_ANY, &losses[run->num_losses]);
     run->num_losses++;
-    return STK_OK;
+    return stk__run_curve(report, run, "train_loss (epoch)", m, &at);
 }
 
 static stk_status side_event(stk_report *report, stk__run *run, int event,
@@ -492,8 +496,9 @@ static stk_status side_event(stk_report *report, stk__run *run, int event,
         stk__run_logged(run, line);
         return STK_OK;
     case TRAINING_EPOCH:
-        STK_TRY(add_loss(report, run, line));
-        return stk__run_series(report, run, line, line->name, time, false);
+        return add_loss(report, run, line, time);
+    case METRICS:
+        return stk__run_metrics(report, run, line, time);
     case OTHER:
         return other_event(report, run, line, time);
     default:

@@ -80,6 +80,13 @@ static void tell_run(const stk_report *report, uint64_t i, void (*each)(void *, 
                  "%s has more epochs or series than are kept; totals count them all.", name);
         each(user, line);
     }
+    if (run->curves_left_out) {
+        snprintf(line, sizeof line,
+                 "%s logs more metrics than are kept: %" PRIu64 " values of the later ones are "
+                 "left out.",
+                 name, run->curves_left_out);
+        each(user, line);
+    }
 }
 
 void stk_report_notes(const stk_report *report, uint64_t i,
