@@ -81,7 +81,7 @@ static stk_status make_spec(stk_context *ctx, const char *url, const char *label
     char *query = own ? strchr(own, '?') : NULL;
     if (query)
         *query++ = 0;
-    if (own && own[0] != '/' && !stk__url_elsewhere(ctx, own))
+    if (own && own[0] != '/' && !strstr(own, "://") && !stk__url_elsewhere(ctx, own))
         below = stk__url_below(ctx, url, own);
     else
         below = own ? stk__strdup(ctx, own) : NULL;
