@@ -45,43 +45,57 @@ static stk_status read_separator(stk__label_values *v)
                         text);
 }
 
-stk_status stk__label_values_choose(stk__label_values *v)
+/* One text of several names. */
+static stk_status choose_several(stk__label_values *v)
 {
     const stk__labels_table *t = v->table;
-    const stk__labels_column *first = &t->targets[0];
-    const int32_t type = v->type;
-    const bool one = t->num_targets == 1;
-    bool text = false, list = false;
 
-    for (uint32_t i = 0; i < t->num_targets; i++) {
-        text = text || t->targets[i].text;
-        list = list || t->targets[i].list;
-    }
-    if (v->separated) {
-        v->form = STK__FORM_SEVERAL;
-        if (!one || !text || type == STK__LABELS_CLASS || type == STK__LABELS_VALUE)
-            return refuse_form(v, "is not one text of several names",
-                               "leave label_separator out, or name one column by label_columns");
-        return read_separator(v);
-    }
-    if ((text || list) && !one)
-        return refuse_form(v, "and the others are not all single numbers",
-                           "name fewer by label_columns=COLUMN,...");
-    if (text && type != STK__LABELS_AUTO && type != STK__LABELS_CLASS)
+    v->form = STK__FORM_SEVERAL;
+    if (t->num_targets != 1 || !t->targets[0].text || v->type == STK__LABELS_CLASS ||
+        v->type == STK__LABELS_VALUE)
+        return refuse_form(v, "is not one text of several names",
+                           "leave label_separator out, or name one column by label_columns");
+    return read_separator(v);
+}
+
+/* One text, list or number by itself. */
+static stk_status choose_one(stk__label_values *v)
+{
+    const stk__labels_column *c = &v->table->targets[0];
+    const bool integer = c->width == 1 && stk__taken_is_integer(c->dtype);
+    const bool classes = v->type == STK__LABELS_AUTO || v->type == STK__LABELS_CLASS;
+
+    if (c->text && !classes)
         return refuse_form(v, "has texts",
                            "names in one text are parted by label_separator=SIGN; for numbers give "
                            "it a type, as labels=FILE?types=COLUMN:float64");
-    const bool integer = one && first->width == 1 && stk__taken_is_integer(first->dtype);
-    if (type == STK__LABELS_CLASS && !text && !integer)
+    if (v->type == STK__LABELS_CLASS && !c->text && !integer)
         return refuse_form(v, "has no single integers or names",
                            "a class is one of these; leave label_type out");
+    v->form = c->text              ? STK__FORM_NAMES
+              : integer && classes ? STK__FORM_INTEGERS
+                                   : STK__FORM_VALUES;
+    v->out->width = v->form == STK__FORM_VALUES ? (uint32_t)c->width : 0;
+    return STK_OK;
+}
+
+stk_status stk__label_values_choose(stk__label_values *v)
+{
+    const stk__labels_table *t = v->table;
+
+    if (v->separated)
+        return choose_several(v);
+    if (t->num_targets == 1)
+        return choose_one(v);
+    if (v->type == STK__LABELS_CLASS)
+        return refuse_form(v, "is one of several", "a class is one text or integer");
     v->form = STK__FORM_VALUES;
-    if (text)
-        v->form = STK__FORM_NAMES;
-    else if (integer && (type == STK__LABELS_AUTO || type == STK__LABELS_CLASS))
-        v->form = STK__FORM_INTEGERS;
-    for (uint32_t i = 0; i < t->num_targets; i++)
-        v->out->width += v->form == STK__FORM_VALUES ? (uint32_t)t->targets[i].width : 0;
+    for (uint32_t i = 0; i < t->num_targets; i++) {
+        if (t->targets[i].text || t->targets[i].list)
+            return refuse_form(v, "and the others are not all single numbers",
+                               "name fewer by label_columns=COLUMN,...");
+        v->out->width += (uint32_t)t->targets[i].width;
+    }
     return STK_OK;
 }
 
