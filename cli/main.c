@@ -85,6 +85,11 @@ static void print_version(FILE *out)
 #else
     fputs("zfp: not built in; chunks that it compressed are not read\n", out);
 #endif
+#ifdef STK_WITH_BROTLI
+    fputs("brotli: built in\n", out);
+#else
+    fputs("brotli: not built in; pages of Parquet that it compressed are not read\n", out);
+#endif
     fputs("instruction sets: plain", out);
 #ifdef STK_WITH_AVX2
     fputs(__builtin_cpu_supports("avx2") ? ", avx2"

@@ -102,6 +102,8 @@ typedef struct stk_sample {
     stk_status status;      /**< in: STK_OK; out: why this sample is bad */
     const char *reason;     /**< out: static text for the message; NULL: that of the status */
     void *worker;           /**< in: what worker_open() made for the thread; NULL: nothing */
+    uint64_t line; /**< out: the line of the object that the first need is of, from 1, for messages;
+                      preset to 0: it has none */
 } stk_sample;
 
 /** Sample `i` of those that prepare() is given. */

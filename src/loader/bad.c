@@ -70,6 +70,7 @@ void stk__bad_note_locked(stk__step *step, uint32_t r, bool replaced)
                              .stage = row->stage,
                              .replaced = replaced,
                              .reason = row->reason,
+                             .line = row->line,
                              .next = step->bad};
     if (row->num_needs) {
         bad->has_object = true;
@@ -169,7 +170,9 @@ static stk_status describe(const stk__bad *b, const stk__bad_sample *bad, uint64
     const stk_fault fault = stk_status_fault(bad->status);
     char reason[400], offset[40] = "";
 
-    if (*bad->key && bad->offset != STK_NO_OFFSET)
+    if (*bad->key && bad->line)
+        snprintf(offset, sizeof offset, ":%" PRIu64, bad->line);
+    else if (*bad->key && bad->offset != STK_NO_OFFSET)
         snprintf(offset, sizeof offset, " at byte %" PRIu64, bad->offset);
     write_reason(b, bad, reason, sizeof reason);
     stk_status status = stk__fail_at(
@@ -204,6 +207,8 @@ static void quarantine(stk__bad *b, uint64_t epoch, const stk__bad_sample *bad, 
                   bad->offset == STK_NO_OFFSET ? -1 : (int64_t)bad->offset,
                   stk__stage_name((stk_stage)bad->stage), stk_status_name(bad->status));
     stk__text_add_json(&text, reason);
+    if (bad->line)
+        stk__text_add(&text, ", \"line\": %" PRIu64, bad->line);
     stk__text_add(&text, ", \"action\": \"%s\"}\n", action);
     errno = ENOMEM;
     if (text.failed || write(b->file, text.bytes, text.length) != (ssize_t)text.length) {

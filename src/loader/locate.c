@@ -378,6 +378,7 @@ stk_status stk__row_locate_substitute(stk__planner *p, stk__step *step, uint32_t
     row->index = substitute(p, step, row);
     row->status = STK_OK;
     row->reason = NULL;
+    row->line = 0;
     row->wanted = row->reserve = 0;
     row->num_needs = row->bad_need = 0;
     if (!p->dataset->ops->locate)

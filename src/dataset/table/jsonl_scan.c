@@ -279,7 +279,8 @@ static void begin_piece(scan *s, uint64_t offset)
     s->piece = (stk__table_piece){.offset = offset,
                                   .first_row = s->rows,
                                   .columns = s->num_columns,
-                                  .dictionary = STK__TABLE_NO_PIECE};
+                                  .dictionary = STK__TABLE_NO_PIECE,
+                                  .own = {s->line + 1}};
 }
 
 /* A line that is whole. */
@@ -320,7 +321,9 @@ static stk_status take_window(scan *s, bool last, uint64_t *behind)
         const uint64_t offset = s->w.at + (uint64_t)(next - s->w.bytes);
         if (offset - s->piece.offset >= PIECE_BYTES) {
             STK_TRY(end_piece(s, offset));
+            s->line++;
             begin_piece(s, offset);
+            s->line--;
         }
     }
     *behind = s->w.at + (uint64_t)(at - s->w.bytes);

@@ -23,6 +23,7 @@ static bool is_sound(const void *base, const stk__table_vector *v, const stk__ta
     uint64_t count = (uint64_t)p->rows * (v->codes ? 1 : c->width);
 
     if (v->rows != p->rows || (v->nulls && !lies_within(v->nulls, p->rows, 1, p->decoded)) ||
+        (v->lines && !lies_within(v->lines, p->rows, sizeof(uint32_t), p->decoded)) ||
         (v->codes && (p->reserved || p->dictionary == STK__TABLE_NO_PIECE)))
         return false;
     if (c->kind != STK__COLUMN_VALUES && !v->codes) {
