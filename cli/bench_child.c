@@ -70,8 +70,10 @@ void bench_run(struct bench_task *task, struct bench_result *result)
 
     signal(SIGINT, SIG_IGN);
     cli_on_interrupt(interrupt, NULL);
-    bench_fail(result, STK_EINVAL, "no context could be made; the message above says why");
+    bench_fail(result, STK_EINVAL, "it could not begin; the message above says why");
     if (cli_context(task->cli, setting->which, &context) != CLI_GO_ON)
+        return;
+    if (cli_live(task->cli, setting->label, setting->rank == 0) != CLI_GO_ON)
         return;
     if (bench_recipe_fit(recipe)) {
         bench_fit(task, context, bench_recipe_fit(recipe), result);
