@@ -31,9 +31,16 @@ static void member(stk__text *text, const char *name, double value)
     put_number(text, value);
 }
 
+/* Readers of JSON have signed integers. */
+static void put_count(stk__text *text, uint64_t value)
+{
+    stk__text_add(text, "%" PRIu64, STK_MIN(value, (uint64_t)INT64_MAX));
+}
+
 static void count(stk__text *text, const char *name, uint64_t value)
 {
-    stk__text_add(text, ", \"%s\": %" PRIu64, name, value);
+    stk__text_add(text, ", \"%s\": ", name);
+    put_count(text, value);
 }
 
 static void words(stk__text *text, const char *name, const char *value)
@@ -63,7 +70,8 @@ static void put_loader(stk__text *text, const stk_live_state *s)
         stk__text_add(text, "null");
         return;
     }
-    stk__text_add(text, "{\"num_workers\": %" PRIu64, s->workers);
+    stk__text_add(text, "{\"num_workers\": ");
+    put_count(text, s->workers);
     count(text, "io_depth", s->io_depth);
     count(text, "ready_batches", s->ready);
     count(text, "depth_batches", s->depth);
@@ -86,8 +94,9 @@ static void put_workers(stk__text *text, const stk_live_state *s)
     stk__text_add(text, ", \"workers\": [");
     for (uint32_t i = 0; i < s->num_workers; i++) {
         const stk_live_worker *w = &s->worker[i];
-        stk__text_add(text, "%s{\"samples\": %" PRIu64 ", \"index\": %" PRIu64, i ? ", " : "",
-                      w->samples, w->index);
+        stk__text_add(text, i ? ", {\"samples\": " : "{\"samples\": ");
+        put_count(text, w->samples);
+        count(text, "index", w->index);
         member(text, "busy_share", w->busy);
         member(text, "idle_s", w->idle);
         stk__text_add(text, "}");

@@ -62,10 +62,10 @@ bool stk__machine_line(char *out, size_t size, const char *root, const char *for
 uint64_t stk__machine_number(const char *root, const char *path)
 {
     char text[32];
-
-    return stk__machine_line(text, sizeof text, root, "%s", path) && *text != '-'
-               ? strtoull(text, NULL, 10)
-               : 0;
+    const uint64_t value = stk__machine_line(text, sizeof text, root, "%s", path) && *text != '-'
+                               ? strtoull(text, NULL, 10)
+                               : 0;
+    return value <= INT64_MAX ? value : 0;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -208,7 +208,7 @@ static void take_caches(const char *root, stk_machine *out)
         c->bytes = strtoull(text, &unit, 10);
         if (!stk__mul_size(c->bytes, *unit == 'K' ? 1u << 10 : *unit == 'M' ? 1u << 20 : 1,
                            &c->bytes) ||
-            !c->bytes)
+            !c->bytes || c->bytes > INT64_MAX)
             continue;
         snprintf(path, sizeof path, CPU "/cache/index%u/level", i);
         c->level = (uint32_t)stk__machine_number(root, path);
@@ -258,8 +258,9 @@ static uint64_t kib_of(const char *text, const char *key)
 {
     size_t length;
     const char *value = value_of(text, key, &length);
+    const uint64_t kib = value ? strtoull(value, NULL, 10) : 0;
 
-    return value ? strtoull(value, NULL, 10) * 1024 : 0;
+    return kib <= INT64_MAX / 1024 ? kib * 1024 : 0;
 }
 
 static void take_memory(const char *root, uint64_t limit, stk_machine *out)

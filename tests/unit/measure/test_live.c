@@ -270,9 +270,11 @@ static void test_children(void **state)
     const pid_t second = start("second", &ends[1]);
     assert_fails(stk_live_read(getpid(), &s, &err), STK_EINVAL, &err, "2 runs");
     assert_true(is_listed(first) && is_listed(second));
+    /* Each child has the ends of the ones before. */
+    close(ends[0]);
+    close(ends[1]);
     for (int i = 0; i < 2; i++) {
         int how;
-        close(ends[i]);
         assert_int_equal(waitpid(i ? second : first, &how, 0), i ? second : first);
         assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
     }
@@ -387,12 +389,13 @@ static void test_texts(void **state)
                         .wait_share = 0.5,
                         .num_workers = 1,
                         .num_metrics = 1};
-    char *text = malloc(TEXT);
+    char *text = calloc(1, TEXT);
 
     snprintf(s.metric[0].name, sizeof s.metric[0].name, "loss");
     s.metric[0].value = 0.25;
     s.worker[0].busy = 0.75;
-    assert_int_equal(stk_live_format(&s, text, TEXT), strlen(text));
+    const int length = stk_live_format(&s, text, TEXT);
+    assert_int_equal(length, strlen(text));
     json_t *json = json_loads(text, 0, NULL);
     assert_non_null(json);
     assert_int_equal(json_integer_value(json_object_get(json, "samples")), 12);
