@@ -26,6 +26,7 @@ static const struct cli_options tables[] = {
     {.name = "recipe.optimizer"},
     {.name = "recipe.lr_scheduler"},
     {.name = "recipe.module"},
+    {.own = cli_live_table},
     {0}};
 
 static const struct cli_usage usage = {
@@ -320,7 +321,9 @@ int cli_bench(struct cli *cli)
     if (code != CLI_GO_ON)
         return code;
     cli_console_once(cli);
-    code = bench_plan_make(cli, &b.plan);
+    code = cli_live_bind(cli);
+    if (code == CLI_GO_ON)
+        code = bench_plan_make(cli, &b.plan);
     if (code == CLI_GO_ON)
         code = prepare_threads(cli, &b.plan);
     if (code == CLI_GO_ON)

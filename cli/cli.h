@@ -29,6 +29,7 @@ int cli_report(struct cli *cli);
 int cli_predict(struct cli *cli);
 int cli_profile(struct cli *cli);
 int cli_test(struct cli *cli);
+int cli_top(struct cli *cli);
 int cli_train(struct cli *cli);
 int cli_validate(struct cli *cli);
 
@@ -101,6 +102,9 @@ struct cli {
     stk_context *config_context;                        /* the configuration's own */
     stk_context *context;                               /* made by cli_context() */
     stk_context_options context_options;                /* of `context` */
+    stk_live *live;                                     /* of `context`, made by cli_live() */
+    stk_live_address address; /* of --dashboard; struct_size 0: there is none */
+    stk_live_server *server;  /* of `live` there; NULL: none */
     char *stores;                                       /* of these: from cli_object_stores() */
     uint64_t which;                                     /* combination that cli_apply() took last */
     const char *out_path;                               /* of -o; NULL: standard output */
@@ -213,6 +217,19 @@ void cli_release(struct cli *cli);
  * context is made. (context.c)
  */
 void cli_compute_environment(struct cli *cli, uint64_t threads);
+
+/* ---- Looking on (live.c) --------------------------------------------------------------------- */
+
+/* The option --dashboard. */
+const stk_option_table *cli_live_table(void);
+/* Listen where it says, and tell where that is. CLI_GO_ON, or the exit code after printing the
+ * error. Call after cli_parse(); children serve what their parent has bound. */
+int cli_live_bind(struct cli *cli);
+/* Let others look on at what happens in the command's context, `what` of which is done; by `page`
+ * at that address, too. CLI_GO_ON; else there is no page that was asked for, and it was said. */
+int cli_live(struct cli *cli, const char *what, bool page);
+/* Before the context is destroyed; called by cli_release() as well. */
+void cli_live_end(struct cli *cli);
 
 /* ---- Foreign text (text.c) ------------------------------------------------------------------- */
 

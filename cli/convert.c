@@ -10,15 +10,15 @@
 static const struct cli_options tables[] = {{.name = "convert"},  {.name = "images"},
                                             {.name = "arrays"},   {.name = "packed"},
                                             {.name = "squashfs"}, {.name = "shards"},
-                                            {.name = "weights"},  {0}},
+                                            {.name = "weights"},  {.own = cli_live_table}, {0}},
                                 tables_of_shards[] = {{.name = "convert"}, {.name = "shards"},
                                                       {.name = "images"},  {.name = "arrays"},
                                                       {.name = "packed"},  {.name = "squashfs"},
-                                                      {.name = "weights"}, {0}},
+                                                      {.name = "weights"}, {.own = cli_live_table}, {0}},
                                 tables_of_images[] = {{.name = "convert"}, {.name = "squashfs"},
                                                       {.name = "images"},  {.name = "arrays"},
                                                       {.name = "packed"},  {.name = "shards"},
-                                                      {.name = "weights"}, {0}};
+                                                      {.name = "weights"}, {.own = cli_live_table}, {0}};
 
 static const struct cli_usage usage = {
     .name = "convert",
@@ -564,6 +564,11 @@ int cli_convert(struct cli *cli)
     cli_signals_ignore_pipe();
     if (cli_is_weights(cli->args[0]) || cli_is_weights(cli->args[1]))
         return run_weights(cli, context);
+    code = cli_live_bind(cli);
+    if (code == CLI_GO_ON)
+        code = cli_live(cli, cli->args[0], true);
+    if (code != CLI_GO_ON)
+        return code;
     stk_status status = stk_conversion_create(context, cli_home(cli->args[0]),
                                               cli_home(cli->args[1]), &conversion, &err);
     if (status == STK_OK && goes_on(stk_conversion_converter(conversion)))

@@ -21,6 +21,7 @@ static const struct cli_command commands[] = {
      cli_profile},
     {"report", "read event logs: a page, a table, figures; compare runs", cli_report},
     {"test", "measure a trained model on the test data", cli_test},
+    {"top", "look on at a run: rates, waits, workers, memory, progress, what limits", cli_top},
     {"train", "train a model as a YAML file says, or go on with that", cli_train},
     {"validate", "measure a trained model on the validation data", cli_validate},
 };
@@ -74,6 +75,11 @@ static void print_version(FILE *out)
     fputs("libcurl: built in\n", out);
 #else
     fputs("libcurl: not built in; nothing is read or written over HTTP\n", out);
+#endif
+#ifdef STK_WITH_MICROHTTPD
+    fputs("libmicrohttpd: built in\n", out);
+#else
+    fputs("libmicrohttpd: not built in; no live page is served\n", out);
 #endif
 #ifdef STK_WITH_SZIP
     fputs("szip: built in\n", out);

@@ -167,6 +167,14 @@ static void json_run(const struct report_view *view, FILE *out, uint64_t i)
     cli_json_member_text(out, "verdict", run->verdict->text);
     if (*run->tiers)
         cli_json_member_text(out, "tiers", run->tiers);
+    fputs(", \"machine\": {", out);
+    for (uint64_t k = 0; k < run->num_machine; k++) {
+        fputs(k ? ", " : "", out);
+        cli_json_string(out, run->machine[k].key);
+        fputs(": ", out);
+        cli_json_string(out, run->machine[k].value);
+    }
+    fputc('}', out);
     fputc('}', out);
 }
 
@@ -350,6 +358,12 @@ static void print_table(const struct report_view *view, FILE *out)
                  "compared.",
                  view->all->unmatched, view->all->unmatched == 1 ? "" : "s",
                  view->all->unmatched == 1 ? "has" : "have");
+        cli_paragraph(out, width, 0, text);
+    }
+    const stk_report_run *first = stk_report_run_at(view->report, 0);
+    if (*first->machine_summary) {
+        snprintf(text, sizeof text, "Machine: %s.", first->machine_summary);
+        fputc('\n', out);
         cli_paragraph(out, width, 0, text);
     }
     for (uint64_t i = 0; i < view->files; i++) {

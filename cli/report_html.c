@@ -314,6 +314,21 @@ static void put_settings(FILE *out, const stk_report_run *run)
     fputs("</dl></details>\n", out);
 }
 
+/* What the figures are of. */
+static void put_machine(FILE *out, const stk_report_run *run)
+{
+    if (!*run->machine_summary)
+        return;
+    report_put_text(out, "<details class=\"machine\"><summary>Machine: ", run->machine_summary,
+                    "</summary><dl class=\"settings\">\n");
+    for (uint64_t i = 0; i < run->num_machine; i++) {
+        report_put_text(out, "<div><dt>", run->machine[i].key, "</dt><dd>");
+        cli_html_string(out, run->machine[i].value);
+        fputs("</dd></div>\n", out);
+    }
+    fputs("</dl></details>\n", out);
+}
+
 static void put_run(const struct report_view *view, FILE *out, uint64_t i)
 {
     const stk_report_run *run = stk_report_run_at(view->report, i);
@@ -339,6 +354,7 @@ static void put_run(const struct report_view *view, FILE *out, uint64_t i)
     report_put_text(out, "</p>\n<p class=\"verdict\">", run->verdict->text, "</p>\n");
     if (*run->tiers)
         report_put_text(out, "<p class=\"tiers\">", run->tiers, "</p>\n");
+    put_machine(out, run);
     put_cards(out, run);
     fputs("<noscript><p>The charts need JavaScript; every figure is below.</p></noscript>\n"
           "<div class=\"charts\"></div>\n",

@@ -54,6 +54,14 @@ if(STOKER_WITH_HTTP)
     endif()
 endif()
 
+set(MICROHTTPD_FOUND FALSE)
+if(STOKER_WITH_MICROHTTPD)
+    pkg_check_modules(MICROHTTPD IMPORTED_TARGET libmicrohttpd>=0.9.71)
+    if(NOT MICROHTTPD_FOUND)
+        message(WARNING "libmicrohttpd (libmicrohttpd-dev) was not found: no live page is served")
+    endif()
+endif()
+
 # The charts of the report's page; it goes into the page as it is.
 find_file(CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js /usr/local/share/javascript/chart.js NO_DEFAULT_PATH)
 if(NOT CHART_JS)

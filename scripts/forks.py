@@ -11,6 +11,7 @@ TEST = Path("tests/unit/loader/test_fork.c")
 # (pattern of names, why)
 EXEMPT = [
     (r"stk_context_(create|cores|memory)", "makes one, or reads plain numbers"),
+    (r"stk_machine_get", "reads plain numbers and files of the system"),
     (r"stk_array_(get_info|number|text|box_bytes|value_text|time_text)", "reads what opening fixed"),
     (r"stk_group_(node|attributes|is_consolidated)", "reads what opening fixed"),
     (r"stk_array_listing_(add|attributes)", "within a call that has been asked already"),

@@ -47,7 +47,8 @@ STK_API stk_status stk_event_log_close(stk_event_log **log, stk_error *err);
  *
  * `first` and `more` are members in JSON without braces ("\"epoch\": 0"), or NULL. `when_ns` is a
  * time of CLOCK_MONOTONIC; 0: now. `duration_ns` may be STK_NO_DURATION. `log` may be NULL. Any
- * thread.
+ * thread. A "run start" gets the member "machine" in addition: stk_machine_format(), with the disk
+ * of the working directory.
  */
 STK_API void stk_event_log_write(stk_event_log *log, const char *name, const char *first,
                                  uint64_t when_ns, uint64_t duration_ns, const char *more);

@@ -223,6 +223,11 @@ typedef struct stk_report_run {
     double steady_samples_per_s; /**< as the writer measured it, without what went before the end of
                                     the first step */
     const char *tiers; /**< where bytes were found, stk_tiers_format(); never NULL, may be empty */
+    /** Facts of its machine, as the log has them of stk_machine_format(): "cpu.model", of lists
+     * "networks.0.name"; and all in one line, never NULL, may be empty. */
+    const stk_report_setting *machine;
+    uint64_t num_machine;
+    const char *machine_summary;
 } stk_report_run;
 
 STK_API uint64_t stk_report_runs(const stk_report *report);

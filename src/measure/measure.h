@@ -190,6 +190,10 @@ struct stk_trainer;
  */
 void stk__figures_of_loader(const struct stk_loader_stats *then, const struct stk_loader_stats *now,
                             stk_figures *figures);
+/* The time of a loop of `wall` seconds that took batches of `samples` in all: its waits, and what
+ * is between them. `figures` has the size of this version. Pure. */
+void stk__figures_of_waits(const stk_waits *waits, uint64_t samples, double wall,
+                           stk_figures *figures);
 /*
  * The last training of a trainer as figures, or the one at work so far; of what it does not know
  * (the step alone, memory, other programs) they say nothing. `train` is what it reads from, with

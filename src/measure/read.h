@@ -208,6 +208,9 @@ void stk__curves_free(stk_report *report, stk__run *run);
 /* Settings of a "run start" (read_settings.c). */
 stk_status stk__run_settings(stk_report *report, stk__run *run, const stk__log_line *line);
 void stk__settings_free(stk_report *report, stk__run *run);
+/* The machine of a "run start" (read_machine.c). */
+stk_status stk__run_machine(stk_report *report, stk__run *run, const stk__json_member *machine);
+void stk__run_machine_free(stk_report *report, stk__run *run);
 /* Work through what waits in the order of time. */
 stk_status stk__run_drain(stk_report *report, stk__run *run, size_t keep);
 /* Figures of a run that was read (report.c). */

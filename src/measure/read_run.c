@@ -86,6 +86,7 @@ stk_status stk__run_create(stk_report *report, const stk__log_line *start, stk__
     run->verdict.struct_size = sizeof run->verdict;
     run->out.verdict = &run->verdict;
     run->out.tiers = run->tiers;
+    run->out.machine_summary = "";
     run->first = INFINITY;
     run->last = -INFINITY;
     set_origin(run, start);

@@ -127,6 +127,12 @@ static void call_stores(world *w)
     stk_meter *meter;
     stk_bench *bench;
     REFUSED(stk_meter_open, w->ctx, w->loader, &loader, &meter, NULL);
+    stk_live *live;
+    stk_live_server *server;
+    stk_live_state seen = {.struct_size = sizeof seen, .pid = 1};
+    REFUSED(stk_live_open, w->ctx, "x", "x", &live, NULL);
+    RETURNS(stk_live_get, seen.pid == 0, w->live, &seen);
+    REFUSED(stk_live_serve, w->live, &w->address, &server, NULL);
     RETURNS(stk_meter_stop, true, w->meter);
     RETURNS(stk_meter_go_on, true, w->meter);
     RETURNS(stk_meter_get, measured.steps == 0, w->meter, &measured);
@@ -351,6 +357,8 @@ static void call_ends(world *w)
     RETURNS(stk_mirror_close, !w->mirror, &w->mirror, NULL);
     RETURNS(stk__event_trace_close, !w->trace, &w->trace, NULL);
     RETURNS(stk__counter_close, !w->counter, &w->counter);
+    RETURNS(stk_live_stop, !w->server, &w->server);
+    RETURNS(stk_live_close, !w->live, &w->live);
     RETURNS(stk_meter_close, !w->meter, &w->meter);
     RETURNS(stk_bench_destroy, !w->bench, &w->bench);
     RETURNS(stk_bench_plan_destroy, !w->plan, &w->plan);
