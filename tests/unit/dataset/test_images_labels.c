@@ -447,6 +447,8 @@ static void test_print(void **state)
                 print_of(&r, "label,file_name\ncab,b.png\ndog,a\ncab,in/007.jpg\nant,d.e\n", ""));
     const uint64_t values = print_of(&r, VALUES, "&label_columns=age");
     assert_true(values != print_of(&r, VALUES, "&label_columns=mass&label_type=value"));
+    assert_true(values != print_of(&r, "path,age\na.jpg,1.5\nb.png,-2\n007,0.25\nd.e,1001\n",
+                                   "&label_columns=age"));
     const char *query = "&label_columns=Finding Labels&label_separator=|";
     const uint64_t several = print_of(&r, SEVERAL, query);
     assert_true(several != print_of(&r,
