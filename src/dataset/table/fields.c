@@ -78,8 +78,7 @@ static const char *refused(const stk__table *t, const stk__table_column *c)
     return NULL;
 }
 
-/* It is asked for, and not for where alone. */
-static bool is_field(const stk__table *t, const stk__table_column *c)
+bool stk__table_is_field(const stk__table *t, const stk__table_column *c)
 {
     bool named = !t->num_wanted;
 
@@ -99,8 +98,9 @@ static stk_status choose(stk__table *t, stk_error *err)
     for (uint32_t i = 0; i < l->num_columns; i++) {
         const stk__table_column *c = &l->columns[i];
         const char *why = refused(t, c);
-        const bool wanted = l->chain_of[i] != STK__TABLE_NONE && is_field(t, c);
-        if (why && t->num_wanted && is_field(t, c) && !stk__table_key_by_name(t, c->name)) {
+        const bool wanted = l->chain_of[i] != STK__TABLE_NONE && stk__table_is_field(t, c);
+        if (why && t->num_wanted && stk__table_is_field(t, c) &&
+            !stk__table_key_by_name(t, c->name)) {
             stk__text_release(&left);
             return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_DATASET, key_of(t, 0), STK_NO_OFFSET,
                                 "%s: the column '%.100s' can be no field: %.200s; leave it out of "
@@ -365,7 +365,7 @@ static stk_status make_key(stk__table *t, stk__table_key *key, char **at, stk_er
 {
     const char *name = key->column.name;
 
-    if (!is_field(t, &key->column) || strcmp(name, "index") == 0)
+    if (!stk__table_is_field(t, &key->column) || strcmp(name, "index") == 0)
         return STK_OK;
     for (uint32_t i = 0; i < t->base.num_fields; i++)
         if (strcmp(t->fields[i].name, name) == 0)

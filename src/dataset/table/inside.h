@@ -148,6 +148,8 @@ bool stk__table_layout_same(const stk__table_layout *a, const stk__table_layout 
 
 /* ---- fields.c ---- */
 
+/* Whether a column is asked for, and not for where alone. */
+bool stk__table_is_field(const stk__table *t, const stk__table_column *column);
 /* Choose columns, match them over the files, make fields. Blocks: it looks at values. */
 stk_status stk__table_fields(stk__table *t, stk_error *err);
 

@@ -236,7 +236,8 @@ static bool has_null(const stk__table *t, size_t file)
     uint64_t size;
 
     for (uint32_t k = 0; k < t->num_keys; k++)
-        if (!stk__table_key_value(t, &t->keys[k], file, &size))
+        if (stk__table_is_field(t, &t->keys[k].column) &&
+            !stk__table_key_value(t, &t->keys[k], file, &size))
             return true;
     return false;
 }

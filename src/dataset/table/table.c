@@ -501,7 +501,7 @@ static void describe_keys(const stk__table *t,
         line(user, name, text);
     }
     if (t->files_passed) {
-        snprintf(text, sizeof text, "%zu, by where", t->files_passed);
+        snprintf(text, sizeof text, "%zu, by what their folders say", t->files_passed);
         line(user, "files left out", text);
     }
 }

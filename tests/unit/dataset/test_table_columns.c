@@ -263,6 +263,10 @@ static void test_folders_odd(void **state)
     d = open_good(r.ctx, "csv:mem://o/t?nulls=drop");
     assert_int_equal(d->size, 1);
     stk_dataset_close(&d);
+    /* One that is not read does not drop anything. */
+    d = open_good(r.ctx, "csv:mem://o/t?nulls=drop&columns=x");
+    assert_int_equal(d->size, 2);
+    stk_dataset_close(&d);
     /* A null is neither equal nor different. */
     table_refused(r.ctx, "csv:mem://o/t?where=k != 1", STK_EINVAL, "none is left");
     d = open_good(r.ctx, "csv:mem://o/t?where=k is null&nulls=zero");
