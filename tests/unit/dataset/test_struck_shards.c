@@ -361,33 +361,34 @@ static stk_status open_form(stk_context *ctx, const form *f, bool served, stk_da
     return stk_dataset_open(ctx, spec, out, err);
 }
 
-/* An epoch in which the fault strikes behind the first batch; fault FAULTS: none does. */
-static char run(stk_dataset *d, const form *f, const pair *p, int fault, bool skip)
+/* An epoch of batches of so many, in which the fault strikes behind the first; fault FAULTS: none
+ * does. *rows is how many samples came. */
+static stk_status epoch(stk_dataset *d, const form *f, const pair *p, int fault, bool skip,
+                        uint64_t batch_size, uint64_t *rows, stk_error *err)
 {
     char path[300];
     stk_loader *loader = NULL;
     stk_batch *batch = NULL;
     stk_loader_options o;
     stk_status status;
-    uint64_t rows = 0;
-    stk_error err;
 
     snprintf(path, sizeof path, "%s/quarantine", folder);
     unlink(path);
     stk_loader_options_init(&o);
-    o.batch_size = 2;
+    o.batch_size = batch_size;
     o.num_workers = 0;
     o.epochs = 1;
     o.memory_budget = 64 << 20;
-    o.on_error = skip ? STK_ON_ERROR_SKIP : STK_ON_ERROR_FAIL;
-    o.max_errors = "100%";
-    o.quarantine = path;
-    if (!skip)
-        o.max_errors = o.quarantine = NULL;
-    assert_ok(stk_loader_create(d, &o, &loader, &err), &err);
-    for (bool first = true; (status = stk_loader_next(loader, 30000, &batch, &err)) == STK_OK;
+    if (skip) {
+        o.on_error = STK_ON_ERROR_SKIP;
+        o.max_errors = "100%";
+        o.quarantine = path;
+    }
+    *rows = 0;
+    assert_ok(stk_loader_create(d, &o, &loader, err), err);
+    for (bool first = true; (status = stk_loader_next(loader, 30000, &batch, err)) == STK_OK;
          first = false) {
-        rows += stk_batch_count(batch);
+        *rows += stk_batch_count(batch);
         stk_batch_release(&batch);
         if (first && fault < FAULTS) {
             strike(f, p, fault);
@@ -395,6 +396,15 @@ static char run(stk_dataset *d, const form *f, const pair *p, int fault, bool sk
         }
     }
     stk_loader_destroy(&loader);
+    return status;
+}
+
+static char run(stk_dataset *d, const form *f, const pair *p, int fault, bool skip)
+{
+    uint64_t rows;
+    stk_error err;
+
+    const stk_status status = epoch(d, f, p, fault, skip, 2, &rows, &err);
     if (status != STK_EOS) {
         check_names(f, &err);
         return (char)(letter(status) + 'a' - 'A');
@@ -467,9 +477,36 @@ static void test_served(void **state)
     assert_false(differs);
 }
 
+/* Samples of a shard that is another one now are bad, and no others, also of the same batch. */
+static void test_others_of_a_batch(void **state)
+{
+    static pair p;
+    stk_error err;
+
+    for (size_t i = 0; i < 2; i++) {
+        const form *f = &forms[i];
+        stk_context *ctx = test_context();
+        stk_dataset *d = NULL;
+        uint64_t rows = 0;
+        load(folder, f->struck, &p.struck);
+        load(folder, f->other, &p.other);
+        assert_ok(open_form(ctx, f, false, &d, &err), &err);
+        assert_int_equal(d->size, 64);
+        assert_int_equal(epoch(d, f, &p, CHANGED, true, 5, &rows, &err), STK_EOS);
+        assert_int_equal(rows, 48); /* the last of four shards was struck */
+        stk_dataset_close(&d);
+        stk_context_destroy(&ctx);
+        restore(f, &p);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_local), cmocka_unit_test(test_served)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_local),
+        cmocka_unit_test(test_served),
+        cmocka_unit_test(test_others_of_a_batch),
+    };
 
     return cmocka_run_group_tests(tests, make, end);
 }

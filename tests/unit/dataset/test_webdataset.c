@@ -246,19 +246,6 @@ static void test_missing(void **state)
 
 /* ---- Headers ---- */
 
-static void pax(tar_bytes *t, char type, const char *records, size_t length)
-{
-    tar_head(t, "x", type, length);
-    if (length)
-        memcpy(tar_room(t, (length + 511) / 512 * 512), records, length);
-}
-
-static void long_name(tar_bytes *t, const char *name, size_t length)
-{
-    tar_head(t, "././@LongLink", 'L', length);
-    memcpy(tar_room(t, (length + 511) / 512 * 512), name, length);
-}
-
 static void test_long_names(void **state)
 {
     char name[4200], record[4300];
@@ -267,7 +254,7 @@ static void test_long_names(void **state)
     memset(name, 'n', sizeof name);
     memset(name + 90, '/', 1);
     memcpy(name + 4092, ".txt", 5);
-    long_name(&t, name, 4097);
+    shard_long_name(&t, name, 4097);
     shard_text(&t, "cut.bin", "gnu");
     tar_head(&t, "link", 'K', 3);
     tar_room(&t, 512);
@@ -275,9 +262,9 @@ static void test_long_names(void **state)
     memcpy(name + 296, ".txt", 5);
     const int n = snprintf(record, sizeof record, "%d path=%s\n", 310, name);
     assert_int_equal(n, 310);
-    pax(&t, 'x', record, 310);
+    shard_pax(&t, 'x', record, 310);
     shard_text(&t, "cut.bin", "pax");
-    pax(&t, 'g', "12 comment=\n", 12);
+    shard_pax(&t, 'g', "12 comment=\n", 12);
     shard_text(&t, "last.txt", "last");
     stk_dataset *d = open_shard(&t, "");
     static const char *const texts[] = {"gnu", "none", "pax", "last"};
@@ -289,90 +276,6 @@ static void test_long_names(void **state)
     stk_dataset_close(&d);
 }
 
-/* A header of POSIX whose name is in two fields. */
-static void split_name(tar_bytes *t, const char *prefix, const char *name, const char *text)
-{
-    const size_t at = tar_head(t, name, '0', strlen(text));
-
-    memcpy(t->data + at + 257, "ustar\00000", 8);
-    memcpy(t->data + at + 345, prefix, strlen(prefix));
-    tar_sum(t->data + at);
-    memcpy(tar_room(t, 512), text, strlen(text));
-}
-
-/* The name of a sample as text, in whatever header it stands. */
-static void test_keys(void **state)
-{
-    static const char path[] = "20 comment=one more\n"
-                               "27 path=./pax/x.y/four.txt\n";
-    static const char *const keys[] = {
-        "one", "two/2", "gnu/long name", "pax/x.y/four", "pre.fix/more/five", "six"};
-    tar_bytes t = {NULL, 0};
-
-    shard_text(&t, "one.txt", "1");
-    shard_text(&t, "one.JSON", "{}");
-    shard_text(&t, "./two/2.txt", "2");
-    shard_text(&t, "two/2.json", "{}");
-    long_name(&t, ".//gnu/long name.txt", 21);
-    shard_text(&t, "cut", "3");
-    shard_text(&t, "gnu/long name.json", "{}");
-    pax(&t, 'x', path, sizeof path - 1);
-    shard_text(&t, "cut", "4");
-    shard_text(&t, "pax/x.y/four.json", "{}");
-    split_name(&t, "./pre.fix/more", "five.txt", "5");
-    shard_text(&t, "pre.fix/more/five.json", "{}");
-    shard_text(&t, "six.json", "{}");
-    shard_text(&t, "six.txt", "6");
-    tar_end(&t);
-    shard_write(folder, "k.tar", &t);
-    stk_dataset *d = shards_open_good(ctx, folder, "k.tar?index=none&fields=__key__,txt");
-    assert_int_equal(d->size, 6);
-    assert_int_equal(d->num_fields, 2);
-    for (uint64_t i = 0; i < 6; i++) {
-        char text[2] = {(char)('1' + i), 0};
-        shard_take(d, i, &sample);
-        shard_check(d, &sample, "__key__", keys[i], strlen(keys[i]));
-        shard_check(d, &sample, "txt", text, 1);
-    }
-    stk_dataset_close(&d);
-    d = shards_open_good(ctx, folder, "k.tar?index=none&fields=__key__");
-    assert_int_equal(d->num_fields, 1);
-    stk_dataset_close(&d);
-    d = shards_open_good(ctx, folder, "k.tar?index=none");
-    assert_int_equal(d->num_fields, 2);
-    stk_dataset_close(&d);
-}
-
-/* An index that is kept without keys is no answer to who asks for them, nor the other way; nor is
- * one that wds2idx wrote, which does not say where names lie. */
-static void test_keys_and_kept_index(void **state)
-{
-    static const char list[] = "v1.2 1\ntxt 512 1 one.txt\n";
-    tar_bytes t = {NULL, 0};
-
-    shard_text(&t, "one.txt", "1");
-    tar_end(&t);
-    shard_write(folder, "listed.tar", &t);
-    test_write(folder, "listed.idx", list, sizeof list - 1);
-    stk_dataset *listed = shards_open_good(ctx, folder, "listed.tar?fields=__key__,txt");
-    shard_take(listed, 0, &sample);
-    shard_check(listed, &sample, "__key__", "one", 3);
-    stk_dataset_close(&listed);
-    shard_numbers(folder, "keys/a.tar", 0, 5);
-    for (int again = 0; again < 2; again++) {
-        stk_dataset *d = shards_open_good(ctx, folder, "keys?fields=txt,cls");
-        shard_check_line(d, "index", again ? "used" : "written");
-        assert_int_equal(d->num_fields, 2);
-        stk_dataset_close(&d);
-        d = shards_open_good(ctx, folder, "keys?fields=__key__,cls");
-        shard_check_line(d, "index", again ? "used" : "written");
-        shard_take(d, 3, &sample);
-        shard_check(d, &sample, "__key__", "000003", 6);
-        shard_check_label(d, &sample, 3);
-        stk_dataset_close(&d);
-    }
-}
-
 /* Sizes of base 256 and of pax count, whatever else the header says. */
 static void test_sizes(void **state)
 {
@@ -382,7 +285,7 @@ static void test_sizes(void **state)
     memcpy(t.data + at + 124, "\200\0\0\0\0\0\0\0\0\0\2\1", 12);
     tar_sum(t.data + at);
     memset(tar_room(&t, 1024), 'a', 513);
-    pax(&t, 'x', "10 size=7\n", 10);
+    shard_pax(&t, 'x', "10 size=7\n", 10);
     tar_head(&t, "b.txt", '0', 3);
     memcpy(tar_room(&t, 512), "1234567", 7);
     at = tar_head(&t, "c.txt", '7', 0);
@@ -413,11 +316,11 @@ static void test_kinds_refused(void **state)
         tar_end(&t);
         refuse(&t, STK_EKIND, types[i].part);
     }
-    pax(&t, 'x', "22 GNU.sparse.major=1\n", 22);
+    shard_pax(&t, 'x', "22 GNU.sparse.major=1\n", 22);
     shard_text(&t, "a.txt", "x");
     tar_end(&t);
     refuse(&t, STK_EKIND, "record 0, byte 0: a sparse member");
-    pax(&t, 'g', "14 path=a.txt\n", 14);
+    shard_pax(&t, 'g', "14 path=a.txt\n", 14);
     shard_text(&t, "a.txt", "x");
     tar_end(&t);
     refuse(&t, STK_EKIND, "for all members");
@@ -436,26 +339,26 @@ static void test_names_refused(void **state)
     }
     memset(name, 'n', sizeof name);
     name[4097] = 0;
-    long_name(&t, name, 4098);
+    shard_long_name(&t, name, 4098);
     tar_end(&t);
     refuse(&t, STK_ELIMIT, "a name of 4098 bytes");
-    long_name(&t, name, 4097);
+    shard_long_name(&t, name, 4097);
     tar_end(&t);
     refuse(&t, STK_EFORMAT, "without its end");
-    long_name(&t, "a\0b.txt", 8);
+    shard_long_name(&t, "a\0b.txt", 8);
     tar_end(&t);
     refuse(&t, STK_EFORMAT, "a zero byte");
     assert_int_equal(snprintf(record, sizeof record, "4108 path=%.4097s\n", name), 4108);
-    pax(&t, 'x', record, 4108);
+    shard_pax(&t, 'x', record, 4108);
     tar_end(&t);
     refuse(&t, STK_ELIMIT, "a name of 4097 bytes");
-    pax(&t, 'x', "12 path=a\0b\n", 12);
+    shard_pax(&t, 'x', "12 path=a\0b\n", 12);
     tar_end(&t);
     refuse(&t, STK_EFORMAT, "a zero byte");
     memset(name, 'e', 300);
     memcpy(name, "a.", 2);
     name[300] = 0;
-    long_name(&t, name, 301);
+    shard_long_name(&t, name, 301);
     shard_text(&t, "x", "x");
     tar_end(&t);
     refuse(&t, STK_EFORMAT, "too long or no text");
@@ -477,7 +380,7 @@ static void test_pax_refused(void **state)
     tar_bytes t = {NULL, 0};
 
     for (size_t i = 0; i < STK_COUNT(records); i++) {
-        pax(&t, 'x', records[i], strlen(records[i]));
+        shard_pax(&t, 'x', records[i], strlen(records[i]));
         shard_text(&t, "a.txt", "x");
         tar_end(&t);
         refuse(&t, STK_EFORMAT, i == 0 || i == 6 ? "no number" : "no list of records");
@@ -486,7 +389,7 @@ static void test_pax_refused(void **state)
     tar_room(&t, (1 << 20) + 512);
     tar_end(&t);
     refuse(&t, STK_ELIMIT, "an extended header of 1048577 bytes");
-    pax(&t, 'x', "9 size=1\n", 9);
+    shard_pax(&t, 'x', "9 size=1\n", 9);
     tar_end(&t);
     refuse(&t, STK_EFORMAT, "without its member");
 }
@@ -537,7 +440,7 @@ static void make_two(tar_bytes *t)
 
     memset(big, 'b', sizeof big);
     tar_file(t, "a.bin", big, sizeof big);
-    pax(t, 'x', "14 path=b.bin\n", 14);
+    shard_pax(t, 'x', "14 path=b.bin\n", 14);
     tar_file(t, "c.bin", big, 700);
     tar_end(t);
 }
@@ -595,7 +498,6 @@ int main(void)
         cmocka_unit_test(test_samples),       cmocka_unit_test(test_names_of_fields),
         cmocka_unit_test(test_labels),        cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_missing),       cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_keys),          cmocka_unit_test(test_keys_and_kept_index),
         cmocka_unit_test(test_sizes),         cmocka_unit_test(test_kinds_refused),
         cmocka_unit_test(test_names_refused), cmocka_unit_test(test_pax_refused),
         cmocka_unit_test(test_damage),        cmocka_unit_test(test_cut),
