@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A live sheet by HTTP, on libmicrohttpd: a thread for each of a few connections, which answers GET
  * alone. */
+#include <live_page.inc> /* live_page_html, live_page_css, live_page_js */
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +10,6 @@
 #include "base/base64.h"
 #include "base/sha256.h"
 #include "measure/live.h"
-
-/* live_page_html, live_page_css, live_page_js */
-#include "live_page.inc"
 
 #define EVENT_NS    UINT64_C(500000000)
 #define CONNECTIONS 32

@@ -203,7 +203,7 @@ static void test_disks(void **state)
     stk_machine_disk d = {0};
 
     put_disks();
-    check_disk("/home/x", "ssd", "sda", "/");
+    check_disk("/srv/x", "ssd", "sda", "/");
     check_disk("/data/x", "nvme", "nvme0n1", "/data");
     check_disk("/database", "ssd", "sda", "/");
     check_disk("/data/my set/x", "network", "server:/export", "/data/my set");
