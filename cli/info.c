@@ -408,9 +408,11 @@ static const struct cli_usage usage = {
                 "  stoker info digits: --sample 1000\n"
                 "  stoker info --store .\n"
                 "  stoker info --machine\n",
-    .tables =
-        (const struct cli_options[]){
-            {.own = info_survey_table}, {.name = "survey"}, {.own = info_store_table}, {.own = info_machine_table}, {0}},
+    .tables = (const struct cli_options[]){{.own = info_survey_table},
+                                           {.name = "survey"},
+                                           {.own = info_store_table},
+                                           {.own = info_machine_table},
+                                           {0}},
     .max_args = 1,
 };
 
