@@ -105,12 +105,12 @@ struct cli {
     stk_live *live;                                     /* of `context`, made by cli_live() */
     stk_live_address address; /* of --dashboard; struct_size 0: there is none */
     stk_live_server *server;  /* of `live` there; NULL: none */
-    char *stores;                                       /* of these: from cli_object_stores() */
-    uint64_t which;                                     /* combination that cli_apply() took last */
-    const char *out_path;                               /* of -o; NULL: standard output */
-    FILE *out_below;                                    /* where cli->out writes */
-    struct cli_said *said; /* messages that were shown, by hash; NULL: they may come again */
-    char *out_partial;     /* where it is written until it is complete; NULL: in place */
+    char *stores;             /* of these: from cli_object_stores() */
+    uint64_t which;           /* combination that cli_apply() took last */
+    const char *out_path;     /* of -o; NULL: standard output */
+    FILE *out_below;          /* where cli->out writes */
+    struct cli_said *said;    /* messages that were shown, by hash; NULL: they may come again */
+    char *out_partial;        /* where it is written until it is complete; NULL: in place */
 };
 
 /* ---- Arguments (args.c, help.c) ----------------------------------------------------------- */

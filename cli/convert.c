@@ -7,18 +7,16 @@
 
 /* A flag of a name that several have is an option of the first: of an image, and of shards, of
  * their own. */
-static const struct cli_options tables[] = {{.name = "convert"},  {.name = "images"},
-                                            {.name = "arrays"},   {.name = "packed"},
-                                            {.name = "squashfs"}, {.name = "shards"},
-                                            {.name = "weights"},  {.own = cli_live_table}, {0}},
-                                tables_of_shards[] = {{.name = "convert"}, {.name = "shards"},
-                                                      {.name = "images"},  {.name = "arrays"},
-                                                      {.name = "packed"},  {.name = "squashfs"},
-                                                      {.name = "weights"}, {.own = cli_live_table}, {0}},
-                                tables_of_images[] = {{.name = "convert"}, {.name = "squashfs"},
-                                                      {.name = "images"},  {.name = "arrays"},
-                                                      {.name = "packed"},  {.name = "shards"},
-                                                      {.name = "weights"}, {.own = cli_live_table}, {0}};
+static const struct cli_options
+    tables[] = {{.name = "convert"}, {.name = "images"},      {.name = "arrays"},
+                {.name = "packed"},  {.name = "squashfs"},    {.name = "shards"},
+                {.name = "weights"}, {.own = cli_live_table}, {0}},
+    tables_of_shards[] = {{.name = "convert"}, {.name = "shards"},      {.name = "images"},
+                          {.name = "arrays"},  {.name = "packed"},      {.name = "squashfs"},
+                          {.name = "weights"}, {.own = cli_live_table}, {0}},
+    tables_of_images[] = {{.name = "convert"}, {.name = "squashfs"},    {.name = "images"},
+                          {.name = "arrays"},  {.name = "packed"},      {.name = "shards"},
+                          {.name = "weights"}, {.own = cli_live_table}, {0}};
 
 static const struct cli_usage usage = {
     .name = "convert",

@@ -408,9 +408,11 @@ static const struct cli_usage usage = {
                 "  stoker info digits: --sample 1000\n"
                 "  stoker info --store .\n"
                 "  stoker info --machine\n",
-    .tables =
-        (const struct cli_options[]){
-            {.own = info_survey_table}, {.name = "survey"}, {.own = info_store_table}, {.own = info_machine_table}, {0}},
+    .tables = (const struct cli_options[]){{.own = info_survey_table},
+                                           {.name = "survey"},
+                                           {.own = info_store_table},
+                                           {.own = info_machine_table},
+                                           {0}},
     .max_args = 1,
 };
 
@@ -424,6 +426,42 @@ static int describe_store(struct cli *cli, stk_context *context, const char *url
         return print_lines(cli, &lines);
     lines_free(&lines);
     return code;
+}
+
+/* What there is. */
+static int list_all(struct cli *cli, const stk_context *context)
+{
+    if (cli->format == CLI_JSON)
+        list_json(context, cli->out);
+    else if (cli->format == CLI_CSV)
+        list_csv(context, cli->out);
+    else
+        list_table(context, cli->out);
+    return CLI_GOOD;
+}
+
+static int describe_one(struct cli *cli, stk_context *context, const char *spec, bool store)
+{
+    const bool checkpoint = spec && cli_is_weights(spec);
+    bool array = false;
+    int code = CLI_GO_ON;
+
+    if (!store && !checkpoint)
+        code = look_for_array(cli, context, spec, &array);
+    if (code == CLI_GO_ON && (!spec || store || checkpoint || array))
+        code = info_refuse_limits(cli, !spec        ? "a list of what there is"
+                                       : store      ? "a store"
+                                       : checkpoint ? "a checkpoint"
+                                                    : "an array");
+    if (code != CLI_GO_ON)
+        return code;
+    if (store)
+        return describe_store(cli, context, spec);
+    if (checkpoint)
+        return describe_checkpoint(cli, context, spec);
+    if (array)
+        return info_array(cli, context, spec);
+    return spec ? describe(cli, context, spec) : list_all(cli, context);
 }
 
 int cli_info(struct cli *cli)
@@ -448,36 +486,8 @@ int cli_info(struct cli *cli)
         return CLI_USAGE;
     }
     const char *spec = cli->num_args ? cli_home(cli->args[0]) : NULL;
-    if (machine.machine) {
-        code = info_refuse_limits(cli, "a machine");
-        return code == CLI_GO_ON ? info_machine(cli, context, spec, store.store) : code;
-    }
-    const bool checkpoint = spec && cli_is_weights(spec);
-    bool array = false;
-    if (!store.store && !checkpoint)
-        code = look_for_array(cli, context, spec, &array);
-    if (code != CLI_GO_ON)
-        return code;
-    if (!spec || store.store || checkpoint || array)
-        code = info_refuse_limits(cli, !spec         ? "a list of what there is"
-                                       : store.store ? "a store"
-                                       : checkpoint  ? "a checkpoint"
-                                                     : "an array");
-    if (code != CLI_GO_ON)
-        return code;
-    if (store.store)
-        return describe_store(cli, context, spec);
-    if (checkpoint)
-        return describe_checkpoint(cli, context, spec);
-    if (array)
-        return info_array(cli, context, spec);
-    if (spec)
-        return describe(cli, context, spec);
-    if (cli->format == CLI_JSON)
-        list_json(context, cli->out);
-    else if (cli->format == CLI_CSV)
-        list_csv(context, cli->out);
-    else
-        list_table(context, cli->out);
-    return CLI_GOOD;
+    if (!machine.machine)
+        return describe_one(cli, context, spec, store.store);
+    code = info_refuse_limits(cli, "a machine");
+    return code == CLI_GO_ON ? info_machine(cli, context, spec, store.store) : code;
 }

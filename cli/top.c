@@ -26,8 +26,8 @@ static const stk_option_table *top_table(void)
     static const stk_option rows[] = {
         {"once", STK_OPTION_BOOL, offsetof(struct top_options, once), "false", 0, 0, NULL, NULL,
          "Say it once, and end."},
-        {"interval", STK_OPTION_DOUBLE, offsetof(struct top_options, interval), "1", 0.1, 3600, NULL,
-         "S", "Seconds from one look to the next."},
+        {"interval", STK_OPTION_DOUBLE, offsetof(struct top_options, interval), "1", 0.1, 3600,
+         NULL, "S", "Seconds from one look to the next."},
     };
     static const stk_option_table table = {.name = "top",
                                            .doc = "Looking on",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A live sheet of another process: behind the head of this version, which names sizes and so
- * changes with the struct, the bytes of a state. What must hold whatever they are: its texts end, its
- * counts fit, and it is JSON; and a page with any other head is refused.
+ * changes with the struct, the bytes of a state. What must hold whatever they are: its texts end,
+ * its counts fit, and it is JSON; and a page with any other head is refused.
  */
 #include "fuzz_support.h"
 

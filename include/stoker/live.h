@@ -38,21 +38,21 @@ typedef struct stk_live_metric {
  * room; what they hold may come from files. */
 typedef struct stk_live_state {
     uint32_t struct_size;
-    char stoker[32];      /**< version that wrote it */
-    char command[16];     /**< "bench", "train", "convert" */
-    char label[128];      /**< what of it: a dataset, a setting */
-    char machine[256];    /**< stk_machine_summary() */
-    int64_t pid;          /**< as the process itself sees it */
-    double started;       /**< Unix time */
-    double age;           /**< seconds from then to this state */
-    uint64_t at_ns;       /**< of this state, CLOCK_MONOTONIC */
-    double window;        /**< seconds; 0: it has just begun */
+    char stoker[32];   /**< version that wrote it */
+    char command[16];  /**< "bench", "train", "convert" */
+    char label[128];   /**< what of it: a dataset, a setting */
+    char machine[256]; /**< stk_machine_summary() */
+    int64_t pid;       /**< as the process itself sees it */
+    double started;    /**< Unix time */
+    double age;        /**< seconds from then to this state */
+    uint64_t at_ns;    /**< of this state, CLOCK_MONOTONIC */
+    double window;     /**< seconds; 0: it has just begun */
 
-    char what[64];        /**< is counted in the next two; empty: nothing is */
-    uint64_t done, total; /**< total 0: unknown */
-    double eta;           /**< seconds; below 0: unknown */
-    uint64_t epoch;       /**< from 0, of the last batch */
-    int64_t epochs;       /**< of a training; -1: without end, or there is none */
+    char what[64];                    /**< is counted in the next two; empty: nothing is */
+    uint64_t done, total;             /**< total 0: unknown */
+    double eta;                       /**< seconds; below 0: unknown */
+    uint64_t epoch;                   /**< from 0, of the last batch */
+    int64_t epochs;                   /**< of a training; -1: without end, or there is none */
     uint64_t batch, batches_of_epoch; /**< of a training; 0: there is none */
 
     uint64_t samples, batches, bad_samples; /**< prepared, handed out, bad */
@@ -65,16 +65,16 @@ typedef struct stk_live_state {
     uint64_t workers, io_depth;
     uint64_t ready, depth; /**< finished batches that wait, of so many */
     uint64_t memory_bytes, memory_budget;
-    double wait_share;                   /**< of the time, that the step waited for a batch, */
-    double wait_shares[STK_WAIT_ROOM];   /**< by cause, by stk_wait */
-    char limit[32];                      /**< what limits it: stk_limit_name(); empty: unknown */
-    char verdict[1024];                  /**< in words */
+    double wait_share;                 /**< of the time, that the step waited for a batch, */
+    double wait_shares[STK_WAIT_ROOM]; /**< by cause, by stk_wait */
+    char limit[32];                    /**< what limits it: stk_limit_name(); empty: unknown */
+    char verdict[1024];                /**< in words */
 
     uint32_t usable_cores;
     double process_cores, machine_cores; /**< in use, of this process and of all */
     uint64_t process_bytes;              /**< anonymous and shared memory */
 
-    uint32_t num_workers;                /**< of `worker`: those that did something */
+    uint32_t num_workers; /**< of `worker`: those that did something */
     stk_live_worker worker[STK_LIVE_WORKERS];
     uint32_t num_metrics;
     stk_live_metric metric[STK_LIVE_METRICS]; /**< of a training, those of its progress bar */
@@ -118,7 +118,7 @@ STK_API int stk_live_metrics(const stk_live_state *state, char *text, size_t siz
  * fork() may use it, and connections wait until somebody serves them. */
 typedef struct stk_live_address {
     uint32_t struct_size;
-    int socket;     /**< -1: none */
+    int socket; /**< -1: none */
     uint16_t port;
     bool local;     /**< of this machine alone: no token is asked for */
     char token[33]; /**< that each request has to give: ?token=, or Authorization: Bearer */

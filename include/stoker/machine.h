@@ -21,9 +21,9 @@ typedef struct stk_machine_cache {
 
 /** What a path lies on. */
 typedef struct stk_machine_disk {
-    char path[STK_MACHINE_TEXT];  /**< that was asked for, absolute; its end */
-    char mount[STK_MACHINE_TEXT]; /**< where the file system begins */
-    char filesystem[32];          /**< "ext4", "nfs4", "tmpfs" */
+    char path[STK_MACHINE_TEXT];   /**< that was asked for, absolute; its end */
+    char mount[STK_MACHINE_TEXT];  /**< where the file system begins */
+    char filesystem[32];           /**< "ext4", "nfs4", "tmpfs" */
     char device[STK_MACHINE_TEXT]; /**< "nvme0n1", or the server's "host:/export" */
     char model[STK_MACHINE_TEXT];
     /** "nvme", "ssd", "rotating", "network", "memory"; "virtual": the disk of a virtual machine,
@@ -34,7 +34,7 @@ typedef struct stk_machine_disk {
 
 typedef struct stk_machine_network {
     char name[32];
-    char kind[16];     /**< "ethernet", "wireless", "infiniband" */
+    char kind[16]; /**< "ethernet", "wireless", "infiniband" */
     bool up;
     double bits_per_s; /**< of the link; 0: it does not tell */
 } stk_machine_network;
@@ -50,8 +50,8 @@ typedef struct stk_machine {
     uint32_t struct_size;
     char architecture[16]; /**< "x86_64" */
     char cpu[STK_MACHINE_TEXT];
-    char instructions[256]; /**< of vectors and matrices: "avx avx2 fma" */
-    char governor[32];      /**< of the first core's frequency: "performance" */
+    char instructions[256];                  /**< of vectors and matrices: "avx avx2 fma" */
+    char governor[32];                       /**< of the first core's frequency: "performance" */
     uint32_t sockets, cores, threads, nodes; /**< of the whole machine; nodes of memory */
     bool virtual_machine;
     uint32_t num_caches;

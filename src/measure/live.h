@@ -61,7 +61,7 @@ typedef struct stk__live_watch {
     struct {
         const void *loader;
         uint64_t batches;
-    } seen[STK__LIVE_LOADERS]; /* at the last look */
+    } seen[STK__LIVE_LOADERS];    /* at the last look */
     char what[64];                /* that is counted, */
     uint64_t what_ns, what_first; /* since when, and how much of it was done then */
     stk_live_state state;

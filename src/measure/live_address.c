@@ -123,8 +123,7 @@ stk_status stk_live_bind(const char *text, stk_live_address *out, stk_error *err
     stk_status status = STK_OK;
     if (bind(made.socket, &place.any,
              place.any.sa_family == AF_INET6 ? sizeof place.v6 : sizeof place.v4) != 0 ||
-        listen(made.socket, WAITING) != 0 ||
-        getsockname(made.socket, &place.any, &length) != 0)
+        listen(made.socket, WAITING) != 0 || getsockname(made.socket, &place.any, &length) != 0)
         status = fail_socket("listen at", text, err);
     if (status != STK_OK) {
         close(made.socket);

@@ -152,9 +152,8 @@ static void look_at_trainer(void *user, const void *trainer)
     s->total = s->epochs > 0 ? (uint64_t)s->epochs * total : 0;
     s->done = before * total + STK_MIN(done, total);
     s->num_metrics = 0;
-    for (size_t i = 0; s->num_metrics < STK_LIVE_METRICS &&
-                       stk_trainer_bar_metric(trainer, i, &metric);
-         i++) {
+    for (size_t i = 0;
+         s->num_metrics < STK_LIVE_METRICS && stk_trainer_bar_metric(trainer, i, &metric); i++) {
         stk_live_metric *m = &s->metric[s->num_metrics++];
         snprintf(m->name, sizeof m->name, "%s", metric.name);
         m->value = metric.value;

@@ -86,7 +86,8 @@ static int open_sheet(int64_t pid)
 
     snprintf(path, sizeof path, "/proc/%" PRId64 "/fd", pid);
     DIR *dir = opendir(path);
-    for (struct dirent *entry; dir && found < 0 && looked++ < FILES_MOST && (entry = readdir(dir));) {
+    for (struct dirent *entry;
+         dir && found < 0 && looked++ < FILES_MOST && (entry = readdir(dir));) {
         const ssize_t n = readlinkat(dirfd(dir), entry->d_name, to, sizeof to);
         if (n == (ssize_t)sizeof LINK - 1 && memcmp(to, LINK, sizeof LINK - 1) == 0)
             found = openat(dirfd(dir), entry->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

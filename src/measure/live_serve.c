@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A live sheet by HTTP, on libmicrohttpd: a thread for each of a few connections, which answers GET
  * alone. */
+#include <live_page.inc> /* live_page_html, live_page_css, live_page_js */
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +10,6 @@
 #include "base/base64.h"
 #include "base/sha256.h"
 #include "measure/live.h"
-
-/* live_page_html, live_page_css, live_page_js */
-#include "live_page.inc"
 
 #define EVENT_NS    UINT64_C(500000000)
 #define CONNECTIONS 32
@@ -87,7 +85,7 @@ static bool is_here(const stk_live_server *s, const char *host)
     static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
     const char *own = s->address.url + strlen("http://");
     const char *colon = host ? strrchr(host, ':') : NULL;
-    const size_t length = !host ? 0
+    const size_t length = !host                          ? 0
                           : colon && !strchr(colon, ']') ? (size_t)(colon - host)
                                                          : strlen(host);
 
@@ -138,10 +136,9 @@ static enum MHD_Result send_response(const stk_live_server *s, struct MHD_Connec
 static enum MHD_Result send_text(const stk_live_server *s, struct MHD_Connection *c,
                                  unsigned status, const char *text, const char *type)
 {
-    return send_response(s, c, status,
-                         MHD_create_response_from_buffer(strlen(text), (void *)text,
-                                                         MHD_RESPMEM_MUST_COPY),
-                         type);
+    return send_response(
+        s, c, status,
+        MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY), type);
 }
 
 static enum MHD_Result send_state(const stk_live_server *s, struct MHD_Connection *c, bool metrics)

@@ -204,8 +204,7 @@ static void put_counters(stk__text *text, const stk_live_state *s)
     metric(text, "bad_samples_total", "counter", "Samples that were bad.", (double)s->bad_samples);
     metric(text, "reads_total", "counter", "Reads of storage that ended.", (double)s->reads);
     metric(text, "read_bytes_total", "counter", "Bytes of these reads.", (double)s->read_bytes);
-    metric(text, "read_failures_total", "counter", "Reads that failed.",
-           (double)s->read_failures);
+    metric(text, "read_failures_total", "counter", "Reads that failed.", (double)s->read_failures);
     metric(text, "retries_total", "counter", "Requests over the network that were sent again.",
            (double)s->retries);
     metric(text, "read_latency_seconds", "gauge", "Mean duration of a read, of the last seconds.",
@@ -217,18 +216,14 @@ static void put_gauges(stk__text *text, const stk_live_state *s)
     metric(text, "workers", "gauge", "Workers of the loader.", (double)s->workers);
     metric(text, "ready_batches", "gauge", "Finished batches that wait for the step.",
            (double)s->ready);
-    metric(text, "depth_batches", "gauge", "Batches that may be finished ahead.",
-           (double)s->depth);
-    metric(text, "memory_bytes", "gauge", "Memory that the loader holds.",
-           (double)s->memory_bytes);
+    metric(text, "depth_batches", "gauge", "Batches that may be finished ahead.", (double)s->depth);
+    metric(text, "memory_bytes", "gauge", "Memory that the loader holds.", (double)s->memory_bytes);
     metric(text, "memory_budget_bytes", "gauge", "Memory that the loader may hold.",
            (double)s->memory_budget);
     metric(text, "process_memory_bytes", "gauge", "Anonymous and shared memory of the process.",
            (double)s->process_bytes);
-    metric(text, "process_cores", "gauge", "Cores that the process keeps busy.",
-           s->process_cores);
-    metric(text, "machine_cores", "gauge", "Cores that all programs keep busy.",
-           s->machine_cores);
+    metric(text, "process_cores", "gauge", "Cores that the process keeps busy.", s->process_cores);
+    metric(text, "machine_cores", "gauge", "Cores that all programs keep busy.", s->machine_cores);
     metric(text, "usable_cores", "gauge", "Cores that the process may use.",
            (double)s->usable_cores);
     metric(text, "epoch", "gauge", "Epoch of the last batch, from 0.", (double)s->epoch);
@@ -260,8 +255,7 @@ int stk_live_metrics(const stk_live_state *state, char *bytes, size_t size)
     put_gauges(&text, &s);
     head(&text, "wait_cause_ratio", "gauge", "The same by what was waited for.");
     for (int i = 0; i < STK_WAIT_PARTS; i++) {
-        stk__text_add(&text, "stoker_wait_cause_ratio{cause=\"%s\"}",
-                      stk__wait_name((stk_wait)i));
+        stk__text_add(&text, "stoker_wait_cause_ratio{cause=\"%s\"}", stk__wait_name((stk_wait)i));
         put_value(&text, s.wait_shares[i]);
     }
     head(&text, "worker_busy_ratio", "gauge", "Share of the last seconds that a worker worked.");

@@ -130,10 +130,10 @@ static const char *value_of(const char *text, const char *key, size_t *length)
 
 /* Instruction sets that matter to what computes with vectors and matrices. */
 static const char *const sets[] = {
-    "sse4_2",      "avx",         "f16c",       "fma",      "avx2",     "avx_vnni", "avx512f",
-    "avx512bw",    "avx512dq",    "avx512vl",   "avx512_vnni", "avx512_bf16", "avx512_fp16",
-    "amx_tile",    "amx_int8",    "amx_bf16",   "asimd",    "asimddp",  "asimdhp",  "bf16",
-    "i8mm",        "sve",         "sve2",
+    "sse4_2",      "avx",      "f16c",     "fma",      "avx2",        "avx_vnni",
+    "avx512f",     "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16",
+    "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16", "asimd",       "asimddp",
+    "asimdhp",     "bf16",     "i8mm",     "sve",      "sve2",
 };
 
 static bool has_word(const char *text, size_t length, const char *word)
@@ -206,7 +206,10 @@ static void take_caches(const char *root, stk_machine *out)
         if (!stk__machine_line(text, sizeof text, root, CPU "/cache/index%u/size", i))
             break;
         c->bytes = strtoull(text, &unit, 10);
-        if (!stk__mul_size(c->bytes, *unit == 'K' ? 1u << 10 : *unit == 'M' ? 1u << 20 : 1,
+        if (!stk__mul_size(c->bytes,
+                           *unit == 'K'   ? 1u << 10
+                           : *unit == 'M' ? 1u << 20
+                                          : 1,
                            &c->bytes) ||
             !c->bytes || c->bytes > INT64_MAX)
             continue;
@@ -226,8 +229,10 @@ static void take_container(const char *root, stk_machine *out)
     static const struct {
         const char *path, *name;
     } signs[] = {
-        {"/run/secrets/kubernetes.io", "kubernetes"}, {"/var/run/secrets/kubernetes.io", "kubernetes"},
-        {"/run/.containerenv", "podman"},             {"/.dockerenv", "docker"},
+        {"/run/secrets/kubernetes.io", "kubernetes"},
+        {"/var/run/secrets/kubernetes.io", "kubernetes"},
+        {"/run/.containerenv", "podman"},
+        {"/.dockerenv", "docker"},
         {"/.singularity.d", "apptainer"},
     };
     char path[STK__MACHINE_PATH];

@@ -43,8 +43,8 @@ static void take_interface(const char *root, const char *name, stk_machine *out)
     /* Those without hardware (bridges, tunnels, the loop) are no links of the machine. */
     if (!there(root, NET, name, "device"))
         return;
-    stk_machine_network *n = add_network(
-        out, name, there(root, NET, name, "wireless") ? "wireless" : "ethernet");
+    stk_machine_network *n =
+        add_network(out, name, there(root, NET, name, "wireless") ? "wireless" : "ethernet");
     if (!n)
         return;
     n->up = stk__machine_line(text, sizeof text, root, NET "/%s/operstate", name) &&

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define MOUNT_LINE  16384 /* bytes of a line; options of overlays are long, and are behind the rest */
-#define DEVICES_MOST 8    /* devices below each other: a volume on a RAID on a partition */
+#define MOUNT_LINE                                                                                 \
+    16384              /* bytes of a line; options of overlays are long, and are behind the rest */
+#define DEVICES_MOST 8 /* devices below each other: a volume on a RAID on a partition */
 
 /* A mount, as a line of mountinfo tells it. */
 struct mount {
@@ -92,18 +93,18 @@ static bool find_mount(const char *root, const char *path, struct mount *out)
 static const struct {
     const char *type, *kind;
 } types[] = {
-    {"tmpfs", "memory"},         {"ramfs", "memory"},         {"devtmpfs", "memory"},
-    {"hugetlbfs", "memory"},     {"overlay", "overlay"},      {"aufs", "overlay"},
-    {"nfs", "network"},          {"nfs4", "network"},         {"cifs", "network"},
-    {"smb3", "network"},         {"smbfs", "network"},        {"ceph", "network"},
-    {"lustre", "network"},       {"gpfs", "network"},         {"beegfs", "network"},
-    {"afs", "network"},          {"glusterfs", "network"},    {"orangefs", "network"},
-    {"pvfs2", "network"},        {"panfs", "network"},        {"wekafs", "network"},
-    {"fuse.sshfs", "network"},   {"fuse.s3fs", "network"},    {"fuse.gcsfuse", "network"},
-    {"fuse.rclone", "network"},  {"fuse.glusterfs", "network"}, {"fuse.juicefs", "network"},
-    {"fuse.ceph", "network"},    {"fuse.ceph-fuse", "network"}, {"fuse.mount-s3", "network"},
-    {"fuse.goofys", "network"},  {"fuse.blobfuse", "network"}, {"9p", "host"},
-    {"virtiofs", "host"},        {"fuse.grpcfuse", "host"},   {"vboxsf", "host"},
+    {"tmpfs", "memory"},        {"ramfs", "memory"},           {"devtmpfs", "memory"},
+    {"hugetlbfs", "memory"},    {"overlay", "overlay"},        {"aufs", "overlay"},
+    {"nfs", "network"},         {"nfs4", "network"},           {"cifs", "network"},
+    {"smb3", "network"},        {"smbfs", "network"},          {"ceph", "network"},
+    {"lustre", "network"},      {"gpfs", "network"},           {"beegfs", "network"},
+    {"afs", "network"},         {"glusterfs", "network"},      {"orangefs", "network"},
+    {"pvfs2", "network"},       {"panfs", "network"},          {"wekafs", "network"},
+    {"fuse.sshfs", "network"},  {"fuse.s3fs", "network"},      {"fuse.gcsfuse", "network"},
+    {"fuse.rclone", "network"}, {"fuse.glusterfs", "network"}, {"fuse.juicefs", "network"},
+    {"fuse.ceph", "network"},   {"fuse.ceph-fuse", "network"}, {"fuse.mount-s3", "network"},
+    {"fuse.goofys", "network"}, {"fuse.blobfuse", "network"},  {"9p", "host"},
+    {"virtiofs", "host"},       {"fuse.grpcfuse", "host"},     {"vboxsf", "host"},
 };
 
 static const char *kind_of_type(const char *type)

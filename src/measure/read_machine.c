@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The member "machine" of a "run start" -> its facts by name, "cpu.model", as far as they are known. */
+/* The member "machine" of a "run start" -> its facts by name, "cpu.model", as far as they are
+ * known. */
 #include <stdio.h>
 
 #include "measure/read.h"
@@ -33,7 +34,8 @@ static stk_status take_fact(struct walk *w, const char *name, const stk__json_me
 static bool name_of(const char *above, const stk__json_member *m, uint64_t i, bool object,
                     char out[NAME_MAX])
 {
-    const stk__json_member key = {.text = m->key, .length = m->key_length, .kind = STK__JSON_STRING};
+    const stk__json_member key = {
+        .text = m->key, .length = m->key_length, .kind = STK__JSON_STRING};
     const char *dot = *above ? "." : "";
     char own[NAME_MAX];
 

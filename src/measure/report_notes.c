@@ -65,9 +65,9 @@ static void tell_run(const stk_report *report, uint64_t i, void (*each)(void *, 
     const stk_report_run *first = stk_report_run_at(report, 0);
     if (*run->machine_summary && *first->machine_summary &&
         strcmp(run->machine_summary, first->machine_summary) != 0) {
-        snprintf(line, sizeof line, "%s ran on another machine, or on another state of it, than the first: %.300s.",
-                 name,
-                 run->machine_summary);
+        snprintf(line, sizeof line,
+                 "%s ran on another machine, or on another state of it, than the first: %.300s.",
+                 name, run->machine_summary);
         each(user, line);
     }
     if (!run->ended) {

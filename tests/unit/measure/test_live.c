@@ -422,9 +422,11 @@ int main(void)
 #define WITH_CONTEXT(test)                                                                         \
     cmocka_unit_test_setup_teardown(test, test_context_open, test_context_close)
     const struct CMUnitTest tests[] = {
-        WITH_CONTEXT(test_rates),       WITH_CONTEXT(test_progress), WITH_CONTEXT(test_loader),
-        WITH_CONTEXT(test_two_loaders), WITH_CONTEXT(test_own),      WITH_CONTEXT(test_children),
-        cmocka_unit_test(test_pages),   cmocka_unit_test(test_hostile), cmocka_unit_test(test_texts),
+        WITH_CONTEXT(test_rates),     WITH_CONTEXT(test_progress),
+        WITH_CONTEXT(test_loader),    WITH_CONTEXT(test_two_loaders),
+        WITH_CONTEXT(test_own),       WITH_CONTEXT(test_children),
+        cmocka_unit_test(test_pages), cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_texts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The live page: where it may lie, who may ask, and what is answered, on loopback and a port that is
- * free. */
+/* The live page: where it may lie, who may ask, and what is answered, on loopback and a port that
+ * is free. */
 #include "support/support.h"
 
 #include <arpa/inet.h>
@@ -26,8 +26,8 @@ static stk_live_address bound(const char *text)
 
 static void test_addresses(void **state)
 {
-    static const char *const bad[] = {"", ":", "x", "65536", "1.2.3.4", "name:1", "[::1]", "1:2x", "-1",
-                                      "[1.2.3.4:5"};
+    static const char *const bad[] = {"",       ":",     "x",    "65536", "1.2.3.4",
+                                      "name:1", "[::1]", "1:2x", "-1",    "[1.2.3.4:5"};
     stk_live_address address = {.struct_size = sizeof address};
     char text[64], url[64];
     stk_error err;
@@ -130,7 +130,8 @@ static void test_answers(void **state)
     check(&w, "GET /metrics", HERE, "200", "\nstoker_samples_total 0\n");
     check(&w, "GET /metrics", HERE, "200", "Content-Type: text/plain; version=0.0.4");
     check(&w, "GET /status", HERE, "200", "Content-Type: application/json");
-    check(&w, "GET /", HERE, "200", "Content-Security-Policy: default-src 'none'; connect-src 'self'");
+    check(&w, "GET /", HERE, "200",
+          "Content-Security-Policy: default-src 'none'; connect-src 'self'");
     check(&w, "GET /", HERE, "200", "new EventSource(");
     check(&w, "GET /nothing", HERE, "404", "/status");
     check(&w, "POST /status", HERE "Content-Length: 0\r\n", "405", "GET");

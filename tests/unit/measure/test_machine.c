@@ -154,16 +154,15 @@ static void put_disks(void)
 {
     static const char *const names[] = {"sda", "sdb", "nvme0n1", "vda", "dm-0", "dm-1"};
 
-    put("proc/self/mountinfo",
-        "1 0 253:0 / / rw shared:1 - ext4 /dev/mapper/root rw\n"
-        "2 1 259:2 / /data rw - xfs /dev/nvme0n1p2 rw\n"
-        "3 1 0:50 / /data/my\\040set rw - nfs4 server:/export rw\n"
-        "4 1 0:51 / /old rw - tmpfs tmpfs rw\n"
-        "5 1 8:16 / /old rw - ext4 /dev/sdb rw\n"
-        "6 1 0:52 / /many rw - btrfs /dev/sdb rw\n"
-        "7 1 0:53 / /shm rw - tmpfs tmpfs rw\n"
-        "8 1 254:0 / /vm rw - ext4 /dev/vda rw\n"
-        "nonsense\n9 1 x:y / /bad rw - ext4 none rw\n");
+    put("proc/self/mountinfo", "1 0 253:0 / / rw shared:1 - ext4 /dev/mapper/root rw\n"
+                               "2 1 259:2 / /data rw - xfs /dev/nvme0n1p2 rw\n"
+                               "3 1 0:50 / /data/my\\040set rw - nfs4 server:/export rw\n"
+                               "4 1 0:51 / /old rw - tmpfs tmpfs rw\n"
+                               "5 1 8:16 / /old rw - ext4 /dev/sdb rw\n"
+                               "6 1 0:52 / /many rw - btrfs /dev/sdb rw\n"
+                               "7 1 0:53 / /shm rw - tmpfs tmpfs rw\n"
+                               "8 1 254:0 / /vm rw - ext4 /dev/vda rw\n"
+                               "nonsense\n9 1 x:y / /bad rw - ext4 none rw\n");
     put("sys/devices/sda/queue/rotational", "0\n");
     put("sys/devices/sda/device/model", "  FLASH 100  \n");
     put("sys/devices/sda/sda1/partition", "1\n");
@@ -203,7 +202,7 @@ static void test_disks(void **state)
     stk_machine_disk d = {0};
 
     put_disks();
-    check_disk("/home/x", "ssd", "sda", "/");
+    check_disk("/srv/x", "ssd", "sda", "/");
     check_disk("/data/x", "nvme", "nvme0n1", "/data");
     check_disk("/database", "ssd", "sda", "/");
     check_disk("/data/my set/x", "network", "server:/export", "/data/my set");
@@ -307,7 +306,7 @@ static void test_hostile(void **state)
 
 static void keep(void *user, const char *name, const char *value)
 {
-    char (*lines)[4096] = user;
+    char(*lines)[4096] = user;
     const size_t n = strlen(*lines);
 
     snprintf(*lines + n, sizeof *lines - n, "%s=%s\n", name, value);

@@ -43,9 +43,10 @@ static void count_line(void *user, const char *line)
 static void test_facts(void **state)
 {
     stk_report *report = read_text(
-        *state, RUN("{\"summary\": \"A \\\"b\\\"\", \"cpu\": {\"model\": \"x\", \"cores\": 4, "
-                    "\"governor\": null, \"sets\": [\"avx\", \"fma\"]}, \"on\": true, \"none\": [], "
-                    "\"caches\": [{\"level\": 1}, {\"level\": 2}]}"));
+        *state,
+        RUN("{\"summary\": \"A \\\"b\\\"\", \"cpu\": {\"model\": \"x\", \"cores\": 4, "
+            "\"governor\": null, \"sets\": [\"avx\", \"fma\"]}, \"on\": true, \"none\": [], "
+            "\"caches\": [{\"level\": 1}, {\"level\": 2}]}"));
     const stk_report_run *run = stk_report_run_at(report, 0);
 
     assert_string_equal(run->machine_summary, "A \"b\"");
@@ -62,12 +63,12 @@ static void test_facts(void **state)
 /* A log is anybody's: what is no object, too deep, too long or too much is left out. */
 static void test_hostile(void **state)
 {
-    static const char *const not[] = {RUN("3"), RUN("[1]"), RUN("\"x\""), RUN("null")};
+    static const char *const not [] = {RUN("3"), RUN("[1]"), RUN("\"x\""), RUN("null")};
     char *text = malloc(100000);
     size_t n;
 
-    for (size_t i = 0; i < STK_COUNT(not); i++) {
-        stk_report *report = read_text(*state, not[i]);
+    for (size_t i = 0; i < STK_COUNT(not ); i++) {
+        stk_report *report = read_text(*state, not [i]);
         const stk_report_run *run = stk_report_run_at(report, 0);
         assert_int_equal(run->num_machine, 0);
         assert_string_equal(run->machine_summary, "");
