@@ -254,10 +254,14 @@ def check_figures(stoker, logs, said, folder):
     if (out / "loss.svg").exists():
         lines = [e.get("d") for e in xml.parse(out / "loss.svg").getroot().iter("{http://www.w3.org/2000/svg}path")
                  if e.get("stroke-width") == "2" and "h16" not in e.get("d")]
-        drawn = [d.count("M") + d.count("L") for d in lines]
-        logged = [sum(v is not None for _, _, v in run[name]) for run in said for name in ("train_loss", "val_loss")]
+        # Values, and pieces: a gap breaks a line.
+        drawn = [(d.count("M") + d.count("L"), d.count("M")) for d in lines]
+        logged = []
+        for values in ([v for _, _, v in run[name]] for run in said for name in ("train_loss", "val_loss")):
+            pieces = sum(v is not None and (i == 0 or values[i - 1] is None) for i, v in enumerate(values))
+            logged.append((len(values) - values.count(None), pieces))
         if sorted(drawn) != sorted(logged):
-            problems.append(f"loss.svg draws {drawn} values of {logged}")
+            problems.append(f"loss.svg draws {drawn} values and pieces of {logged}")
     return problems
 
 

@@ -111,6 +111,9 @@ static void test_many(void **state)
         all += p->mean * p->values;
         least = fmin(least, p->least);
         most = fmax(most, p->most);
+        /* All stand for as many values, but for the last. */
+        if (i + 1 < x->num_points)
+            assert_int_equal(p->values + p->gaps, x->points[0].values + x->points[0].gaps);
         assert_true(p->step > step && p->least <= p->mean && p->mean <= p->most);
         step = p->step;
     }
