@@ -15,6 +15,14 @@ struct report_options {
     const char *tracking_uri, *token, *experiment_name, *run_name, *ca_file;
     const char *project, *entity, *python;
     bool allow_http;
+    const char *what_if; /* the last of them: cli->repeated has all */
+};
+
+/* What a run would come to. */
+struct report_prediction {
+    uint64_t run;
+    const char *what; /* what is otherwise, as it was written; NULL: nothing */
+    stk_prediction is;
 };
 
 struct report_view {
@@ -23,6 +31,8 @@ struct report_view {
     uint64_t runs, files;
     const stk_report_comparison *all; /* settings, pairs, ladder */
     const char *charts;               /* what those of the page are drawn from, as JSON */
+    struct report_prediction *predictions; /* of each setting: as recorded, then --what-if */
+    size_t num_predictions;
 };
 
 /* A figure of a run, by name. */
@@ -55,6 +65,14 @@ void report_ladder_page(const struct report_view *view, FILE *out);
 void report_trainings_print(const struct report_view *view, FILE *out, size_t width);
 void report_trainings_page(const struct report_view *view, FILE *out);
 void report_ladder_json(const struct report_view *view, FILE *out);
+
+/* ---- report_what_if.c ---- */
+/* Predict each setting of the logs as recorded and with each --what-if. CLI_GO_ON, or the exit code
+ * after the message. */
+int report_predict(struct report_view *view, stk_context *context);
+void report_what_if_print(const struct report_view *view, FILE *out, size_t width);
+void report_what_if_page(const struct report_view *view, FILE *out);
+void report_what_if_json(const struct report_view *view, FILE *out);
 
 /* ---- report_html.c ---- */
 /* The same table on the page; of a row with a link the first cell leads to that run. */
