@@ -96,11 +96,19 @@ def changes_of(kind, planter, case):
     return [longer, {"prefetch_factor": "2"}]
 
 
+def failing(planter):
+    """Some reads fail, and few fail twice: with more of them a run is as long as its unluckiest read, and no two are alike."""
+    depth = planter.r.choice((4, 8))
+    spec = planter.slow(read_bytes=4096, latency=verdicts_planted.us(planter.whole * depth / planter.batch), fail=f"{planter.r.uniform(0.01, 0.05):.3f}",
+                        fail_kind="timeout", seed=planter.r.randint(1, 999))
+    return planter.case({"retries"}, spec, "--io-depth", str(depth), "--shuffle=true", "--retries", "9")
+
+
 def planted(number, seed, folder):
     kinds = verdicts_planted.KINDS
     kind = kinds[number % len(kinds)]
     planter = verdicts_planted.Planter(seed + number, folder)
-    case = getattr(planter, kind)()
+    case = failing(planter) if kind == "retries" else getattr(planter, kind)()
     return Case(f"{kind} {seed + number}", case["command"], max(2.0, case["seconds"]), changes_of(kind, planter, case), case["wrap"])
 
 

@@ -10,6 +10,8 @@
 /* As far apart as 95 % of single runs are from their mean, by Student's t of RUNS - 1 degrees. */
 #define SPREAD 2.776
 
+/* Of the rate, that what the model leaves out may be: wake-ups, locks. */
+#define LEFT_OUT 0.02
 #define SETTLE  8    /* tries of how much of the work waited for a core */
 #define SETTLED 0.99 /* of the recorded rate */
 
@@ -148,7 +150,7 @@ static stk_status run_all(const stk__stages *stages, const stk__setting *set, do
 static void put_rate(const outcome *base, const outcome *now, double measured, stk_prediction *out)
 {
     const double off = base->rate > 0 && measured > 0 ? measured / base->rate : 1;
-    const double most = SPREAD * now->deviation;
+    const double most = SPREAD * now->deviation + LEFT_OUT * now->rate;
 
     out->samples_per_s = now->rate;
     out->base_samples_per_s = base->rate;

@@ -70,9 +70,9 @@ void stk__setting_of(const stk_recording *recording, const stk__stages *stages, 
 /*
  * The bytes a second of a link that carries reads one after the other, in the order in which they
  * were sent, that explain best how long they took; INFINITY where none does better than no link.
- * `reads` are in the order of their begin. `scratch` has room for 2 * n doubles.
+ * `reads` are in the order of their begin.
  */
-double stk__link_of(const stk_recorded_read *reads, uint64_t n, double *scratch);
+double stk__link_of(const stk_recorded_read *reads, uint64_t n);
 
 /* ---- One run of the model (simulate_run.c) --------------------------------------------------- */
 

@@ -15,11 +15,12 @@
 #define MOST_SECONDS 1e6
 #define MOST_FAILING 0.95
 #define MOST_READS   1e6   /* of a sample */
-#define LINK_READS   512   /* that a link is told from: the first, when few are under way */
+#define LINK_READS   512   /* that the bandwidth of a link is told from */
 #define LINK_STEP    1.08  /* from one bandwidth that is tried to the next */
 #define LINK_TRIED   64
-#define LINK_FINE    16    /* steps between two of them, then */
-#define LINK_BETTER  0.7   /* as much of the scatter is left where there is a link */
+#define LINK_FINE    96    /* steps between two of them, then */
+#define LINK_WINDOW  64    /* that a link is told from: the first, when few are under way; and neighbours */
+#define LINK_BETTER  0.5   /* as much of the scatter is left where there is a link */
 #define LINK_SEEN    0.3   /* of a mean read, from which on figures alone tell of one */
 #define BESIDE_MOST  200e-6 /* s of a worker for a sample, beyond preparing it twice */
 #define LATE_SEEN    0.02  /* of the work, that threads had no core, which is worth a correction */
@@ -36,32 +37,24 @@ static double within(double value, double least, double most)
 
 /* ---- The link -------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
+/* How far the rest of the reads scatters, in squares, when `bandwidth` explains a part of them: the
+ * few that began when little was under way tell most. A part that is longer than the read itself
+ * cannot be. */
+static double scatter(const stk_recorded_read *reads, uint64_t n, double bandwidth)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* How far the rest of the reads scatters about its median when `bandwidth` explains a part of them.
- * A part that is longer than the read itself cannot be. */
-static double scatter(const stk_recorded_read *reads, uint64_t n, double bandwidth, double *scratch)
-{
-    double free = -INFINITY, sum = 0, beyond = 0, *sorted = scratch + n;
+    double free = -INFINITY, mean = 0, squares = 0, beyond = 0;
 
     for (uint64_t i = 0; i < n; i++) {
         free = STK_MAX(free, reads[i].start) + reads[i].bytes / bandwidth;
-        scratch[i] = reads[i].seconds - (free - reads[i].start);
-        beyond += STK_MAX(-scratch[i], 0.0);
-        sorted[i] = scratch[i];
+        const double rest = reads[i].seconds - (free - reads[i].start), off = rest - mean;
+        mean += off / (double)(i + 1);
+        squares += off * (rest - mean);
+        beyond += rest < 0 ? rest * rest : 0;
     }
-    qsort(sorted, n, sizeof *sorted, by_value);
-    for (uint64_t i = 0; i < n; i++)
-        sum += fabs(scratch[i] - sorted[n / 2]);
-    return sum + 4 * beyond;
+    return squares + 4 * beyond;
 }
 
-/* Bytes a second while any read was under way. */
+/* Bytes a second while any of some reads was under way. */
 static double carried_rate(const stk_recorded_read *reads, uint64_t n)
 {
     double bytes = 0, busy = 0, until = -INFINITY;
@@ -77,15 +70,25 @@ static double carried_rate(const stk_recorded_read *reads, uint64_t n)
     return ratio(bytes, busy);
 }
 
+/* The most that was carried while some neighbours were under way: a link gives no less. */
+static double carried_most(const stk_recorded_read *reads, uint64_t n)
+{
+    double most = 0;
+
+    for (uint64_t i = 0; i < n; i += LINK_WINDOW)
+        most = STK_MAX(most, carried_rate(reads + i, STK_MIN(n - i, LINK_WINDOW)));
+    return most;
+}
+
 /* Of the bandwidths about `from`, that many steps each way, the one that leaves the least; *left is
  * what the best so far leaves. */
 static double best_link(const stk_recorded_read *reads, uint64_t n, double from, int first, int end,
-                        double step, double *left, double *scratch)
+                        double step, double *left)
 {
     double best = INFINITY;
 
     for (int i = first; i < end; i++) {
-        const double bandwidth = from * pow(step, i), now = scatter(reads, n, bandwidth, scratch);
+        const double bandwidth = from * pow(step, i), now = scatter(reads, n, bandwidth);
         if (now < *left) {
             *left = now;
             best = bandwidth;
@@ -94,20 +97,21 @@ static double best_link(const stk_recorded_read *reads, uint64_t n, double from,
     return best;
 }
 
-double stk__link_of(const stk_recorded_read *reads, uint64_t n, double *scratch)
+double stk__link_of(const stk_recorded_read *reads, uint64_t n)
 {
-    const double least = carried_rate(reads, n);
+    const double least = carried_most(reads, n);
+    const uint64_t first = STK_MIN(n, LINK_WINDOW), more = STK_MIN(n, LINK_READS);
 
     if (n < 2 || !(least > 0) || !isfinite(least))
         return INFINITY;
-    const double none = scatter(reads, n, INFINITY, scratch);
-    double left = LINK_BETTER * none;
-    const double near = best_link(reads, n, least, -1, LINK_TRIED, LINK_STEP, &left, scratch);
+    double left = LINK_BETTER * scatter(reads, first, INFINITY);
+    const double near = best_link(reads, first, least, 0, LINK_TRIED, LINK_STEP, &left);
     if (!isfinite(near))
         return INFINITY;
-    const double fine =
-        best_link(reads, n, near, -LINK_FINE, LINK_FINE + 1, pow(LINK_STEP, 1.0 / LINK_FINE), &left,
-                  scratch);
+    /* What is off adds up from read to read: over more of them, less is seen. */
+    left = LINK_BETTER * scatter(reads, more, INFINITY);
+    const double fine = best_link(reads, more, near, -LINK_FINE, LINK_FINE + 1,
+                                  pow(LINK_STEP, 1.0 / LINK_FINE), &left);
     return isfinite(fine) ? fine : near;
 }
 
@@ -138,30 +142,26 @@ static void take_mean_read(const stk_figures *f, stk__stages *out)
 /* What is left of each read once its bytes are on a link of their own. */
 static stk_status take_recorded_reads(const stk_recording *recording, double by, stk__stages *out)
 {
-    const uint64_t n = recording->num_reads, first = STK_MIN(n, LINK_READS);
+    const uint64_t n = recording->num_reads;
     stk_recorded_read *reads = stk__calloc(out->ctx, n, sizeof *reads);
-    double *scratch = stk__calloc(out->ctx, 2 * first, sizeof *scratch);
     double free = -INFINITY;
 
-    if (reads && scratch) {
-        for (uint64_t i = 0; i < n; i++)
-            reads[i] = (stk_recorded_read){
-                .start = within(recording->reads[i].start, -1e10, 1e10),
-                .seconds = (float)within(recording->reads[i].seconds * by, 0, MOST_SECONDS),
-                .bytes = (float)within(recording->reads[i].bytes, 0, 1e15)};
-        qsort(reads, n, sizeof *reads, by_start);
-        out->bandwidth = stk__link_of(reads, first, scratch);
-        for (uint64_t i = 0; i < n; i++) {
-            free = STK_MAX(free, reads[i].start) + reads[i].bytes / out->bandwidth;
-            out->bytes[i] = reads[i].bytes;
-            out->latency[i] =
-                (float)STK_MAX(reads[i].seconds - (free - reads[i].start), 0.0);
-        }
+    if (!reads)
+        return STK_ENOMEM;
+    for (uint64_t i = 0; i < n; i++)
+        reads[i] = (stk_recorded_read){
+            .start = within(recording->reads[i].start, -1e10, 1e10),
+            .seconds = (float)within(recording->reads[i].seconds * by, 0, MOST_SECONDS),
+            .bytes = (float)within(recording->reads[i].bytes, 0, 1e15)};
+    qsort(reads, n, sizeof *reads, by_start);
+    out->bandwidth = stk__link_of(reads, n);
+    for (uint64_t i = 0; i < n; i++) {
+        free = STK_MAX(free, reads[i].start) + reads[i].bytes / out->bandwidth;
+        out->bytes[i] = reads[i].bytes;
+        out->latency[i] = (float)STK_MAX(reads[i].seconds - (free - reads[i].start), 0.0);
     }
-    const bool good = reads && scratch;
     stk__free(out->ctx, reads);
-    stk__free(out->ctx, scratch);
-    return good ? STK_OK : STK_ENOMEM;
+    return STK_OK;
 }
 
 static double mean_of(const float *values, uint64_t n)
