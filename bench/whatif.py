@@ -7,7 +7,7 @@ that by `stoker report --what-if`; and then the load and its changes are run in 
 is the median of its five.
 
 Sets:
-  planted  the loads of verdicts_planted.py: sleeping workers and stores that are late, narrow, failing or small
+  planted  the loads of verdicts_planted.py: sleeping workers and stores that are late, narrow or small
   real     photographs, arrays and tokens, from this disk and from a store that is late or narrow
 
 Right is a set whose predicted samples/s are off by 7 % in the median and by 15 % in nine of ten, and whose predicted 95th
@@ -34,6 +34,8 @@ MEDIAN, NINE_OF_TEN = 0.07, 0.15  # of the rate
 WAIT, OF_STEP = 0.25, 0.02        # of the 95th percentile of the waits
 ROUNDS = 5
 SKIPPED = 77  # exit status: the machine let too little be judged
+# Where most reads fail, as the verdicts' are planted, a run is as long as its unluckiest read, and no two runs are alike.
+KINDS = tuple(k for k in verdicts_planted.KINDS if k != "retries")
 FLAGS = {"num_workers", "io_depth", "prefetch_factor", "batch_size", "memory_budget", "train_step_time"}
 
 
@@ -76,7 +78,7 @@ def changes_of(kind, planter, case):
     longer = {"train_step_time": f"{planter.step * r.uniform(2, 4):.6f}"}
     workers = int(command[command.index("--num-workers") + 1])
     more = {"num_workers": str(workers + r.randint(1, 3))}
-    if kind in ("latency", "retries"):
+    if kind == "latency":
         return [{"io_depth": doubled(command, "--io-depth")}, longer, {"io_depth": "1"}]
     if kind == "small_reads":
         return [{"io_depth": str(r.choice((8, 16, 32)))}, {"batch_size": str(planter.batch), **longer}]
@@ -96,19 +98,10 @@ def changes_of(kind, planter, case):
     return [longer, {"prefetch_factor": "2"}]
 
 
-def failing(planter):
-    """Some reads fail, and few fail twice: with more of them a run is as long as its unluckiest read, and no two are alike."""
-    depth = planter.r.choice((4, 8))
-    spec = planter.slow(read_bytes=4096, latency=verdicts_planted.us(planter.whole * depth / planter.batch), fail=f"{planter.r.uniform(0.01, 0.05):.3f}",
-                        fail_kind="timeout", seed=planter.r.randint(1, 999))
-    return planter.case({"retries"}, spec, "--io-depth", str(depth), "--shuffle=true", "--retries", "9")
-
-
 def planted(number, seed, folder):
-    kinds = verdicts_planted.KINDS
-    kind = kinds[number % len(kinds)]
+    kind = KINDS[number % len(KINDS)]
     planter = verdicts_planted.Planter(seed + number, folder)
-    case = failing(planter) if kind == "retries" else getattr(planter, kind)()
+    case = getattr(planter, kind)()
     return Case(f"{kind} {seed + number}", case["command"], max(2.0, case["seconds"]), changes_of(kind, planter, case), case["wrap"])
 
 
@@ -252,7 +245,7 @@ def arguments():
     p.add_argument("--cases", type=int, help="loads of each set (default: planted 20 with some 50 changes, real 6)")
     p.add_argument("--first", type=int, default=0, help="number of the first load")
     p.add_argument("--seed", type=int, default=7000, help="of the first planted load (default %(default)s)")
-    p.add_argument("--kind", help="only planted loads of this kind")
+    p.add_argument("--kind", choices=KINDS, help="only planted loads of this kind")
     p.add_argument("--rounds", type=int, default=ROUNDS)
     p.add_argument("--quick", action="store_true", help="one round, half as long, ten planted loads")
     p.add_argument("--any", action="store_true", help="judge what was disturbed, too: for a look on a busy machine")
@@ -272,7 +265,7 @@ def cases_of(name, args, folder):
     files.mkdir()
     verdicts_planted.make_files(files)
     numbers = (i for i in range(args.first, args.first + 1000)
-               if not args.kind or verdicts_planted.KINDS[i % len(verdicts_planted.KINDS)] == args.kind)
+               if not args.kind or KINDS[i % len(KINDS)] == args.kind)
     return [planted(i, args.seed, files) for _, i in zip(range(n), numbers)]
 
 

@@ -49,9 +49,11 @@ void stk__run_simulate(stk_report *report, stk__run *run)
         return;
     stk__run_recording(run, &recording);
     stk_judge_recording(report->ctx, &recording, &verdict);
-    /* What a program said of its own run stays, unless this is the same. */
-    if (verdict.gain_high > 0 && verdict.limit == known->limit &&
-        strcmp(verdict.knob, known->knob) == 0 && strcmp(verdict.value, known->value) == 0)
+    /* What a program said of its own run stays, unless this says the same, or that it does not
+     * help. */
+    const bool same = strcmp(verdict.knob, known->knob) == 0 &&
+                      strcmp(verdict.value, known->value) == 0;
+    if (verdict.limit == known->limit && (same || !verdict.knob[0]))
         run->verdict = verdict;
 }
 

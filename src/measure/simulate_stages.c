@@ -20,6 +20,7 @@
 #define LINK_TRIED   64
 #define LINK_FINE    96    /* steps between two of them, then */
 #define LINK_WINDOW  64    /* that a link is told from: the first, when few are under way; and neighbours */
+#define LINK_FULL    1.08  /* times what it carried, below which it was full */
 #define LINK_BETTER  0.5   /* as much of the scatter is left where there is a link */
 #define LINK_SEEN    0.3   /* of a mean read, from which on figures alone tell of one */
 #define BESIDE_MOST  200e-6 /* s of a worker for a sample, beyond preparing it twice */
@@ -108,6 +109,9 @@ double stk__link_of(const stk_recorded_read *reads, uint64_t n)
     const double near = best_link(reads, first, least, 0, LINK_TRIED, LINK_STEP, &left);
     if (!isfinite(near))
         return INFINITY;
+    /* It was full: what it carried tells more exactly what it can. */
+    if (near < LINK_FULL * least)
+        return least;
     /* What is off adds up from read to read: over more of them, less is seen. */
     left = LINK_BETTER * scatter(reads, more, INFINITY);
     const double fine = best_link(reads, more, near, -LINK_FINE, LINK_FINE + 1,
@@ -158,6 +162,8 @@ static stk_status take_recorded_reads(const stk_recording *recording, double by,
     for (uint64_t i = 0; i < n; i++) {
         free = STK_MAX(free, reads[i].start) + reads[i].bytes / out->bandwidth;
         out->bytes[i] = reads[i].bytes;
+        /* Whatever was carried was so by the end of the read. */
+        free = STK_MIN(free, reads[i].start + reads[i].seconds);
         out->latency[i] = (float)STK_MAX(reads[i].seconds - (free - reads[i].start), 0.0);
     }
     stk__free(out->ctx, reads);

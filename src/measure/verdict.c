@@ -107,8 +107,19 @@ static void say_advice(stk_verdict *out, const stk__case *v)
         out->gain = STK_MIN(out->gain, cores_bound(v));
     if (stk__sweep_settle(v, out) || !out->knob[0] || !out->value[0])
         return;
+    const bool simulated = stk__verdict_simulate(v, out);
+    if (simulated && out->gain < STK_JUDGE_ALIKE) {
+        stk__verdict_say(out,
+                         " %s %s would be the next to try, but simulated with the recorded times "
+                         "it gives %.2fx the samples/s.",
+                         out->knob, out->value, out->gain);
+        out->knob[0] = out->value[0] = 0;
+        out->gain = 1;
+        out->gain_low = out->gain_high = 0;
+        return;
+    }
     stk__verdict_say(out, " Set %s to %s", out->knob, out->value);
-    if (stk__verdict_simulate(v, out))
+    if (simulated)
         stk__verdict_say(out,
                          ": simulated with the recorded times %.2fx the samples/s (%.2fx to %.2fx; "
                          "%.0f instead of %.0f, steady state, setup left out)",

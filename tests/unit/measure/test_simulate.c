@@ -295,6 +295,37 @@ static void test_link(void **state)
     assert_true(isinf(stk__link_of(reads, 1)));
 }
 
+/* The advice of a verdict, simulated: four sleeping workers, of which eight do twice as much. */
+static void test_verdict(void **state)
+{
+    float prepare[RECORDS];
+    stk_figures f = planted(4e-3, 1e-3);
+    const stk_recording recording = {.struct_size = sizeof recording,
+                                     .figures = &f,
+                                     .prepare = prepare,
+                                     .num_prepare = RECORDS};
+    stk_verdict bound = {.struct_size = sizeof bound}, v = bound;
+
+    for (int i = 0; i < RECORDS; i++)
+        prepare[i] = 4e-3f;
+    f.num_workers = 4;
+    f.usable_cores = 16;
+    f.samples_per_s = 1000;
+    f.wall = STEPS * 10e-3;
+    f.wait = (stk_spread){.n = STEPS, .mean = 9e-3, .p50 = 9e-3, .p95 = 9e-3, .p99 = 9e-3};
+    f.cpu_s = 0.01 * f.prepare_busy;
+    f.runnable_s = 1e-6;
+    stk_judge(&f, &bound);
+    assert_string_equal(bound.knob, "num_workers");
+    assert_true(bound.gain_high == 0);
+    stk_judge_recording(ctx, &recording, &v);
+    assert_int_equal(v.limit, bound.limit);
+    assert_string_equal(v.value, bound.value);
+    assert_near(v.gain, predict_recording(&recording, "num_workers=8").samples_per_s / 1000, 1);
+    assert_true(v.gain_low > 1 && v.gain_low <= v.gain && v.gain <= v.gain_high);
+    assert_non_null(strstr(v.text, "simulated with the recorded times"));
+}
+
 /* ---- What may not be the other way round ---- */
 
 static void random_records(float *prepare, stk_recorded_read *reads)
@@ -475,6 +506,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cache, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stragglers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_link, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_verdict, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_monotone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_same_bits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_names, set_up, tear_down),
