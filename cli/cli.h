@@ -61,6 +61,8 @@ struct cli_usage {
     const struct cli_options *tables;
     const char *first;         /* words that the first argument may be, as "a|b"; NULL: anything */
     size_t min_args, max_args; /* positional arguments, YAML files not counted */
+    const char *repeats; /* an option that may be given several times, all of which count; NULL:
+                            none */
     bool yaml;  /* positional *.yaml, *.yml and - are configurations, like --config */
     bool logs;  /* --log is one of its flags */
     bool sweep; /* "0,1,2" gives an option several values; YAML lists likewise */
@@ -93,6 +95,8 @@ struct cli {
     bool quiet;
     const char **plugins; /* of --plugin, in their order */
     size_t num_plugins;
+    const char **repeated; /* values of the option that usage->repeats names, in their order */
+    size_t num_repeated;
     bool allow_plugins, print_config;
     const char *args[CLI_MAX_ARGS]; /* positional arguments */
     size_t num_args;

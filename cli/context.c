@@ -105,6 +105,7 @@ void cli_release(struct cli *cli)
     stk_config_destroy(&cli->config);
     stk_context_destroy(&cli->config_context);
     free(cli->plugins);
+    free(cli->repeated);
     free(cli->stores);
 }
 

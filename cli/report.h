@@ -16,6 +16,14 @@ struct report_options {
     const char *tracking_uri, *token, *experiment_name, *run_name, *ca_file;
     const char *project, *entity, *python;
     bool allow_http;
+    const char *what_if; /* the last of them: cli->repeated has all */
+};
+
+/* What a run would come to. */
+struct report_prediction {
+    uint64_t run;
+    const char *what; /* what is otherwise, as it was written; NULL: nothing */
+    stk_prediction is;
 };
 
 struct report_view {
@@ -24,6 +32,8 @@ struct report_view {
     uint64_t runs, files;
     const stk_report_comparison *all; /* settings, pairs, ladder */
     const char *charts;               /* what those of the page are drawn from, as JSON */
+    struct report_prediction *predictions; /* of each setting: as recorded, then --what-if */
+    size_t num_predictions;
 };
 
 /* A figure of a run, by name. */
@@ -84,6 +94,13 @@ void report_parts_json(FILE *out);
 /* The attribute `title` of an element that is open; nothing for NULL. */
 void report_put_title(FILE *out, const char *meaning);
 void report_words_page(FILE *out);
+/* ---- report_what_if.c ---- */
+/* Predict each setting of the logs as recorded and with each --what-if. CLI_GO_ON, or the exit code
+ * after the message. */
+int report_predict(struct report_view *view, stk_context *context);
+void report_what_if_print(const struct report_view *view, FILE *out, size_t width);
+void report_what_if_page(const struct report_view *view, FILE *out);
+void report_what_if_json(const struct report_view *view, FILE *out);
 
 /* ---- report_html.c ---- */
 /* The same table on the page; of a row with a link the first cell leads to that run. */

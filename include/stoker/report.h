@@ -228,6 +228,7 @@ typedef struct stk_report_run {
     const stk_report_setting *machine;
     uint64_t num_machine;
     const char *machine_summary;
+    const stk_prediction *predicted; /**< what was expected of it before it began; NULL: nothing */
 } stk_report_run;
 
 STK_API uint64_t stk_report_runs(const stk_report *report);
@@ -344,6 +345,19 @@ STK_API bool stk_report_overlaid(const stk_report *report, uint64_t i);
  */
 STK_API STK_NODISCARD stk_status stk_report_charts(stk_report *report, const char **json,
                                                    size_t *length, stk_error *err);
+
+/* ---- What if -------------------------------------------------------------------------------- */
+
+/**
+ * Predict what run `i` would have come to with other settings, by simulating the loader with what
+ * its log says of each sample, read and step: stk_predict(). `what_if` NULL: with its own.
+ *
+ * Errors: STK_EINVAL (no such run; its log has no figures, and the text says how to record them),
+ * and those of stk_predict(). Thread: one at a time. Does not block.
+ */
+STK_API STK_NODISCARD stk_status stk_report_predict(const stk_report *report, uint64_t i,
+                                                    const stk_what_if *what_if, stk_prediction *out,
+                                                    stk_error *err);
 
 #ifdef __cplusplus
 }

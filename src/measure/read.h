@@ -123,6 +123,7 @@ typedef struct stk__run {
     uint64_t turns;
     double turn_sum, first_step, step_sum;
     stk__values wait, notebook, get;
+    stk__records records;
     stk__blocks blocks;
     stk__places steps, waits, gets; /* over time */
     stk_report_epoch *epochs;
@@ -140,6 +141,7 @@ typedef struct stk__run {
     stk_report_curve *curves_out;
     stk_figures figures;
     stk_verdict verdict;
+    stk_prediction predicted;
     bool has_figures;
     char tiers[512];
 } stk__run;
@@ -174,7 +176,7 @@ struct stk_report {
     stk__run **runs;
     uint64_t num_runs, runs_room;
     stk__run *last; /* that an event without a known process belongs to */
-    uint64_t exact_left, series_left, curves_left;
+    uint64_t exact_left, series_left, curves_left, records_left;
     stk__bars bars;
     bool reading;
     stk__log_object object;
@@ -219,6 +221,11 @@ void stk__run_figures(stk_report *report, stk__run *run);
 void stk__run_summary(stk__run *run);
 /* Judge a run from its events alone. */
 void stk__run_judge(stk__run *run);
+#define STK__SIMULATED_VERDICTS 8 /* of a report: each takes some hundredths of a second */
+/* Where the log has what each sample took: simulate what the verdict advises. */
+void stk__run_simulate(stk_report *report, stk__run *run);
+/* The run as other settings are predicted from it; it points into the run (report_predict.c). */
+void stk__run_recording(const stk__run *run, stk_recording *out);
 /* Take "figures" and "verdict" events. */
 void stk__run_logged(stk__run *run, const stk__log_line *line);
 

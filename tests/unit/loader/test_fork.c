@@ -151,6 +151,14 @@ static void call_stores(world *w)
     const char *charts;
     size_t length;
     REFUSED(stk_report_charts, w->report, &charts, &length, NULL);
+    const stk_recording recording = {.struct_size = sizeof recording, .figures = &measured};
+    stk_prediction predicted = {.struct_size = sizeof predicted};
+    stk_what_if what;
+    stk_what_if_init(&what);
+    REFUSED(stk_what_if_parse, w->ctx, "num_workers=2", &what, NULL);
+    REFUSED(stk_predict, w->ctx, &recording, &what, &predicted, NULL);
+    REFUSED(stk_report_predict, w->report, 0, &what, &predicted, NULL);
+    REFUSED(stk_bench_plan_predict, w->plan, NULL, NULL);
     stk_storage_figures storage = {.struct_size = sizeof storage};
     REFUSED(stk_storage_measure, w->ctx, "mem://x", NULL, &storage, NULL);
 }
