@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stoker cat: the values of an array, as text, bytes, an npy file or a hash. */
+/* stoker cat: the values of an array, as text, bytes, an npy file or a hash; the rows of a dataset.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,17 +48,24 @@ static const stk_option_table *cat_table(void)
 
 static const struct cli_usage usage = {
     .name = "cat",
-    .synopsis = "ARRAY [options]",
+    .synopsis = "ARRAY|SPEC [options]",
     .about =
         "Writes the values of an array in C order: one a line, in the form that Zarr gives fill "
         "values in JSON\n"
         "(3, 0.1, \"NaN\", [1.0, 2.0], \"text\"), or as bytes for other programs to compare.\n"
         "An ARRAY is the folder or URL of a Zarr array, an npy file, or any file with "
-        "'?format=raw&dtype=TYPE'.\n",
+        "'?format=raw&dtype=TYPE'.\n"
+        "A SPEC is a dataset, as 'stoker info' takes it, or a table as x.parquet, x.csv, x.jsonl "
+        "or x.arrow: its samples\n"
+        "are the rows of a table, of which the first ten are shown, or those of --slice. --format "
+        "json writes all of them\n"
+        "as lines of JSON, --format csv as CSV.\n",
     .examples = "  stoker cat data.zarr/t2m --slice 0,:4,:4\n"
                 "  stoker cat data.zarr/t2m --dump sha256\n"
                 "  stoker cat data.zarr/t2m --dump npy -o t2m.npy\n"
-                "  stoker cat 'tokens.bin?format=raw&dtype=uint16' --slice :10\n",
+                "  stoker cat 'tokens.bin?format=raw&dtype=uint16' --slice :10\n"
+                "  stoker cat people.parquet --slice 0:5\n"
+                "  stoker cat 'csv:people.csv?columns=age,name' --format json\n",
     .tables = (const struct cli_options[]){{.own = cat_table}, {.name = "array"}, {0}},
     .max_args = 1,
 };
@@ -405,13 +413,91 @@ static int cat(struct cli *cli, stk_array *array, const struct cat_options *opti
     return CLI_GOOD;
 }
 
+static int cat_array(struct cli *cli, stk_array *array, const struct cat_options *options)
+{
+    if (cli->format != CLI_TABLE) {
+        cli_error("format: values are written as --dump says: text, raw, npy, sha256 or dates");
+        return CLI_USAGE;
+    }
+    cli_signals_install();
+    cli_on_interrupt(cancel, array);
+    const int code = cat(cli, array, options);
+    cli_on_interrupt(NULL, NULL);
+    return code;
+}
+
+/* Samples of a dataset: --slice is of its one axis. */
+static int cat_dataset(struct cli *cli, stk_dataset **dataset, const struct cat_options *options)
+{
+    stk_dataset_info about = {.struct_size = sizeof about};
+
+    stk_dataset_get_info(*dataset, &about);
+    const int64_t size = (int64_t)about.size;
+    const stk_array_info axis = {.struct_size = sizeof axis, .rank = 1, .shape = &size};
+    struct part part = {.info = &axis};
+    if (options->dump != DUMP_TEXT) {
+        cli_error("dump: samples of a dataset are written as --format says: table, json or csv");
+        return CLI_USAGE;
+    }
+    const int code = take_slice(options->slice, &part);
+    if (code != CLI_GO_ON)
+        return code;
+    struct cat_part rows = {(uint64_t)part.start[0], (uint64_t)part.shape[0],
+                            (uint64_t)part.step[0], about.size, false};
+    if (!options->slice && cli->format == CLI_TABLE && rows.count > CAT_FIRST_ROWS) {
+        rows.count = CAT_FIRST_ROWS;
+        rows.first_rows = true;
+    }
+    return cat_rows(cli, dataset, &rows);
+}
+
+/* Whether a path is a table by its ending: then its failure is that of the dataset. */
+static bool is_table(const char *spec)
+{
+    static const char *const endings[] = {".parquet", ".parq",  ".csv",    ".tsv", ".jsonl",
+                                          ".ndjson",  ".arrow", ".arrows", ".ipc", ".feather"};
+
+    const size_t length = strcspn(spec, "?");
+
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t n = strlen(endings[i]);
+        if (length > n && strncmp(spec + length - n, endings[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* An array, or else a dataset. */
+static int open_and_cat(struct cli *cli, stk_context *context, const char *spec,
+                        const struct cat_options *options, const stk_array_options *how)
+{
+    const bool named =
+        !options->array_path && strncmp(spec, "array:", 6) != 0 && cli_names_dataset(context, spec);
+    stk_dataset *dataset = NULL;
+    stk_array *array = NULL;
+    stk_error err, other;
+    int code;
+
+    if (!named && stk_array_open(context, cli_array_url(spec), how, &array, &err) == STK_OK) {
+        code = cat_array(cli, array, options);
+    } else if (!options->array_path &&
+               stk_dataset_open_with_nulls(context, spec, &dataset, &other) == STK_OK) {
+        code = cat_dataset(cli, &dataset, options);
+    } else if (named || (!options->array_path && is_table(spec))) {
+        code = cli_fail(cli, other.status, &other);
+    } else {
+        code = cli_array_fail(cli, context, spec, err.status, &err);
+    }
+    stk_array_close(&array);
+    stk_dataset_close(&dataset);
+    return code;
+}
+
 int cli_cat(struct cli *cli)
 {
     struct cat_options options;
     stk_array_options how;
     stk_context *context;
-    stk_array *array = NULL;
-    stk_error err;
 
     int code = cli_parse(cli, &usage);
     if (code == CLI_GO_ON)
@@ -423,23 +509,12 @@ int cli_cat(struct cli *cli)
     if ((cli->num_args != 0) == (options.array_path != NULL)) {
         cli_error("%s ('stoker cat --help' shows how)",
                   cli->num_args ? "ARRAY and --array-path name two arrays; give one"
-                                : "name an array");
-        return CLI_USAGE;
-    }
-    if (cli->format != CLI_TABLE) {
-        cli_error("format: values are written as --dump says: text, raw, npy, sha256 or dates");
+                                : "name an array or a dataset");
         return CLI_USAGE;
     }
     code = cli_context(cli, 0, &context);
     if (code != CLI_GO_ON)
         return code;
-    const char *url = cli_home(cli->num_args ? cli->args[0] : options.array_path);
-    if (stk_array_open(context, cli_array_url(url), &how, &array, &err) != STK_OK)
-        return cli_array_fail(cli, context, url, err.status, &err);
-    cli_signals_install();
-    cli_on_interrupt(cancel, array);
-    code = cat(cli, array, &options);
-    cli_on_interrupt(NULL, NULL);
-    stk_array_close(&array);
-    return code;
+    return open_and_cat(cli, context, cli_home(cli->num_args ? cli->args[0] : options.array_path),
+                        &options, &how);
 }

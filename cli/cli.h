@@ -194,6 +194,8 @@ int cli_tracking_environment(struct cli *cli);
 bool cli_is_weights(const char *path);
 /* The URL of an array, or of a dataset of an array ("array:URL"). (info_array.c) */
 const char *cli_array_url(const char *spec);
+/* Whether a spec begins with the name of a kind of dataset. (context.c) */
+bool cli_names_dataset(const stk_context *context, const char *spec);
 /* An array that cannot be opened: cli_fail(), or that a dataset was named. */
 int cli_array_fail(struct cli *cli, const stk_context *context, const char *spec, stk_status status,
                    const stk_error *err);

@@ -109,15 +109,20 @@ void cli_release(struct cli *cli)
     free(cli->stores);
 }
 
-int cli_array_fail(struct cli *cli, const stk_context *context, const char *spec, stk_status status,
-                   const stk_error *err)
+bool cli_names_dataset(const stk_context *context, const char *spec)
 {
     const stk_driver_head *kind;
 
-    for (size_t i = 0; (kind = stk_driver_at(context, STK_DRIVER_DATASET, i)); i++) {
-        const size_t n = strlen(kind->name);
-        if (strncmp(spec, kind->name, n) != 0 || spec[n] != ':' || strcmp(kind->name, "array") == 0)
-            continue;
+    for (size_t i = 0; (kind = stk_driver_at(context, STK_DRIVER_DATASET, i)); i++)
+        if (strncmp(spec, kind->name, strlen(kind->name)) == 0 && spec[strlen(kind->name)] == ':')
+            return true;
+    return false;
+}
+
+int cli_array_fail(struct cli *cli, const stk_context *context, const char *spec, stk_status status,
+                   const stk_error *err)
+{
+    if (strncmp(spec, "array:", 6) != 0 && cli_names_dataset(context, spec)) {
         cli_error("'%.300s' is a dataset, and this command takes an array, as the folder of a Zarr "
                   "array or an npy file; 'stoker info' and 'stoker bench' take datasets",
                   spec);

@@ -48,17 +48,6 @@ static bool asks_for_dataset(const stk_context *context, const char *spec)
     return false;
 }
 
-/* Whether it begins with the name of a dataset. */
-static bool names_dataset(const stk_context *context, const char *spec)
-{
-    const stk_driver_head *kind;
-
-    for (size_t i = 0; (kind = stk_driver_at(context, STK_DRIVER_DATASET, i)); i++)
-        if (strncmp(spec, kind->name, strlen(kind->name)) == 0 && spec[strlen(kind->name)] == ':')
-            return true;
-    return false;
-}
-
 /* Whether an option is one of a store. */
 static bool is_of_store(const stk_context *context, const char *name)
 {
@@ -117,7 +106,7 @@ stk_status info_is_array(stk_context *context, const char *spec, bool *is, stk_e
 
     const bool dataset = asks_for_dataset(context, spec);
     *is = !dataset && strncmp(spec, "array:", 6) == 0;
-    if (*is || dataset || names_dataset(context, spec))
+    if (*is || dataset || cli_names_dataset(context, spec))
         return STK_OK;
     const int sure = stk_array_recognise(context, spec, &format);
     /* A format that is named holds several arrays, and is none of a dataset. */

@@ -9,7 +9,7 @@
 static const struct cli_command commands[] = {
     {"bench", "measure whether a training step waits for its data, and which settings stop that",
      cli_bench},
-    {"cat", "write the values of an array: text, raw bytes, npy, or their hash", cli_cat},
+    {"cat", "write the values of an array, or the rows of a dataset", cli_cat},
     {"chunks", "say what windows of a chunked array cost, and recommend a chunk shape", cli_chunks},
     {"completion", "print what lets bash, zsh or fish complete commands and options",
      cli_completion},

@@ -15,7 +15,7 @@ EXEMPT = [
     (r"stk_array_(get_info|number|text|box_bytes|value_text|time_text)", "reads what opening fixed"),
     (r"stk_group_(node|attributes|is_consolidated)", "reads what opening fixed"),
     (r"stk_array_listing_(add|attributes)", "within a call that has been asked already"),
-    (r"stk_(dataset|device)_(self|get_info)", "reads what creation fixed"),
+    (r"stk_(dataset|device)_(self|get_info|null_mask)", "reads what creation fixed"),
     (r"stk_dataset_ref", "counts up"),
     (r"stk_batch_(count|epoch|step|positions|field|find|get_state)", "reads what nobody writes while it is held"),
     (r"stk_loader_(steps|fields)", "reads what creation fixed"),

@@ -51,12 +51,25 @@ def nulls(rows):
     }
 
 
+def views(rows):
+    def texts(kind):
+        made = [None if i % 3 == 1 else f"row {i}" if i % 2 else f"text {i}, which is longer than twelve bytes" for i in rows]
+        return pa.array([v if v is None or kind == pa.string_view() else v.encode() for v in made], kind)
+
+    return {
+        # Two buffers of texts, where one array is put behind another.
+        "t": pa.concat_arrays([texts(pa.string_view())[:2], texts(pa.string_view())[2:]]), "b": texts(pa.binary_view()),
+        "n": pa.array(rows, pa.int32()), "all": pa.array([f"no null is here: {i}" for i in rows], pa.string_view()),
+        "st": pa.StructArray.from_arrays([pa.array([f"in a struct: {i}" for i in rows], pa.string_view())], ["x"]),
+    }
+
+
 def refused(rows):
     return {
         "v": pa.array(rows, pa.int32()), "none": pa.nulls(len(rows)), "map": pa.array([[("k", 1)]] * len(rows), pa.map_(pa.string(), pa.int32())),
         "lists": pa.array([[[1]]] * len(rows), pa.list_(pa.list_(pa.int32()))),
         "union": pa.UnionArray.from_sparse(pa.array([0] * len(rows), pa.int8()), [pa.array(rows, pa.int32())]),
-        "view": pa.array(["a string that is longer than 12"] * len(rows), pa.string_view()),
+        "view": pa.array([[1, 2]] * len(rows), pa.list_view(pa.int32())),
         "runs": pa.RunEndEncodedArray.from_arrays(pa.array([len(rows)], pa.int32()), pa.array([1])),
         "strings": pa.array([["a"]] * len(rows), pa.list_(pa.string())), "w": pa.array([2 * i for i in rows], pa.int32()),
     }
@@ -93,10 +106,13 @@ def main():
     golden("types.arrows", types, stream=True)
     golden("nulls.arrow", nulls)
     golden("nulls_lz4.arrows", nulls, stream=True, compression="lz4")
+    golden("views.arrow", views)
+    golden("views_zstd.arrows", views, stream=True, compression="zstd")
     golden("refused.arrow", refused)
     for name, columns, options in (("types", types, {}), ("nulls", nulls, {}), ("lz4", nulls, {"compression": "lz4"}),
                                    ("zstd", types, {"compression": "zstd"}), ("stream", nulls, {"stream": True}),
-                                   ("old", types, {"stream": True, "old": True, "use_legacy_format": True}), ("refused", refused, {})):
+                                   ("old", types, {"stream": True, "old": True, "use_legacy_format": True}), ("refused", refused, {}),
+                                   ("views", views, {}), ("views_lz4", views, {"compression": "lz4"})):
         write(os.path.join(CORPUS, name), columns, parts=(range(2), range(2, 5)), **options)
 
 

@@ -86,6 +86,10 @@ static const void *const converters[] = {&stk__convert_images,
                                          &stk__convert_webdataset,
                                          &stk__convert_tfrecord,
                                          &stk__convert_parquet,
+                                         &stk__convert_arrow,
+                                         &stk__convert_csv,
+                                         &stk__convert_tsv,
+                                         &stk__convert_jsonl,
                                          &stk__convert_unpack,
                                          NULL};
 

@@ -176,6 +176,7 @@ typedef struct stk_converter_ops {
      * not, *why is as that of accepts(). Blocks. NULL: it converts datasets. */
     bool (*takes)(stk_context *context, const char *source, const char **why);
     bool plans; /**< it heeds the option dry_run; false: that is refused */
+    bool nulls; /**< it writes nulls: its dataset is opened by stk_dataset_open_with_nulls() */
 } stk_converter_ops;
 
 /**

@@ -33,6 +33,7 @@ typedef struct stk_field {
     char codec[16]; /**< of BYTES: "image" for JPEG or PNG, "" for others */
     bool picture;   /**< [height, width, channels]: transforms of pictures apply to it */
     bool mask;      /**< a picture of class numbers: moved as its picture, its values kept */
+    bool text;      /**< of BYTES: UTF-8, as its source says */
 } stk_field;
 
 /** Entry `i` of an array of fields. */
@@ -44,6 +45,16 @@ static inline const stk_field *stk_field_at(const stk_field *fields, uint32_t i)
 
 /** Bytes of one sample of a FIXED field; 0 for the others. */
 STK_API uint64_t stk_field_bytes(const stk_field *field);
+/**
+ * The value of a field as JSON, as Python reads and writes it: a number, `true`, NaN, a string of
+ * bytes that are UTF-8; lists within lists of a field that has dimensions, of complex numbers and
+ * of bytes that are no text.
+ *
+ * Writes at most `room` bytes with the end, cut where it does not fit, and returns the length of
+ * all of it, as snprintf(). `data` are the `size` bytes of the value. Any thread.
+ */
+STK_API size_t stk_field_value_text(const stk_field *field, const void *data, uint64_t size,
+                                    char *text, size_t room);
 
 /** What a sample needs from storage. Samples that need the same range share it. */
 typedef struct stk_need {
@@ -182,6 +193,8 @@ typedef struct stk_dataset_info {
     const char *const *classes; /**< names of the labels, or NULL */
     uint32_t num_classes;
     uint64_t decoded_bytes; /**< of all ranges that samples share, decoded; 0: unknown */
+    bool null_masks; /**< nulls are told: by the field NAME_mask behind NAME, bool, where one may be
+                        (`nulls=mask` of a table) */
 } stk_dataset_info;
 
 /**
@@ -213,6 +226,12 @@ STK_API void stk_dataset_get_info(const stk_dataset *dataset, stk_dataset_info *
  */
 STK_API STK_NODISCARD stk_status stk_dataset_open(stk_context *context, const char *spec,
                                                   stk_dataset **out, stk_error *err);
+/** The same for who shows samples or keeps them in another form: a table whose spec does not say
+ * what becomes of nulls tells them (`null_masks` of stk_dataset_info). */
+STK_API STK_NODISCARD stk_status stk_dataset_open_with_nulls(stk_context *context, const char *spec,
+                                                             stk_dataset **out, stk_error *err);
+/** The field that says which values of field `i` are there: false is null. -1: all are. */
+STK_API int64_t stk_dataset_null_mask(const stk_dataset *dataset, uint32_t i);
 /** Close and set *dataset to NULL. Accepts NULL. No loader may still use it, unless
  * there is another share. */
 STK_API void stk_dataset_close(stk_dataset **dataset);

@@ -189,20 +189,44 @@ static PyObject *loader_close(PyObject *object, PyObject *unused)
 
 /* ---- Batches ---- */
 
+/* Once for a loader. -1: the warning is an exception. */
+static int warn(loader *self)
+{
+    if (self->warned)
+        return 0;
+    self->warned = true;
+    return PyErr_WarnEx(PyExc_RuntimeWarning,
+                        "all batches of the loader are kept: it goes on with memory beyond "
+                        "memory_budget. Keep copies of what is needed, or fewer batches",
+                        3);
+}
+
+int stk_py_before_share(stk_py_held *held)
+{
+    loader *self = (loader *)held->owner;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
+    stk_error err;
+
+    if (!self->loader)
+        return 0;
+    stk_loader_get_stats(self->loader, &stats);
+    if (stats.held <= stats.depth)
+        return 0;
+    if (warn(self))
+        return -1;
+    const stk_status status = stk_batch_detach(&held->batch, &err);
+    if (status != STK_OK && status != STK_EBUSY) /* shared already: it stays where it is */
+        stk_py_raise(&err);
+    return status == STK_OK || status == STK_EBUSY ? 0 : -1;
+}
+
 /* All slabs are held: the oldest that can takes its memory along. */
 static int make_room(loader *self, stk_error *err)
 {
     stk_status status = STK_EBUSY;
 
-    if (!self->warned) {
-        self->warned = true;
-        if (PyErr_WarnEx(PyExc_RuntimeWarning,
-                         "all batches of the loader are kept: it goes on with memory beyond "
-                         "memory_budget. Keep copies of what is needed, or fewer batches",
-                         3) ||
-            !usable(self)) /* who hears of it may have closed it */
-            return -1;
-    }
+    if (!self->warned && (warn(self) || !usable(self))) /* who hears of it may have closed it */
+        return -1;
     for (stk_py_held *h = self->held.first; h && status == STK_EBUSY; h = h->after) {
         stk_batch *before = h->batch;
         status = stk_batch_detach(&h->batch, err);
@@ -226,8 +250,9 @@ static stk_status wait_for_batch(loader *self, stk_batch **batch, stk_error *err
     return status;
 }
 
-/* Signals and messages run code of Python, which may close the loader. */
-static PyObject *loader_next(PyObject *object, PyObject *unused)
+/* The next batch, as what `make` makes of it. Signals and messages run code of Python, which may
+ * close the loader. */
+static PyObject *next_batch(PyObject *object, PyObject *(*make)(stk_py_held *held))
 {
     loader *self = (loader *)object;
     stk_batch *batch = NULL;
@@ -249,10 +274,20 @@ static PyObject *loader_next(PyObject *object, PyObject *unused)
         Py_RETURN_NONE;
     if (status != STK_OK)
         return stk_py_raise(&err);
-    PyObject *tensors = held ? stk_py_tensors(held) : NULL;
+    PyObject *made = held ? make(held) : NULL;
     if (held)
         stk_py_let_go(held);
-    return tensors;
+    return made;
+}
+
+static PyObject *loader_next(PyObject *object, PyObject *unused)
+{
+    return next_batch(object, stk_py_tensors);
+}
+
+static PyObject *loader_next_arrow(PyObject *object, PyObject *unused)
+{
+    return next_batch(object, stk_py_record_batch);
 }
 
 /* ---- What it is and where it stands ---- */
@@ -405,6 +440,9 @@ static PyGetSetDef getters[] = {
 static PyMethodDef methods[] = {
     {"next", loader_next, METH_NOARGS,
      "next($self, /)\n--\n\nThe fields of the next batch; None at the end of an epoch."},
+    {"next_arrow", loader_next_arrow, METH_NOARGS,
+     "next_arrow($self, /)\n--\n\nThe next batch for libraries of Arrow; None at the end of an "
+     "epoch."},
     {"set_epoch", loader_set_epoch, METH_O,
      "set_epoch($self, epoch, /)\n--\n\nGo to the start of an epoch, from 0."},
     {"state", loader_state, METH_NOARGS,

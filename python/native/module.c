@@ -166,7 +166,8 @@ static int fill(PyObject *module)
                         "stoker works in the main interpreter alone, not in a subinterpreter");
         return -1;
     }
-    return stk_py_add_errors(module) || stk_py_add_tensor(module) || stk_py_add_dataset(module) ||
+    return stk_py_add_errors(module) || stk_py_add_tensor(module) ||
+                   stk_py_add_record_batch(module) || stk_py_add_dataset(module) ||
                    stk_py_add_loader(module) || stk_py_add_array(module) ||
                    stk_py_add_shared(module) || stk_py_add_stack(module) ||
                    stk_py_add_bench(module) ||

@@ -18,7 +18,7 @@ typedef struct stk_py_module {
     PyObject *error; /* stoker.Error */
     /* Its subclasses, by -status, of which STK_EINTERNAL is the last; NULL: stoker.Error itself. */
     PyObject *errors[1 - STK_EINTERNAL];
-    PyTypeObject *dataset, *loader, *tensor;
+    PyTypeObject *dataset, *loader, *tensor, *record_batch;
 } stk_py_module;
 
 extern stk_py_module stk_py;
@@ -28,6 +28,7 @@ PyTypeObject *stk_py_add_type(PyObject *module, PyType_Spec *spec);
 
 int stk_py_add_errors(PyObject *module);
 int stk_py_add_tensor(PyObject *module);
+int stk_py_add_record_batch(PyObject *module);
 int stk_py_add_dataset(PyObject *module);
 int stk_py_add_loader(PyObject *module);
 int stk_py_add_bench(PyObject *module);
@@ -74,10 +75,16 @@ stk_py_held_list *stk_py_held_of(PyObject *owner);
  * back. */
 stk_py_held *stk_py_hold(PyObject *owner, stk_batch *batch);
 void stk_py_let_go(stk_py_held *held);
+/* Before another library gets a share of the batch, which cannot leave the ring afterwards: it does
+ * so where no other slab is free. -1: an exception. */
+int stk_py_before_share(stk_py_held *held);
 
 /* All fields of a batch in their order: a Tensor for each, or (values, offsets) where they are not
  * of one size. New reference. */
 PyObject *stk_py_tensors(stk_py_held *held);
+
+/* The same as one object for libraries of Arrow. New reference. */
+PyObject *stk_py_record_batch(stk_py_held *held);
 
 /* As a dict. New reference. */
 PyObject *stk_py_stats(const stk_loader_stats *stats);

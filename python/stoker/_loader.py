@@ -61,8 +61,8 @@ class Loader:
     memory: an array, or a tuple or dict of them, of which the first dimension counts the samples; nothing is copied; or
     windows of xarray (stoker.xarray). The other keywords are the options below; transforms may be objects of stoker.transforms. A loop over the loader is one
     epoch; the next loop is the next epoch. A batch is a dict from a field's name to its array, [rows, ...], or with
-    `as_tuple` a tuple in the order of `fields`. `output` is "numpy", "torch", "jax", or "dlpack" (objects for any
-    from_dlpack()).
+    `as_tuple` a tuple in the order of `fields`. `output` is "numpy", "torch", "jax", "dlpack" (objects for any
+    from_dlpack()), or "arrow": then a batch is one object for libraries of Arrow, as pyarrow.record_batch(batch).
 
     Arrays lie in the loader's memory, without a copy, and may be written. The memory goes back when the last view of a
     batch is gone; who keeps every batch gets memory beyond `memory_budget`, after one warning. bfloat16 is seen as uint16
@@ -73,17 +73,22 @@ class Loader:
 
     def __init__(self, dataset: _memory.Given, *, output: str = "numpy", as_tuple: bool = False,
                  **options: Unpack[LoaderOptions]) -> None:
-        if output not in _OUTPUTS:
-            raise _native.InvalidError(f"output is {output!r}: give one of {', '.join(_OUTPUTS)}")
+        if output not in _OUTPUTS and output != "arrow":
+            raise _native.InvalidError(f"output is {output!r}: give one of {', '.join([*_OUTPUTS, 'arrow'])}")
+        if output == "arrow" and as_tuple:
+            raise _native.InvalidError('as_tuple does nothing with output="arrow", whose batches are record batches: leave it out')
         texts = {name: option_text(name, value) for name, value in options.items() if value is not None}
         self._native = _native.Loader(_memory.dataset(dataset), texts)
-        self._convert = _OUTPUTS[output]
+        self._convert = _OUTPUTS.get(output, _as_is)
+        self._arrow = output == "arrow"
         self._as_tuple = as_tuple
         names: tuple[str, ...] = getattr(dataset, "fields", ())  # of stoker.xarray.Windows
         self._fields = names + self._native.fields[len(names):]
         twice = [name for i, name in enumerate(self._fields) if name in self._fields[:i]]
         if twice and not as_tuple:
             raise _native.InvalidError(f"a batch has a field {twice[0]!r} of its own: give yours another name, or as_tuple=True")
+        if self._arrow and self._fields != self._native.fields:
+            raise _native.InvalidError(f"the field {self._native.fields[0]!r} cannot be named {self._fields[0]!r} in Arrow: take another output")
         self._loops = 0
         self._current: int | None = None  # the epoch of a loop that has begun and not ended
 
@@ -107,6 +112,10 @@ class Loader:
         native = self._native
         try:
             while (fields := self._next(loop)) is not None:
+                if self._arrow:
+                    yield fields
+                    del fields
+                    continue
                 values = tuple(map(self._value, fields))
                 del fields
                 yield values if self._as_tuple else dict(zip(self._fields, values))
@@ -119,7 +128,7 @@ class Loader:
     def _next(self, loop: int) -> Any:
         if loop != self._loops:  # which would take batches from the other
             raise RuntimeError("another loop over this loader has begun: this one is over. Two at once need two loaders")
-        return self._native.next()
+        return self._native.next_arrow() if self._arrow else self._native.next()
 
     def __len__(self) -> int:
         """Batches of an epoch."""

@@ -195,9 +195,6 @@ stk_status stk__encoder_check(stk__encoder *encoder, const int64_t *start, const
 /* Whether options name no format, so that it is found by content. */
 bool stk__array_by_content(const stk_array_options *options);
 
-/* A real number in a float type, half to even. (fill.c) */
-void stk__float_bytes(stk_dtype dtype, double x, void *out);
-
 /* The number that an attribute is; `otherwise`: it is none. (open.c) */
 double stk__array_number_or(const stk_array *array, const char *name, double otherwise);
 

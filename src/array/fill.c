@@ -66,58 +66,6 @@ static bool integer_bytes(const stk__type *type, bool negative, uint64_t magnitu
 
 /* ---- Floats ---- */
 
-static uint64_t round_shift(uint64_t value, unsigned shift)
-{
-    if (shift == 0)
-        return value;
-    if (shift > 63)
-        return 0;
-    uint64_t half = UINT64_C(1) << (shift - 1), low = value & ((half << 1) - 1);
-    uint64_t up = value >> shift;
-    return up + (low > half || (low == half && (up & 1)));
-}
-
-/* A double as a float of so many exponent and mantissa bits, half to even in one rounding. */
-static uint64_t narrow(double x, unsigned exponent_bits, unsigned mantissa_bits)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    uint64_t sign = (bits >> 63) << (exponent_bits + mantissa_bits);
-    int64_t bias = (INT64_C(1) << (exponent_bits - 1)) - 1;
-    uint64_t infinity = ((UINT64_C(1) << exponent_bits) - 1) << mantissa_bits;
-
-    if (isnan(x))
-        return infinity | UINT64_C(1) << (mantissa_bits - 1);
-    if (isinf(x))
-        return sign | infinity;
-    int64_t exponent = (int64_t)(bits >> 52 & 0x7ff) - 1023 + bias;
-    uint64_t mantissa = bits & ((UINT64_C(1) << 52) - 1);
-    uint64_t value;
-    if ((bits >> 52 & 0x7ff) == 0)
-        return sign; /* below every number of fewer bits */
-    if (exponent <= 0)
-        value = round_shift(mantissa | UINT64_C(1) << 52,
-                            (unsigned)STK_MIN(52 - (int64_t)mantissa_bits + 1 - exponent, 64));
-    else
-        value = ((uint64_t)exponent << mantissa_bits) + round_shift(mantissa, 52 - mantissa_bits);
-    return sign | STK_MIN(value, infinity);
-}
-
-void stk__float_bytes(stk_dtype dtype, double x, void *out)
-{
-    uint64_t bits;
-    float narrowed = (float)x;
-
-    if (dtype == STK_FLOAT64) {
-        memcpy(out, &x, 8);
-    } else if (dtype == STK_FLOAT32) {
-        memcpy(out, &narrowed, 4);
-    } else {
-        bits = dtype == STK_FLOAT16 ? narrow(x, 5, 10) : narrow(x, 8, 7);
-        memcpy(out, &bits, 2);
-    }
-}
-
 static bool parse_hex(const char *text, uint32_t size, void *out)
 {
     uint64_t bits = 0;

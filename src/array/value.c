@@ -6,6 +6,7 @@
 
 #include "array/room.h"
 #include "base/base64.h"
+#include "base/decimal.h"
 
 typedef struct writing {
     char *to;
@@ -24,61 +25,20 @@ static void add_words(writing *t, const char *words)
     add(t, words, strlen(words));
 }
 
-/* Digits and the power of ten of the first, as Python writes floats: 0.0001, 100000.0, 1e+16. */
-static void add_decimal(writing *t, const char *digits, size_t count, int power)
-{
-    char exponent[16];
-
-    if (power < -4 || power >= 16) {
-        add(t, digits, 1);
-        add(t, ".", count > 1);
-        add(t, digits + 1, count - 1);
-        snprintf(exponent, sizeof exponent, "e%+03d", power);
-        add_words(t, exponent);
-        return;
-    }
-    if (power < 0) {
-        add(t, "0.0000", (size_t)(1 - power));
-        add(t, digits, count);
-        return;
-    }
-    for (size_t i = 0; i < STK_MAX(count, (size_t)power + 2); i++) {
-        add(t, ".", i == (size_t)power + 1);
-        add(t, i < count ? digits + i : "0", 1);
-    }
-}
-
 /* The fewest digits that give the same bytes again. */
 static void add_float(writing *t, stk_dtype dtype, const void *value)
 {
-    static const struct {
-        int least, most;
-    } places[STK_DTYPE_COUNT] = {[STK_FLOAT16] = {0, 4},
-                                 [STK_BFLOAT16] = {0, 3},
-                                 [STK_FLOAT32] = {0, 8},
-                                 [STK_FLOAT64] = {14, 16}};
-    double x = stk__element_as_double(value, dtype);
-    char number[40], digits[20];
-    unsigned char again[8];
-    size_t count = 0;
+    const double x = stk__element_as_double(value, dtype);
+    char number[STK__DECIMAL];
 
     if (isnan(x) || isinf(x)) {
         add_words(t, isnan(x) ? "\"NaN\"" : x < 0 ? "\"-Infinity\"" : "\"Infinity\"");
         return;
     }
-    for (int n = places[dtype].least; n <= places[dtype].most; n++) {
-        snprintf(number, sizeof number, "%.*e", n, x);
-        stk__float_bytes(dtype, strtod(number, NULL), again);
-        if (!memcmp(again, value, stk_dtype_size(dtype)))
-            break;
-    }
-    for (const char *p = number; *p && *p != 'e'; p++)
-        if (*p >= '0' && *p <= '9')
-            digits[count++] = *p;
-    while (count > 1 && digits[count - 1] == '0')
-        count--;
-    add(t, "-", signbit(x) != 0);
-    add_decimal(t, digits, count, (int)strtol(strchr(number, 'e') + 1, NULL, 10));
+    stk__decimal_of(dtype, value, number);
+    add_words(t, number);
+    if (!strpbrk(number, ".e"))
+        add_words(t, ".0");
 }
 
 static void add_utf8(writing *t, uint32_t c)

@@ -138,6 +138,8 @@ double stk__half_to_double(uint16_t half);
 double stk__element_as_double(const void *value, stk_dtype dtype);
 /* Copy `n` elements, as STK_FLOAT32 or STK_FLOAT64 where they are of another type. */
 void stk__elements_to(void *to, stk_dtype type, const void *from, stk_dtype from_type, uint64_t n);
+/* A real number in a float type, half to even. */
+void stk__float_bytes(stk_dtype dtype, double x, void *out);
 /* Real numbers with a fraction. */
 bool stk__dtype_is_float(stk_dtype dtype);
 

@@ -73,9 +73,10 @@ static size_t plain(const char *string, size_t left)
     return length;
 }
 
-void stk__text_add_json(stk__text *text, const char *string)
+void stk__text_add_json_bytes(stk__text *text, const void *bytes, size_t length)
 {
-    size_t left = strlen(string);
+    const char *string = bytes;
+    size_t left = length;
 
     stk__text_put(text, "\"", 1);
     while (left) {
@@ -96,17 +97,63 @@ void stk__text_add_json(stk__text *text, const char *string)
     stk__text_put(text, "\"", 1);
 }
 
-void stk__text_add_real(stk__text *text, double value)
+void stk__text_add_json(stk__text *text, const char *string)
 {
+    stk__text_add_json_bytes(text, string, strlen(string));
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+static void add_float(stk__text *text, stk_dtype dtype, const void *element)
+{
+    const double value = stk__element_as_double(element, dtype);
     char decimal[STK__DECIMAL];
 
     if (isnan(value)) {
-        stk__text_add(text, "NaN");
+        stk__text_put(text, "NaN", 3);
     } else if (isinf(value)) {
         stk__text_add(text, value < 0 ? "-Infinity" : "Infinity");
     } else {
-        stk__decimal(value, decimal);
-        stk__text_add(text, strpbrk(decimal, ".e") ? "%s" : "%s.0", decimal);
+        const int length = stk__decimal_of(dtype, element, decimal);
+        stk__text_put(text, decimal, (size_t)length);
+        if (!strpbrk(decimal, ".e"))
+            stk__text_put(text, ".0", 2);
+    }
+}
+
+void stk__text_add_real(stk__text *text, double value)
+{
+    add_float(text, STK_FLOAT64, &value);
+}
+
+static void add_integer(stk__text *text, stk_dtype dtype, const void *element)
+{
+    const unsigned unused = 64 - 8 * (unsigned)stk_dtype_size(dtype);
+    uint64_t bits = 0;
+
+    memcpy(&bits, element, stk_dtype_size(dtype)); /* little-endian, as all machines */
+    if (dtype == STK_INT8 || dtype == STK_INT16 || dtype == STK_INT32 || dtype == STK_INT64)
+        stk__text_add(text, "%lld", (long long)((int64_t)(bits << unused) >> unused));
+    else
+        stk__text_add(text, "%llu", (unsigned long long)bits);
+}
+
+void stk__text_add_element(stk__text *text, stk_dtype dtype, const void *element)
+{
+    const stk_dtype part = dtype == STK_COMPLEX64 ? STK_FLOAT32 : STK_FLOAT64;
+
+    if (dtype == STK_BOOL) {
+        stk__text_add(text, *(const uint8_t *)element ? "true" : "false");
+    } else if (stk__dtype_is_float(dtype)) {
+        add_float(text, dtype, element);
+    } else if (dtype == STK_COMPLEX64 || dtype == STK_COMPLEX128) {
+        stk__text_put(text, "[", 1);
+        add_float(text, part, element);
+        stk__text_put(text, ", ", 2);
+        add_float(text, part, (const char *)element + stk_dtype_size(part));
+        stk__text_put(text, "]", 1);
+    } else {
+        add_integer(text, dtype, element);
     }
 }
 
@@ -169,16 +216,32 @@ void stk__text_add_yaml(stk__text *text, const char *string)
         stk__text_add_json(text, string);
 }
 
-void stk__text_add_csv(stk__text *text, const char *string)
+void stk__text_add_csv_bytes(stk__text *text, const void *bytes, size_t length, char delimiter)
 {
-    if (!string[strcspn(string, ",\"\r\n")]) {
-        stk__text_put(text, string, strlen(string));
+    const char *string = bytes, *quote;
+    bool quoted = false;
+
+    for (size_t i = 0; i < length && !quoted; i++)
+        quoted =
+            string[i] == delimiter || string[i] == '"' || string[i] == '\r' || string[i] == '\n';
+    if (!quoted) {
+        stk__text_put(text, string, length);
         return;
     }
     stk__text_put(text, "\"", 1);
-    for (const char *c = string; *c; c++)
-        stk__text_put(text, *c == '"' ? "\"\"" : c, *c == '"' ? 2 : 1);
+    for (; length && (quote = memchr(string, '"', length)); string = quote + 1) {
+        const size_t n = (size_t)(quote - string) + 1;
+        stk__text_put(text, string, n);
+        stk__text_put(text, "\"", 1);
+        length -= n;
+    }
+    stk__text_put(text, string, length);
     stk__text_put(text, "\"", 1);
+}
+
+void stk__text_add_csv(stk__text *text, const char *string)
+{
+    stk__text_add_csv_bytes(text, string, strlen(string), ',');
 }
 
 void stk__text_add_fixed(stk__text *text, double value, int decimals)

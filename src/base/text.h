@@ -21,12 +21,17 @@ void stk__text_add(stk__text *text, const char *format, ...) STK_PRINTF(2, 3);
 void stk__text_put(stk__text *text, const char *bytes, size_t length);
 /* A JSON string, which YAML reads as well; bytes that are not UTF-8 become '?'. */
 void stk__text_add_json(stk__text *text, const char *string);
+void stk__text_add_json_bytes(stk__text *text, const void *bytes, size_t length);
 /* A float of JSON as Python writes it: "3.0", which is read as no integer, NaN and -Infinity. */
 void stk__text_add_real(stk__text *text, double value);
 /* A scalar of YAML: as it is, or as a JSON string where it would be read as something else. */
 void stk__text_add_yaml(stk__text *text, const char *string);
+/* An element as JSON, and as Python reads it: true, 3, 3.0, the fewest digits that give the same
+ * bits again in its type, NaN, -Infinity; of complex numbers [1.0, 2.0]. */
+void stk__text_add_element(stk__text *text, stk_dtype dtype, const void *element);
 /* A cell of CSV (RFC 4180): in quotes where it has to be. */
 void stk__text_add_csv(stk__text *text, const char *string);
+void stk__text_add_csv_bytes(stk__text *text, const void *bytes, size_t length, char delimiter);
 /* With all but A-Z a-z 0-9 - . _ ~ as %XX [RFC 3986, section 2.3]; '/' stays where `slashes`. */
 void stk__text_add_percent(stk__text *text, const char *bytes, size_t length, bool slashes);
 /* "%.*f" of one decimal or more, in any locale. */

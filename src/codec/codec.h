@@ -127,6 +127,13 @@ stk_status stk__block_encode(const stk__block_kind *kind, stk__codec_state *stat
 stk_status stk__lz4_frame_decode(const void *in, uint64_t length, void *out, uint64_t size,
                                  const char **reason);
 
+/* Bytes of room that the next wants for `length` bytes. */
+uint64_t stk__lz4_frame_bound(uint64_t length);
+/* All of `in` as one LZ4 frame: blocks that stand for themselves, no checksums but the
+ * descriptor's. `reason` as that of chains. */
+stk_status stk__lz4_frame_encode(stk__codec_state *state, const void *in, uint64_t length,
+                                 void *out, uint64_t *got, const char **reason);
+
 /* ---- Files in containers ---- */
 
 /* One raw deflate stream [RFC 1951] that is all of `in` -> exactly `size` bytes. `reason` as that

@@ -135,3 +135,55 @@ stk_status stk__lz4_frame_decode(const void *in, uint64_t length, void *out, uin
     }
     return f.done == size && f.at == length ? STK_OK : damaged(&f);
 }
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+#define BLOCK_CODE 7u /* of 4 MiB */
+#define BLOCK      (UINT64_C(4) << 20)
+#define WORD       4u
+
+static const stk__block_kind kind = {.codec = STK__BLOCK_LZ4, .most = BLOCK};
+
+uint64_t stk__lz4_frame_bound(uint64_t length)
+{
+    const uint64_t blocks = stk__divide_up(length, BLOCK);
+
+    return LEAST + blocks * WORD + length / BLOCK * stk__block_bound(&kind, BLOCK) +
+           stk__block_bound(&kind, length % BLOCK) + WORD;
+}
+
+static uint8_t *put_word(uint8_t *to, uint64_t value)
+{
+    for (int k = 0; k < 4; k++)
+        *to++ = (uint8_t)(value >> (8 * k));
+    return to;
+}
+
+stk_status stk__lz4_frame_encode(stk__codec_state *state, const void *in, uint64_t length,
+                                 void *out, uint64_t *got, const char **reason)
+{
+    const uint8_t *from = in;
+    uint8_t *to = put_word(out, MAGIC);
+
+    *to++ = VERSION | INDEPENDENT;
+    *to++ = BLOCK_CODE << 4;
+    *to = (uint8_t)(XXH32(to - 2, 2, 0) >> 8);
+    to++;
+    for (uint64_t done = 0, n; done < length; done += n) {
+        uint64_t packed = 0;
+        n = STK_MIN(length - done, BLOCK);
+        STK_TRY(stk__block_encode(&kind, state, from + done, n, to + WORD,
+                                  stk__block_bound(&kind, n), &packed, reason));
+        if (packed >= n) {
+            memcpy(to + WORD, from + done, n);
+            packed = n;
+            put_word(to, n | STORED);
+        } else {
+            put_word(to, packed);
+        }
+        to += WORD + packed;
+    }
+    to = put_word(to, 0);
+    *got = (uint64_t)(to - (uint8_t *)out);
+    return STK_OK;
+}

@@ -438,6 +438,18 @@ static bool is_taken(stk_conversion *c)
     return takes_of(c->converter) && accepts(c, c->converter, &why);
 }
 
+/* Whether what is written has nulls: by the converter that was named, or one that suits. */
+static bool has_nulls(const stk_conversion *c)
+{
+    const stk_converter_ops *k;
+    bool has = false;
+
+    for (size_t i = 0; !has && (k = converter_at(c, i)); i++)
+        has = (c->converter ? c->converter == k : suits(c, k)) &&
+              k->struct_size > offsetof(stk_converter_ops, nulls) && k->nulls;
+    return has;
+}
+
 /* Options behind a plain path, which no converter is named for, would become part of its name. A
  * file or folder that is there and has such a name is meant. */
 static stk_status refuse_query(const stk_conversion *c, stk_error *err)
@@ -469,7 +481,8 @@ static stk_status open_source(stk_conversion *c, stk_error *err)
     /* Of one that was named, what it cannot read is told when it opens it. */
     if (c->converter ? !takes_of(c->converter) || (!taken && c->converter->accepts)
                      : !(entered && choose_taker(c))) {
-        STK_TRY(stk_dataset_open(c->job.context, c->source, &c->dataset, err));
+        STK_TRY((has_nulls(c) ? stk_dataset_open_with_nulls
+                              : stk_dataset_open)(c->job.context, c->source, &c->dataset, err));
         STK_TRY(choose(c, err));
     }
     STK_TRY(refuse_query(c, err));

@@ -12,7 +12,8 @@
 extern const stk_converter_ops stk__convert_netcdf4, stk__convert_kerchunk;
 extern const stk_converter_ops stk__convert_images, stk__convert_idx, stk__convert_zarr,
     stk__convert_zarr2, stk__convert_packed, stk__convert_squashfs, stk__convert_webdataset,
-    stk__convert_tfrecord, stk__convert_parquet, stk__convert_unpack;
+    stk__convert_tfrecord, stk__convert_parquet, stk__convert_arrow, stk__convert_csv,
+    stk__convert_tsv, stk__convert_jsonl, stk__convert_unpack;
 extern const stk_option_table stk__convert_option_table, stk__convert_images_option_table,
     stk__convert_arrays_option_table, stk__convert_packed_option_table,
     stk__convert_squashfs_option_table, stk__convert_shards_option_table, stk__survey_option_table;

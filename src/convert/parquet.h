@@ -11,8 +11,7 @@
 #include "codec/codec.h"
 #include "convert/parquet_format.h"
 #include "convert/parquet_thrift.h"
-#include "convert/samples.h"
-#include "convert/shard_files.h"
+#include "convert/rows.h"
 
 /* ---- Columns (parquet_columns.c) ---- */
 
@@ -48,11 +47,13 @@ typedef struct stk__parquet_out_column {
     const stk_field *field; /* the dataset's */
     uint32_t number;        /* of the field */
     stk__parquet_out_kind kind;
-    bool optional; /* NUMBER: as readers expect of labels with names */
-    bool codes;    /* 8 bits: stored as codes of a dictionary of all values */
+    const stk__rows_column *row; /* with the mask of its nulls */
+    bool optional;               /* a row may be null, or readers expect so: labels with names */
+    bool codes;                  /* 8 bits: stored as codes of a dictionary of all values */
 
     stk__bytes values;  /* of the page that is filled, as they are in memory; of strings PLAIN */
     stk__bytes lengths; /* of NUMBERS: uint64_t, values of each row */
+    stk__bytes nulls;   /* where rows may be null: uint8_t, 1 of each that is */
     uint64_t rows, present; /* of the page, values that are there */
 
     stk__bytes pages; /* encoded, of the chunk */
@@ -66,8 +67,10 @@ typedef struct stk__parquet_out_column {
     bool unordered;  /* a page has no bounds: no index of values */
 } stk__parquet_out_column;
 
-/* Columns of a dataset's fields, *count of them, in memory of its context; NULL: no memory. */
-stk__parquet_out_column *stk__parquet_out_columns(const stk_dataset *dataset, uint32_t *count);
+/* The columns of those that are written, *count of them, in memory of the dataset's context; NULL:
+ * no memory. */
+stk__parquet_out_column *stk__parquet_out_columns(const stk_dataset *dataset,
+                                                  const stk__rows_writer *writer, uint32_t *count);
 void stk__parquet_out_columns_free(stk_context *ctx, stk__parquet_out_column *columns,
                                    uint32_t count);
 /* Why there can be no columns of a field; NULL: there can. */
@@ -78,9 +81,11 @@ uint32_t stk__parquet_out_width(stk_dtype dtype);
 /* Levels of a value that is there. */
 unsigned stk__parquet_out_definition(const stk__parquet_out_column *column);
 /* Fields 2 (schema) and 5 (key-value metadata) of the footer. */
-void stk__parquet_out_put_schema(const stk_dataset *dataset, const stk__parquet_out_column *columns,
-                                 uint32_t count, stk__thrift_out *to);
-void stk__parquet_out_put_notes(const stk_dataset *dataset, stk__thrift_out *to);
+void stk__parquet_out_put_schema(const stk__rows_writer *writer,
+                                 const stk__parquet_out_column *columns, uint32_t count,
+                                 stk__thrift_out *to);
+void stk__parquet_out_put_notes(const stk_dataset *dataset, const stk__rows_writer *writer,
+                                stk__thrift_out *to);
 /* Field 3 of the metadata of a chunk. */
 void stk__parquet_out_put_path(const stk__parquet_out_column *column, stk__thrift_out *to);
 
@@ -124,13 +129,13 @@ typedef struct stk__parquet_out_group {
 } stk__parquet_out_group;
 
 typedef struct stk__parquet_out_file {
-    const stk_dataset *dataset;
+    stk__rows_writer base;
+    const stk_dataset *dataset; /* the job's, as the next */
     const stk__parquet_out_options *options;
-    stk__shard_files *files;
+    stk__shard_files *files; /* of `base` */
     stk__codec_state *state;
     stk__parquet_out_column *columns;
     uint32_t num_columns;
-    uint64_t rows;                   /* of the file */
     uint64_t group_rows, group_size; /* of the group that is filled; bytes of its values */
     stk__bytes metadata;             /* ColumnMetaData of all chunks */
     stk__bytes values, places;       /* ColumnIndex, OffsetIndex of all chunks */
@@ -146,20 +151,22 @@ stk_status stk__parquet_out_no_memory(stk_error *err);
 stk_status stk__parquet_out_page_add(stk__parquet_out_file *file, stk__parquet_out_column *column,
                                      const void *data, uint64_t size, uint64_t number,
                                      stk_error *err);
+/* The same of a row that is null. */
+stk_status stk__parquet_out_page_add_null(stk__parquet_out_column *column, stk_error *err);
 /* Encode what is in the page; not where it is empty. */
 stk_status stk__parquet_out_page_end(stk__parquet_out_file *file, stk__parquet_out_column *column,
                                      stk_error *err);
 
-/* `file` holds the first three members. Release it also after a failure. */
+/* `file` holds its first member. Release it also after a failure. */
 stk_status stk__parquet_out_init(stk__parquet_out_file *file, stk_error *err);
 void stk__parquet_out_release(stk__parquet_out_file *file);
-/* Begin an object of `files`. */
+/* An object of `files` has begun. */
 stk_status stk__parquet_out_begin(stk__parquet_out_file *file, stk_error *err);
 /* Sample `i` of the group, `number` of the dataset. */
 stk_status stk__parquet_out_add(stk__parquet_out_file *file, const stk__samples *samples, size_t i,
                                 uint64_t number, stk_error *err);
-/* Bytes of the file with what is not written yet, roughly. */
-uint64_t stk__parquet_out_bytes(const stk__parquet_out_file *file);
+/* Bytes that are not written yet, roughly. */
+uint64_t stk__parquet_out_waiting(const stk__parquet_out_file *file);
 /* The last row group, the indexes and the footer: the object is whole. */
 stk_status stk__parquet_out_finish(stk__parquet_out_file *file, stk_error *err);
 

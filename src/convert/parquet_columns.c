@@ -5,8 +5,6 @@
  * [datasets, docs/source/about_dataset_features.mdx; Features.from_arrow_schema]; the key
  * "stoker.fields" has shapes, which Parquet has no place for.
  */
-#include <inttypes.h>
-
 #include "base/text.h"
 #include "convert/parquet.h"
 #include "dataset/dataset.h"
@@ -46,11 +44,6 @@ const char *stk__parquet_out_refuses(const stk_field *field)
     return NULL;
 }
 
-static bool is_picture(const stk_field *f)
-{
-    return f->layout == STK_BYTES && strcmp(f->codec, "image") == 0;
-}
-
 /* Labels whose names are known. */
 static bool has_classes(const stk_dataset *dataset, const stk_field *f)
 {
@@ -61,30 +54,34 @@ static bool has_classes(const stk_dataset *dataset, const stk_field *f)
 static stk__parquet_out_kind kind_of(const stk_field *f)
 {
     if (f->layout == STK_BYTES)
-        return is_picture(f) ? STK__PARQUET_PICTURE : STK__PARQUET_BYTES;
+        return stk__rows_is_picture(f) ? STK__PARQUET_PICTURE : STK__PARQUET_BYTES;
     return f->layout == STK_FIXED && f->rank == 0 ? STK__PARQUET_NUMBER : STK__PARQUET_NUMBERS;
 }
 
-stk__parquet_out_column *stk__parquet_out_columns(const stk_dataset *dataset, uint32_t *count)
+stk__parquet_out_column *stk__parquet_out_columns(const stk_dataset *dataset,
+                                                  const stk__rows_writer *writer, uint32_t *count)
 {
     stk_context *ctx = dataset->context;
     stk__parquet_out_column *columns =
-        stk__calloc(ctx, 2 * (uint64_t)dataset->num_fields, sizeof *columns);
+        stk__calloc(ctx, 2 * (uint64_t)writer->num_columns, sizeof *columns);
 
     *count = 0;
-    for (uint32_t f = 0; columns && f < dataset->num_fields; f++) {
-        const stk_field *field = &dataset->fields[f];
+    for (uint32_t k = 0; columns && k < writer->num_columns; k++) {
+        const stk__rows_column *row = &writer->columns[k];
+        const stk_field *field = row->field;
         stk__parquet_out_column *c = &columns[(*count)++];
-        *c = (stk__parquet_out_column){.field = field, .number = f, .kind = kind_of(field)};
-        c->optional = has_classes(dataset, field);
+        *c = (stk__parquet_out_column){
+            .field = field, .number = row->number, .row = row, .kind = kind_of(field)};
+        c->optional = row->mask >= 0 || has_classes(dataset, field);
         c->codes = c->kind <= STK__PARQUET_NUMBERS &&
                    (field->dtype == STK_UINT8 || field->dtype == STK_INT8);
         if (c->kind == STK__PARQUET_PICTURE)
-            columns[(*count)++] =
-                (stk__parquet_out_column){.field = field, .number = f, .kind = STK__PARQUET_PATH};
+            columns[(*count)++] = (stk__parquet_out_column){
+                .field = field, .number = row->number, .row = row, .kind = STK__PARQUET_PATH};
     }
     for (uint32_t i = 0; i < *count; i++)
-        columns[i].values.ctx = columns[i].lengths.ctx = columns[i].pages.ctx = ctx;
+        columns[i].values.ctx = columns[i].lengths.ctx = columns[i].nulls.ctx =
+            columns[i].pages.ctx = ctx;
     return columns;
 }
 
@@ -94,6 +91,7 @@ void stk__parquet_out_columns_free(stk_context *ctx, stk__parquet_out_column *co
     for (uint32_t i = 0; i < count; i++) {
         stk__bytes_release(&columns[i].values);
         stk__bytes_release(&columns[i].lengths);
+        stk__bytes_release(&columns[i].nulls);
         stk__bytes_release(&columns[i].pages);
         stk__free(ctx, columns[i].list);
     }
@@ -115,11 +113,10 @@ unsigned stk__parquet_out_definition(const stk__parquet_out_column *c)
 {
     switch (c->kind) {
     case STK__PARQUET_NUMBER:
+    case STK__PARQUET_BYTES:
         return c->optional;
     case STK__PARQUET_NUMBERS:
-        return 1;
-    case STK__PARQUET_BYTES:
-        return 0;
+        return 1u + c->optional;
     case STK__PARQUET_PICTURE:
         return OPTIONAL_BYTES;
     default:
@@ -177,15 +174,26 @@ static void put_number_element(stk__thrift_out *t, stk_dtype dtype, bool optiona
     stk__thrift_out_end(t);
 }
 
-static void put_list_elements(stk__thrift_out *t, const stk_field *field)
+static int repetition(const stk__parquet_out_column *c)
 {
-    put_element(t, STK__PARQUET_TYPES, 0, STK__PARQUET_REQUIRED, field->name, 1);
+    return c->optional ? STK__PARQUET_OPTIONAL : STK__PARQUET_REQUIRED;
+}
+
+static void put_utf8(stk__thrift_out *t)
+{
+    put_i32(t, 6, STK__PARQUET_UTF8);
+    put_logical(t, STK__PARQUET_LOGICAL_STRING);
+}
+
+static void put_list_elements(stk__thrift_out *t, const stk__parquet_out_column *c)
+{
+    put_element(t, STK__PARQUET_TYPES, 0, repetition(c), c->field->name, 1);
     put_i32(t, 6, STK__PARQUET_LIST);
     put_logical(t, STK__PARQUET_LOGICAL_LIST);
     stk__thrift_out_end(t);
     put_element(t, STK__PARQUET_TYPES, 0, STK__PARQUET_REPEATED, "list", 1);
     stk__thrift_out_end(t);
-    put_number_element(t, field->dtype, false, "element");
+    put_number_element(t, c->field->dtype, false, "element");
 }
 
 static void put_column_elements(stk__thrift_out *t, const stk__parquet_out_column *c)
@@ -195,10 +203,12 @@ static void put_column_elements(stk__thrift_out *t, const stk__parquet_out_colum
         put_number_element(t, c->field->dtype, c->optional, c->field->name);
         return;
     case STK__PARQUET_NUMBERS:
-        put_list_elements(t, c->field);
+        put_list_elements(t, c);
         return;
     case STK__PARQUET_BYTES:
-        put_element(t, STK__PARQUET_BYTE_ARRAY, 0, STK__PARQUET_REQUIRED, c->field->name, 0);
+        put_element(t, STK__PARQUET_BYTE_ARRAY, 0, repetition(c), c->field->name, 0);
+        if (c->field->text)
+            put_utf8(t);
         break;
     case STK__PARQUET_PICTURE:
         put_element(t, STK__PARQUET_TYPES, 0, STK__PARQUET_OPTIONAL, c->field->name, 2);
@@ -207,15 +217,15 @@ static void put_column_elements(stk__thrift_out *t, const stk__parquet_out_colum
         break;
     case STK__PARQUET_PATH:
         put_element(t, STK__PARQUET_BYTE_ARRAY, 0, STK__PARQUET_OPTIONAL, "path", 0);
-        put_i32(t, 6, STK__PARQUET_UTF8);
-        put_logical(t, STK__PARQUET_LOGICAL_STRING);
+        put_utf8(t);
         break;
     }
     stk__thrift_out_end(t);
 }
 
-void stk__parquet_out_put_schema(const stk_dataset *dataset, const stk__parquet_out_column *columns,
-                                 uint32_t count, stk__thrift_out *t)
+void stk__parquet_out_put_schema(const stk__rows_writer *writer,
+                                 const stk__parquet_out_column *columns, uint32_t count,
+                                 stk__thrift_out *t)
 {
     uint64_t elements = 1;
 
@@ -226,7 +236,7 @@ void stk__parquet_out_put_schema(const stk_dataset *dataset, const stk__parquet_
     stk__thrift_out_list(t, 2, STK__THRIFT_STRUCT, elements);
     stk__thrift_out_element(t);
     stk__thrift_out_text(t, 4, "schema");
-    put_i32(t, 5, dataset->num_fields);
+    put_i32(t, 5, writer->num_columns);
     stk__thrift_out_end(t);
     for (uint32_t i = 0; i < count; i++)
         put_column_elements(t, &columns[i]);
@@ -249,27 +259,6 @@ void stk__parquet_out_put_path(const stk__parquet_out_column *c, stk__thrift_out
 
 /* ---- Key-value metadata ---------------------------------------------------------------------- */
 
-static void add_fields(const stk_dataset *dataset, stk__text *to)
-{
-    static const char *const layouts[] = {
-        [STK_FIXED] = "fixed", [STK_RAGGED] = "ragged", [STK_BYTES] = "bytes"};
-
-    for (uint32_t i = 0; i < dataset->num_fields; i++) {
-        const stk_field *f = &dataset->fields[i];
-        stk__text_add(to, "%s{\"name\":", i ? "," : "[");
-        stk__text_add_json(to, f->name);
-        stk__text_add(to, ",\"layout\":\"%s\",\"dtype\":\"%s\",\"shape\":[", layouts[f->layout],
-                      stk_dtype_name(f->dtype));
-        for (uint32_t k = 0; k < f->rank; k++)
-            stk__text_add(to, "%s%" PRId64, k ? "," : "", f->shape[k]);
-        stk__text_add(to, "]%s}",
-                      f->picture ? ",\"picture\":true"
-                      : f->mask  ? ",\"mask\":true"
-                                 : "");
-    }
-    stk__text_add(to, "]");
-}
-
 static void add_feature(const stk_dataset *dataset, const stk_field *f, stk__text *to)
 {
     const stk__parquet_out_kind kind = kind_of(f);
@@ -285,19 +274,22 @@ static void add_feature(const stk_dataset *dataset, const stk_field *f, stk__tex
     } else {
         const bool list = kind == STK__PARQUET_NUMBERS;
         stk__text_add(to, "%s{\"dtype\":\"%s\",\"_type\":\"Value\"}%s", list ? "{\"feature\":" : "",
-                      kind == STK__PARQUET_BYTES ? "binary" : stk_dtype_name(f->dtype),
+                      f->text                      ? "string"
+                      : kind == STK__PARQUET_BYTES ? "binary"
+                                                   : stk_dtype_name(f->dtype),
                       list ? ",\"_type\":\"Sequence\"}" : "");
     }
 }
 
-static void add_features(const stk_dataset *dataset, stk__text *to)
+static void add_features(const stk_dataset *dataset, const stk__rows_writer *writer, stk__text *to)
 {
     stk__text_add(to, "{\"info\":{\"features\":{");
-    for (uint32_t i = 0; i < dataset->num_fields; i++) {
+    for (uint32_t i = 0; i < writer->num_columns; i++) {
+        const stk_field *f = writer->columns[i].field;
         stk__text_add(to, i ? "," : "");
-        stk__text_add_json(to, dataset->fields[i].name);
+        stk__text_add_json(to, f->name);
         stk__text_add(to, ":");
-        add_feature(dataset, &dataset->fields[i], to);
+        add_feature(dataset, f, to);
     }
     stk__text_add(to, "}}}");
 }
@@ -311,15 +303,16 @@ static void put_note(stk__thrift_out *t, const char *key, const stk__text *text)
     t->failed = t->failed || text->failed;
 }
 
-void stk__parquet_out_put_notes(const stk_dataset *dataset, stk__thrift_out *t)
+void stk__parquet_out_put_notes(const stk_dataset *dataset, const stk__rows_writer *writer,
+                                stk__thrift_out *t)
 {
     stk__text fields = {.ctx = dataset->context}, features = {.ctx = dataset->context};
 
-    add_fields(dataset, &fields);
-    add_features(dataset, &features);
+    stk__rows_put_fields(writer, &fields);
+    add_features(dataset, writer, &features);
     stk__thrift_out_list(t, 5, STK__THRIFT_STRUCT, 2);
     put_note(t, "huggingface", &features);
-    put_note(t, "stoker.fields", &fields);
+    put_note(t, STK__ROWS_FIELDS, &fields);
     stk__text_release(&fields);
     stk__text_release(&features);
 }

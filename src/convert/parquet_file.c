@@ -20,11 +20,14 @@ static void put_i32(stk__thrift_out *t, int field, int64_t value)
 
 stk_status stk__parquet_out_init(stk__parquet_out_file *file, stk_error *err)
 {
-    stk_context *ctx = file->dataset->context;
+    stk_context *ctx = file->base.files.job->context;
 
+    file->files = &file->base.files;
+    file->dataset = file->files->job->dataset;
+    file->options = file->files->job->own;
     file->metadata.ctx = file->values.ctx = file->places.ctx = ctx;
     file->body.ctx = file->levels.ctx = file->packed.ctx = ctx;
-    file->columns = stk__parquet_out_columns(file->dataset, &file->num_columns);
+    file->columns = stk__parquet_out_columns(file->dataset, &file->base, &file->num_columns);
     if (!file->columns)
         return stk__parquet_out_no_memory(err);
     return stk__codec_state_create(ctx, &file->state, err);
@@ -32,7 +35,7 @@ stk_status stk__parquet_out_init(stk__parquet_out_file *file, stk_error *err)
 
 void stk__parquet_out_release(stk__parquet_out_file *file)
 {
-    stk_context *ctx = file->dataset->context;
+    stk_context *ctx = file->base.files.job->context;
 
     if (file->columns)
         stk__parquet_out_columns_free(ctx, file->columns, file->num_columns);
@@ -49,10 +52,8 @@ void stk__parquet_out_release(stk__parquet_out_file *file)
 
 stk_status stk__parquet_out_begin(stk__parquet_out_file *file, stk_error *err)
 {
-    file->rows = 0;
     file->num_chunks = file->num_groups = 0;
     file->metadata.length = file->values.length = file->places.length = 0;
-    STK_TRY(stk__shard_files_next(file->files, err));
     return stk__shard_files_write(file->files, STK__PARQUET_MAGIC, sizeof STK__PARQUET_MAGIC - 1,
                                   err);
 }
@@ -232,12 +233,15 @@ stk_status stk__parquet_out_add(stk__parquet_out_file *file, const stk__samples 
         const uint64_t size = stk__samples_size(samples, i, c->number);
         if (c->rows == PAGE_ROWS)
             STK_TRY(stk__parquet_out_page_end(file, c, err));
+        if (!stk__rows_has(c->row, samples, i)) {
+            STK_TRY(stk__parquet_out_page_add_null(c, err));
+            continue;
+        }
         STK_TRY(stk__parquet_out_page_add(file, c, stk__samples_value(samples, i, c->number), size,
                                           number, err));
         if (c->kind != STK__PARQUET_PATH)
             file->group_size += size;
     }
-    file->rows++;
     file->group_rows++;
     if (file->group_size >= o->row_group_size ||
         (o->row_group_rows && file->group_rows >= o->row_group_rows))
@@ -245,9 +249,9 @@ stk_status stk__parquet_out_add(stk__parquet_out_file *file, const stk__samples 
     return STK_OK;
 }
 
-uint64_t stk__parquet_out_bytes(const stk__parquet_out_file *file)
+uint64_t stk__parquet_out_waiting(const stk__parquet_out_file *file)
 {
-    uint64_t bytes = file->files->bytes;
+    uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < file->num_columns; i++)
         bytes += file->columns[i].pages.length + file->columns[i].values.length;
@@ -298,10 +302,10 @@ static bool put_footer(stk__parquet_out_file *file, uint64_t values_at, uint64_t
 
     file->body.length = 0;
     put_i32(&t, 1, 2); /* version */
-    stk__parquet_out_put_schema(file->dataset, file->columns, file->num_columns, &t);
-    put_i64(&t, 3, file->rows);
+    stk__parquet_out_put_schema(&file->base, file->columns, file->num_columns, &t);
+    put_i64(&t, 3, file->base.rows);
     put_groups(file, values_at, places_at, &t);
-    stk__parquet_out_put_notes(file->dataset, &t);
+    stk__parquet_out_put_notes(file->dataset, &file->base, &t);
     snprintf(maker, sizeof maker, "stoker version %s", stk_version());
     stk__thrift_out_text(&t, 6, maker);
     stk__thrift_out_list(&t, 7, STK__THRIFT_STRUCT, file->num_columns);
@@ -335,6 +339,5 @@ stk_status stk__parquet_out_finish(stk__parquet_out_file *file, stk_error *err)
         tail[k] = (uint8_t)(file->body.length >> (8 * k));
     memcpy(tail + 4, STK__PARQUET_MAGIC, sizeof STK__PARQUET_MAGIC - 1);
     STK_TRY(stk__shard_files_write(file->files, file->body.data, file->body.length, err));
-    STK_TRY(stk__shard_files_write(file->files, tail, sizeof tail, err));
-    return stk__shard_files_end(file->files, err);
+    return stk__shard_files_write(file->files, tail, sizeof tail, err);
 }

@@ -115,6 +115,12 @@ static bool put_levels(stk__parquet_out_file *file, unsigned width)
     return true;
 }
 
+/* Whether row `i` of the page is null. */
+static bool is_null_row(const stk__parquet_out_column *c, uint64_t i)
+{
+    return c->nulls.length && c->nulls.data[i];
+}
+
 static bool fill_levels(stk__bytes *levels, uint8_t level, uint64_t count)
 {
     if (!stk__bytes_reserve(levels, count))
@@ -124,10 +130,11 @@ static bool fill_levels(stk__bytes *levels, uint8_t level, uint64_t count)
     return true;
 }
 
-/* Repetition: 0 begins a row. Definition: 0 is an empty list. */
+/* Repetition: 0 begins a row. Definition, where rows may be null one more: 0 is an empty list. */
 static bool put_list_levels(stk__parquet_out_file *file, const stk__parquet_out_column *c)
 {
     const uint64_t *lengths = (const uint64_t *)(const void *)c->lengths.data;
+    const uint8_t most = (uint8_t)stk__parquet_out_definition(c);
 
     file->levels.length = 0;
     for (uint64_t i = 0; i < c->rows; i++)
@@ -137,33 +144,41 @@ static bool put_list_levels(stk__parquet_out_file *file, const stk__parquet_out_
     if (!put_levels(file, 1))
         return false;
     file->levels.length = 0;
-    for (uint64_t i = 0; i < c->rows; i++)
-        if (!fill_levels(&file->levels, lengths[i] != 0, STK_MAX(lengths[i], 1)))
+    for (uint64_t i = 0; i < c->rows; i++) {
+        const uint8_t none = is_null_row(c, i) ? 0 : most - 1;
+        if (!fill_levels(&file->levels, lengths[i] ? most : none, STK_MAX(lengths[i], 1)))
             return false;
-    return put_levels(file, 1);
+    }
+    return put_levels(file, most);
 }
 
 static bool put_all_levels(stk__parquet_out_file *file, const stk__parquet_out_column *c)
 {
-    const unsigned definition = stk__parquet_out_definition(c);
+    const uint8_t definition = (uint8_t)stk__parquet_out_definition(c);
 
     if (c->kind == STK__PARQUET_NUMBERS)
         return put_list_levels(file, c);
     if (definition == 0)
         return true;
     file->levels.length = 0;
-    return fill_levels(&file->levels, (uint8_t)definition, c->rows) &&
-           put_levels(file, c->kind >= STK__PARQUET_PICTURE ? 2 : 1);
+    if (!fill_levels(&file->levels, definition, c->rows))
+        return false;
+    for (uint64_t i = 0; i < c->nulls.length; i++)
+        file->levels.data[i] = (char)(definition - (c->nulls.data[i] != 0));
+    return put_levels(file, c->kind >= STK__PARQUET_PICTURE ? 2 : 1);
 }
 
 /* ---- Pages ----------------------------------------------------------------------------------- */
 
-static uint64_t empty_lists(const stk__parquet_out_column *c)
+/* Levels of the page without a value: of rows that are null, of empty lists, of paths. */
+static uint64_t absent(const stk__parquet_out_column *c)
 {
     const uint64_t *lengths = (const uint64_t *)(const void *)c->lengths.data;
     uint64_t count = 0;
 
-    for (uint64_t i = 0; c->kind == STK__PARQUET_NUMBERS && i < c->rows; i++)
+    if (c->kind != STK__PARQUET_NUMBERS)
+        return c->rows - c->present;
+    for (uint64_t i = 0; i < c->rows; i++)
         count += lengths[i] == 0;
     return count;
 }
@@ -274,11 +289,10 @@ static stk_status note_page(stk__parquet_out_file *file, stk__parquet_out_column
         return stk__parquet_out_no_memory(err);
     c->list = list;
     stk__parquet_out_page *page = &list[c->num_pages++];
-    *page =
-        (stk__parquet_out_page){.at = at,
-                                .first_row = c->chunk_rows,
-                                .bytes = (uint32_t)(c->pages.length - at),
-                                .nulls = c->kind == STK__PARQUET_PATH ? c->rows : empty_lists(c)};
+    *page = (stk__parquet_out_page){.at = at,
+                                    .first_row = c->chunk_rows,
+                                    .bytes = (uint32_t)(c->pages.length - at),
+                                    .nulls = absent(c)};
     page->values = c->present + page->nulls;
     if (stk__parquet_out_has_bounds(c)) {
         stk__parquet_out_bounds_take(dtype, c->values.data, c->present, &page->bounds);
@@ -305,11 +319,10 @@ stk_status stk__parquet_out_page_end(stk__parquet_out_file *file, stk__parquet_o
     if (c->compressed)
         STK_TRY(pack(file, &stored, err));
     const uint64_t at = c->pages.length;
-    const uint64_t values = c->kind == STK__PARQUET_PATH ? c->rows : c->present + empty_lists(c);
-    STK_TRY(put_page(file, c, false, values, stored, err));
+    STK_TRY(put_page(file, c, false, c->present + absent(c), stored, err));
     STK_TRY(note_page(file, c, at, err));
     c->rows = c->present = 0;
-    c->values.length = c->lengths.length = 0;
+    c->values.length = c->lengths.length = c->nulls.length = 0;
     return STK_OK;
 }
 
@@ -332,6 +345,8 @@ stk_status stk__parquet_out_page_add(stk__parquet_out_file *file, stk__parquet_o
                          number, c->field->name, size, STK__PARQUET_MOST / 4);
     if (c->rows && more + stored_bytes(c, c->values.length) > file->options->page_size)
         STK_TRY(stk__parquet_out_page_end(file, c, err));
+    if (is_string && c->field->text && !stk__utf8_valid(data, (size_t)size))
+        return stk__rows_fail_text(c->row, number, "a text of Parquet has", err);
     put_u32(length, size);
     if (is_string)
         good = stk__bytes_put(&c->values, length, sizeof length);
@@ -339,9 +354,26 @@ stk_status stk__parquet_out_page_add(stk__parquet_out_file *file, stk__parquet_o
         good = stk__bytes_put(&c->lengths, &values, sizeof values);
     if (!is_path)
         good = good && stk__bytes_put(&c->values, data, (size_t)size);
+    if (c->row->mask >= 0 && !is_path)
+        good = good && stk__bytes_put(&c->nulls, "", 1);
     if (!good)
         return stk__parquet_out_no_memory(err);
     c->present += values;
+    c->rows++;
+    return STK_OK;
+}
+
+stk_status stk__parquet_out_page_add_null(stk__parquet_out_column *c, stk_error *err)
+{
+    const uint64_t none = 0;
+    bool good = true;
+
+    if (c->kind != STK__PARQUET_PATH)
+        good = stk__bytes_put(&c->nulls, "\1", 1);
+    if (c->kind == STK__PARQUET_NUMBERS)
+        good = good && stk__bytes_put(&c->lengths, &none, sizeof none);
+    if (!good)
+        return stk__parquet_out_no_memory(err);
     c->rows++;
     return STK_OK;
 }

@@ -124,6 +124,7 @@ static stk_status finish(created *made, const stk_dataset_ops *ops, const stk_da
     d->worker_bytes = info->worker_bytes;
     d->held_bytes = info->held_bytes;
     d->decoded_bytes = info->decoded_bytes;
+    d->null_masks = info->null_masks;
     d->classes = lists.classes;
     d->num_classes = lists.num_classes;
     made->theirs = ops;
@@ -184,7 +185,8 @@ void stk_dataset_get_info(const stk_dataset *dataset, stk_dataset_info *out)
                                    .held_bytes = dataset->held_bytes,
                                    .decoded_bytes = dataset->decoded_bytes,
                                    .classes = dataset->classes,
-                                   .num_classes = dataset->num_classes};
+                                   .num_classes = dataset->num_classes,
+                                   .null_masks = dataset->null_masks};
 
     stk__sized_write(out, &info);
 }

@@ -6,6 +6,7 @@
 #include <stoker/dataset.h>
 
 #include "base/base.h"
+#include "base/text.h"
 
 extern const stk_dataset_ops stk__dataset_digits, stk__dataset_mnist, stk__dataset_fashion_mnist,
     stk__dataset_kmnist, stk__dataset_emnist, stk__dataset_cifar10, stk__dataset_cifar100,
@@ -79,6 +80,7 @@ struct stk_dataset {
     const char *const *classes;
     uint32_t num_classes;
     uint64_t held_bytes, decoded_bytes;
+    bool null_masks;
     const stk__mixture *mixture; /* NULL: the order does not know of sources */
     /* The label of a sample, told without reading it; NULL: it cannot be. */
     int64_t (*label)(const stk_dataset *dataset, uint64_t index);
@@ -103,6 +105,8 @@ stk_field stk__field(const char *name, stk_dtype dtype, const int64_t *shape, bo
 /* A locator that looks at needs alone: where add() puts them is the caller's. */
 stk_locator stk__locator_of_needs(stk_status (*add)(stk_locator *self, size_t i,
                                                     const stk_need *need));
+/* A value as stk_field_value_text() writes it. (value.c) */
+void stk__field_put_value(const stk_field *field, const void *data, uint64_t size, stk__text *to);
 /* Tables of built-in datasets in addition to those that the registry opens. */
 extern const stk_dataset_ops stk__synthetic_unlocated, stk__npy_folder;
 /* What recognise() says where looking failed: that it is none, or that there was no memory. */

@@ -63,8 +63,9 @@ static void release_taken(stk_context *ctx, taken *t)
     stk__free(ctx, t->url);
 }
 
-static stk_status take(stk_context *ctx, const char *url, const stk_option_table *table, taken *out,
-                       stk_error *err)
+/* `nulls`: what a table does with them where the URL does not say it; NULL: as its options say. */
+static stk_status take(stk_context *ctx, const char *url, const stk_option_table *table,
+                       const char *nulls, taken *out, stk_error *err)
 {
     *out = (taken){.url = stk__strdup(ctx, url)};
     if (out->url && table)
@@ -74,6 +75,8 @@ static stk_status take(stk_context *ctx, const char *url, const stk_option_table
     if (!table)
         return STK_OK;
     stk_options_init(table, out->options, table->struct_size);
+    if (nulls && stk_options_find(table, "nulls"))
+        STK_TRY(stk_options_set(table, out->options, "nulls", nulls, err));
     return stk__spec_take(ctx, out->url, table, out->options, &out->texts, err);
 }
 
@@ -187,7 +190,7 @@ static stk_status recognise(stk_context *ctx, const char *url, const stk_dataset
         if (!kind->recognise || !kind->open)
             continue;
         stk_error_init(&refused);
-        stk_status status = take(ctx, url, kind->options, &t, &refused);
+        stk_status status = take(ctx, url, kind->options, NULL, &t, &refused);
         if (status == STK_OK)
             sureness = kind->recognise(ctx, t.url);
         else if (v.refused.status == STK_OK)
@@ -210,7 +213,7 @@ static stk_status recognise(stk_context *ctx, const char *url, const stk_dataset
 /* ---- Opening ------------------------------------------------------------------------------- */
 
 static stk_status open_kind(stk_context *ctx, const stk_dataset_ops *kind, const char *url,
-                            stk_dataset **out, stk_error *err)
+                            const char *nulls, stk_dataset **out, stk_error *err)
 {
     taken t;
     stk_dataset *dataset = NULL;
@@ -220,7 +223,7 @@ static stk_status open_kind(stk_context *ctx, const stk_dataset_ops *kind, const
             err, STK_ENOTSUP, STK_STAGE_DATASET,
             "a dataset of kind '%s' is made by a function of the program and not from a spec",
             kind->name);
-    stk_status status = take(ctx, url, kind->options, &t, err);
+    stk_status status = take(ctx, url, kind->options, nulls, &t, err);
     if (status == STK_OK)
         status = stk__dataset_said(kind->open(ctx, t.url, t.options, &dataset, err), err);
     if (status == STK_OK)
@@ -235,8 +238,8 @@ static stk_status open_kind(stk_context *ctx, const stk_dataset_ops *kind, const
     return status;
 }
 
-static stk_status open_spec(stk_context *context, const char *spec, stk_dataset **out,
-                            stk_error *err)
+static stk_status open_spec(stk_context *context, const char *spec, const char *nulls,
+                            stk_dataset **out, stk_error *err)
 {
     const char *rest = NULL;
     stk_dataset *dataset = NULL;
@@ -248,14 +251,14 @@ static stk_status open_spec(stk_context *context, const char *spec, stk_dataset 
                          "the spec of the dataset is empty; give one, as digits: or mnist:DIR");
     if (stk__is_nested(kind))
         STK_TRY(stk__nested_check(kind->name, rest, err));
-    stk_status status = take(context, rest, &stk__dataset_option_table, &general, err);
+    stk_status status = take(context, rest, &stk__dataset_option_table, NULL, &general, err);
     /* Specs in parentheses enter what they name each for itself. */
     if (status == STK_OK && !stk__is_nested(kind))
         status = stk__container_enter(context, &general.url, err);
     if (status == STK_OK && !kind)
         status = recognise(context, general.url, &kind, err);
     if (status == STK_OK)
-        status = open_kind(context, kind, general.url, &dataset, err);
+        status = open_kind(context, kind, general.url, nulls, &dataset, err);
     if (status == STK_OK)
         status = stk__select(&dataset, general.options, err);
     if (status == STK_OK) {
@@ -271,8 +274,8 @@ static stk_status open_spec(stk_context *context, const char *spec, stk_dataset 
     return status;
 }
 
-stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset **out,
-                            stk_error *err)
+static stk_status open_any(stk_context *context, const char *spec, const char *nulls,
+                           stk_dataset **out, stk_error *err)
 {
     if (!out || !context || !spec)
         return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
@@ -281,7 +284,19 @@ stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset 
     STK_TRY(stk__context_check(context, err));
     STK_TRY(stk__secret_refuse(spec, err));
     stk__opening_begin(context);
-    const stk_status status = open_spec(context, spec, out, err);
+    const stk_status status = open_spec(context, spec, nulls, out, err);
     stk__opening_end(context);
     return status;
+}
+
+stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset **out,
+                            stk_error *err)
+{
+    return open_any(context, spec, NULL, out, err);
+}
+
+stk_status stk_dataset_open_with_nulls(stk_context *context, const char *spec, stk_dataset **out,
+                                       stk_error *err)
+{
+    return open_any(context, spec, "mask", out, err);
 }

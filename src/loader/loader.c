@@ -262,6 +262,7 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
     const stk__units *units = &l->units;
     out->workers = l->budget.now.workers;
     out->depth = l->budget.now.slabs - 1;
+    out->held = ring->num_held;
     out->memory_bytes += l->budget.now.fixed;
     out->memory_peak += l->budget.now.fixed;
     for (uint64_t serial = l->steps.first; serial < l->steps.located_end; serial++)

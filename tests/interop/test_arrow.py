@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrow IPC of pyarrow: random tables in every packing are read, and batches go back to pyarrow by the C data interface."""
+"""Arrow IPC of pyarrow: random tables in every packing are read, and batches go back to pyarrow by the C data interface; those of the
+Python package to pyarrow and polars as well."""
 import ctypes as c
 import decimal
 import os
@@ -9,9 +10,12 @@ import tempfile
 import unittest
 
 import numpy
+import polars
 import pyarrow
 import pyarrow.compute
 from pyarrow import ipc
+
+import stoker
 
 LIBRARY = os.environ.get("STOKER_LIBRARY") or os.path.join(os.path.dirname(os.environ["STOKER_COMMAND"]), "libstoker.so")
 EOS = 1
@@ -165,6 +169,40 @@ class Arrow(unittest.TestCase):
     def test_older_metadata(self):
         for stream in (False, True):
             self.check(0.3, stream, [20, 30], metadata_version=ipc.MetadataVersion.V4, use_legacy_format=True)
+
+
+class Package(unittest.TestCase):
+    """stoker.Loader(output="arrow")."""
+
+    def batches(self, **options):
+        loader = stoker.Loader("digits:?size=100", output="arrow", **options)
+        self.addCleanup(loader.close)
+        return loader
+
+    def test_pyarrow(self):
+        before = pyarrow.total_allocated_bytes()
+        parts = [pyarrow.record_batch(batch) for batch in self.batches(batch_size=10)]
+        self.assertEqual(pyarrow.total_allocated_bytes(), before)  # without a copy
+        for part in parts:
+            part.validate(full=True)
+        table = pyarrow.Table.from_batches(parts)
+        with stoker.Loader("digits:?size=100", batch_size=100) as loader:
+            wanted = next(iter(loader))
+        self.assertEqual(table["label"].to_pylist(), wanted["label"].tolist())
+        self.assertEqual(table["image"].to_pylist(), wanted["image"].reshape(100, -1).tolist())
+
+    def test_slabs_come_back(self):
+        loader = self.batches(batch_size=10, num_workers=1, epochs=1)
+        places = set()
+        for batch in loader:
+            part = pyarrow.record_batch(batch)
+            places.add(part["label"].buffers()[1].address)
+            del batch, part
+        self.assertLessEqual(len(places), loader.stats().depth + 1)
+
+    def test_polars(self):
+        frames = [polars.Series(batch).struct.unnest() for batch in self.batches(batch_size=10)]
+        self.assertEqual(polars.concat(frames)["index"].to_list(), list(range(100)))
 
 
 if __name__ == "__main__":

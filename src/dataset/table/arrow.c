@@ -58,6 +58,7 @@ static const stk__table_format format = {
     .suffixes = suffixes,
     .scan = stk__arrow_scan_file,
     .decode = stk__arrow_decode,
+    .group = "record batch",
     .reasons = reasons,
     .num_reasons = STK_COUNT(reasons),
 };

@@ -19,8 +19,9 @@
 #define STK__ARROW_MAX_DEPTH   64u
 #define STK__ARROW_MAX_NODES   16384u
 #define STK__ARROW_NONE        UINT32_MAX
-#define STK__ARROW_INNER       2u /* in a vector's nulls: a value of the list is null */
-#define STK__ARROW_PARENTS     3u /* structs with nulls that a column may lie in */
+#define STK__ARROW_INNER       2u  /* in a vector's nulls: a value of the list is null */
+#define STK__ARROW_VIEW        16u /* bytes of a view */
+#define STK__ARROW_PARENTS     3u  /* structs with nulls that a column may lie in */
 
 /* Union Type of Schema.fbs. */
 typedef enum stk__arrow_type {
@@ -108,6 +109,10 @@ static inline bool stk__arrow_is_wide(unsigned type)
     return type == STK__ARROW_LARGE_BINARY || type == STK__ARROW_LARGE_UTF8 ||
            type == STK__ARROW_LARGE_LIST;
 }
+static inline bool stk__arrow_is_view(unsigned type)
+{
+    return type == STK__ARROW_BINARY_VIEW || type == STK__ARROW_UTF8_VIEW;
+}
 static inline bool stk__arrow_is_list(unsigned type)
 {
     return type == STK__ARROW_LIST || type == STK__ARROW_LARGE_LIST;
@@ -153,9 +158,9 @@ bool stk__arrow_layout_unpack(const uint64_t own[2], uint64_t length, stk__arrow
 
 /* ---- Messages (arrow_scan.c, arrow_batch.c) ---- */
 
-/* The entries of a node in `nodes` and `buffers` of a batch. */
+/* The entries of a node in `nodes` and `buffers` of a batch; of views how many buffers of texts. */
 typedef struct stk__arrow_spot {
-    uint32_t node, buffer;
+    uint32_t node, buffer, texts;
 } stk__arrow_spot;
 
 typedef struct stk__arrow_scan {

@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "dataset/table/arrow.h"
+#include "dataset/table/arrow_views.h"
 
 enum { BATCH_LENGTH, BATCH_NODES, BATCH_BUFFERS, BATCH_COMPRESSION, BATCH_VARIADIC };
 enum { DICTIONARY_ID, DICTIONARY_DATA, DICTIONARY_DELTA };
@@ -24,6 +24,7 @@ typedef struct batch {
     stk__arrow_unpacker unpacker;
     uint64_t last_at; /* where the first buffer of the last piece begins */
     uint32_t alike;   /* pieces before that have the same */
+    uint32_t views;   /* pieces of views before */
 } batch;
 
 static stk_status fail(const batch *b, stk_status status, uint32_t node, const char *text)
@@ -89,7 +90,7 @@ static stk_status spread(batch *b, uint32_t from, uint32_t to, bool as_values)
         if (b->next_node == b->nodes.count || own > b->buffers.count - b->next_buffer ||
             more > b->buffers.count - b->next_buffer - own)
             return damaged(b, "it has fewer nodes or buffers than its schema has");
-        spots[i] = (stk__arrow_spot){b->next_node++, b->next_buffer};
+        spots[i] = (stk__arrow_spot){b->next_node++, b->next_buffer, (uint32_t)more};
         b->next_buffer += own + (uint32_t)more;
         i = node->dictionary && !values ? node->end : i + 1;
     }
@@ -222,7 +223,7 @@ static uint64_t empty_bytes(const batch *b, const stk__arrow_node *n)
                           : n->dtype                       ? stk_dtype_size(n->dtype)
                                                            : 1;
 
-    if (stk__arrow_is_bytes(n->type) || stk__arrow_is_list(n->type))
+    if (stk__arrow_is_bytes(n->type) || stk__arrow_is_view(n->type) || stk__arrow_is_list(n->type))
         return 0;
     return b->rows * (n->width ? n->width : 1) > UINT32_MAX
                ? UINT64_MAX
@@ -346,6 +347,96 @@ static stk_status place(batch *b, uint32_t node, stk__arrow_layout *layout, stk_
     return STK_OK;
 }
 
+/* ---- Views ---- */
+
+/* The lengths of all views, together, and the longest. */
+static stk_status measure_views(batch *b, uint32_t node, const stk__arrow_slot *slot,
+                                uint64_t *bytes, uint32_t *longest)
+{
+    const uint64_t least = b->rows * STK__ARROW_VIEW, room = least + STK__ARROW_PADDING;
+    const uint8_t *packed = NULL, *raw = NULL;
+    const char *reason = NULL;
+    uint64_t size = 0;
+
+    b->unpacker.codec = b->codec;
+    STK_TRY(stk__arrow_look(b->scan, slot->at, slot->length, &packed, b->err));
+    uint8_t *unpacked = NULL;
+    if (b->codec && room <= stk__memory_left(b->scan->schema.ctx))
+        unpacked = stk__alloc(b->scan->schema.ctx, room);
+    if (b->codec && !unpacked)
+        return fail(b, STK_ENOMEM, node, "no memory to unpack its views");
+    stk_status status = stk__arrow_unpack(&b->unpacker, packed, slot->length, least, unpacked, room,
+                                          &raw, &size, &reason);
+    if (status != STK_OK)
+        status = fail(b, status, node, reason);
+    *bytes = 0;
+    *longest = 0;
+    for (uint64_t i = 0; status == STK_OK && i < b->rows; i++) {
+        const uint32_t length = (uint32_t)stk__little_endian(raw + i * STK__ARROW_VIEW, 4);
+        *bytes += length;
+        *longest = STK_MAX(*longest, length);
+    }
+    stk__free(b->scan->schema.ctx, unpacked);
+    return status;
+}
+
+/* The buffers of views, up to where the last ends; *scratch: what the packed ones become. */
+static stk_status add_views(batch *b, uint32_t node, stk__table_piece *piece, uint64_t *end,
+                            uint64_t *bytes, uint64_t *scratch)
+{
+    const stk__arrow_spot *spot = &b->scan->spots[node];
+    const bool nulls = nulls_of(b, node) != 0;
+    stk__arrow_slot slot = {0};
+    uint64_t size = 0;
+
+    *end = b->body;
+    *scratch = 0;
+    for (uint64_t k = 0; k < (uint64_t)spot->texts + 2; k++) {
+        const uint64_t least = k == 1            ? b->rows * STK__ARROW_VIEW
+                               : k == 0 && nulls ? stk__divide_up(b->rows, 8)
+                                                 : 0;
+        STK_TRY(take_buffer(b, node, (uint32_t)k, least, &slot));
+        STK_TRY(unpacked_size(b, node, &slot, &size));
+        if (size > UINT32_MAX)
+            return fail(b, STK_ELIMIT, node,
+                        "it has 4 GiB or more in one batch; write it again with smaller batches");
+        *scratch += b->codec ? stk__round_up(size, 8) : 0;
+        *end = slot.length ? STK_MAX(*end, slot.at + slot.length) : *end;
+        if (k == 1)
+            STK_TRY(measure_views(b, node, &slot, bytes, &piece->longest));
+    }
+    return STK_OK;
+}
+
+/* The piece of a column of views: the batch's metadata and its body so far. */
+static stk_status place_views(batch *b, uint32_t node, bool own, stk__table_piece *piece)
+{
+    const stk__arrow_node *nodes = b->scan->schema.nodes;
+    const stk__arrow_spot *spot = &b->scan->spots[node];
+    const uint64_t metadata = b->body - b->flat->size;
+    uint64_t end = 0, bytes = 0, scratch = 0;
+
+    for (uint32_t p = nodes[node].parent; !own && p != STK__ARROW_NONE; p = nodes[p].parent)
+        if (nulls_of(b, p))
+            return fail(b, STK_EKIND, node,
+                        "a struct around these views has nulls: write it as string or binary");
+    STK_TRY(add_views(b, node, piece, &end, &bytes, &scratch));
+    /* Pieces begin at bytes of their own, and buffers at multiples of 8. */
+    const uint64_t lead = 1 + b->views + b->views / 7;
+    const stk__arrow_views views = {.lead = (uint32_t)lead,
+                                    .body = b->flat->size,
+                                    .buffer = spot->buffer,
+                                    .count = spot->texts,
+                                    .validity = !own && nulls_of(b, node) != 0};
+    if (lead >= metadata || !stk__arrow_views_pack(&views, piece->own))
+        return fail(b, STK_ELIMIT, node, "too many columns of views: write them as string");
+    b->views++;
+    piece->offset = metadata - lead;
+    piece->length = end - piece->offset;
+    piece->decoded = stk__arrow_views_decoded(piece->rows, bytes, scratch);
+    return STK_OK;
+}
+
 /* Add the piece of a column; of `own` values, its dictionary. */
 static stk_status add_piece(batch *b, uint32_t node, bool own)
 {
@@ -370,13 +461,17 @@ static stk_status add_piece(batch *b, uint32_t node, bool own)
     }
     if (own && (length_of(b, node) != b->rows || nulls_of(b, node)))
         return fail(b, STK_EKIND, node, "its dictionary has a null, or other rows than it says");
-    if (!own) {
+    if (!own)
         STK_TRY(check_rows(b, node));
-        STK_TRY(add_validities(b, node, &layout));
+    if (stk__arrow_is_view(n->type) && (own || !n->dictionary)) {
+        STK_TRY(place_views(b, node, own, &piece));
+    } else {
+        if (!own)
+            STK_TRY(add_validities(b, node, &layout));
+        STK_TRY(add_values(b, node, own, &layout, &piece, &bytes));
+        STK_TRY(place(b, node, &layout, &piece));
+        piece.decoded = stk__arrow_room_size(&layout, piece.rows, n->width ? n->width : 1, bytes);
     }
-    STK_TRY(add_values(b, node, own, &layout, &piece, &bytes));
-    STK_TRY(place(b, node, &layout, &piece));
-    piece.decoded = stk__arrow_room_size(&layout, piece.rows, n->width ? n->width : 1, bytes);
     if (piece.decoded > UINT32_MAX)
         return fail(b, STK_ELIMIT, node,
                     "it has 4 GiB or more in one batch; write it again with smaller batches");

@@ -2,7 +2,7 @@
 /* The buffers of one column in one batch -> its vector. */
 #include <math.h>
 
-#include "dataset/table/arrow.h"
+#include "dataset/table/arrow_views.h"
 
 #define WORDS 4 /* of 8 bytes, of the longest decimal */
 
@@ -336,6 +336,8 @@ stk_status stk__arrow_decode(const stk__table *table, const stk__table_column *c
     stk_context *context = ((const stk_dataset *)(const void *)table)->context;
     decoder d = {.column = column, .rows = piece->rows, .data = data, .out = out, .reason = reason};
 
+    if (stk__arrow_is_views(piece))
+        return stk__arrow_views_decode(context, piece, data, out, reason);
     if (!stk__arrow_layout_unpack(piece->own, piece->length, &d.layout) ||
         !room_of(&d.layout, d.rows, column->width, piece->decoded, &d.room))
         return fail("it is not where it was when the dataset was opened", reason);

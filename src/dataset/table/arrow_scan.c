@@ -13,7 +13,7 @@
 #define WINDOW      (UINT64_C(16) << 10)
 #define BLOCK       24u /* bytes of a Block */
 
-enum { FOOTER_VERSION, FOOTER_SCHEMA, FOOTER_DICTIONARIES, FOOTER_BATCHES };
+enum { FOOTER_SCHEMA = 1, FOOTER_DICTIONARIES, FOOTER_BATCHES };
 enum { MESSAGE_VERSION, MESSAGE_TYPE, MESSAGE_HEADER, MESSAGE_BODY };
 enum { IS_SCHEMA = 1, IS_DICTIONARY, IS_BATCH };
 enum { V4 = 3, V5 };
@@ -230,12 +230,11 @@ static stk_status scan_blocks(stk__arrow_scan *scan, message *footer, message *m
                           schema = stk__flat_child(flat, &root, FOOTER_SCHEMA);
     const stk__flat_vector dictionaries = stk__flat_list(flat, &root, FOOTER_DICTIONARIES, BLOCK),
                            batches = stk__flat_list(flat, &root, FOOTER_BATCHES, BLOCK);
-    const int64_t version = stk__flat_number(flat, &root, FOOTER_VERSION, 2, 0);
 
+    /* The version that a footer says is not always that of the messages, which say their own. */
     if (flat->damaged || !schema.at)
         return stk__table_file_fail(scan->file, STK_EFORMAT, scan->end, err,
                                     "its footer is damaged; copy or write it again");
-    STK_TRY(check_version(scan, version, scan->end, err));
     STK_TRY(take_schema(scan, flat, &schema, err));
     for (uint32_t i = 0; i < dictionaries.count; i++)
         STK_TRY(scan_block(scan, flat, &dictionaries, i, IS_DICTIONARY, m, err));

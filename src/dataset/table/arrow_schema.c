@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dataset/table/arrow.h"
 
-enum { SCHEMA_ENDIANNESS, SCHEMA_FIELDS };
+enum { SCHEMA_ENDIANNESS, SCHEMA_FIELDS, SCHEMA_METADATA };
 enum { FIELD_NAME, FIELD_NULLABLE, FIELD_TYPE_TYPE, FIELD_CHILDREN = 5 };
 
 /* One schema being read. */
@@ -111,6 +111,7 @@ static stk__table_column describe(const stk__arrow_schema *s, uint32_t at)
 {
     const stk__arrow_node *node = &s->nodes[at], *value = node;
     const char *note = s->names.data + node->note, *refused = stk__arrow_refusal(s, at);
+    const bool is_text = stk__arrow_is_bytes(node->type) || stk__arrow_is_view(node->type);
     stk__table_column c = {.name = stk__arrow_name(s, at),
                            .kind = STK__COLUMN_VALUES,
                            .width = 1,
@@ -125,11 +126,12 @@ static stk__table_column describe(const stk__arrow_schema *s, uint32_t at)
     c.dtype = value->dtype;
     if (stk__arrow_is_list(node->type))
         c.kind = STK__COLUMN_LIST;
-    else if (stk__arrow_is_bytes(node->type) || node->type == STK__ARROW_FIXED_BINARY)
+    else if (is_text || node->type == STK__ARROW_FIXED_BINARY)
         c.dtype = STK_UINT8;
-    if (stk__arrow_is_bytes(node->type)) {
+    if (is_text) {
         c.kind = STK__COLUMN_BYTES;
-        c.text = node->type == STK__ARROW_UTF8 || node->type == STK__ARROW_LARGE_UTF8;
+        c.text = node->type == STK__ARROW_UTF8 || node->type == STK__ARROW_LARGE_UTF8 ||
+                 node->type == STK__ARROW_UTF8_VIEW;
     }
     if (!*note && value != node)
         note = s->names.data + value->note;
@@ -141,25 +143,50 @@ static stk__table_column describe(const stk__arrow_schema *s, uint32_t at)
     return c;
 }
 
-static stk_status add_columns(reader *r)
+/* What convert wrote of shapes among the schema's keys; NULL: nothing. */
+static const char *find_shapes(stk__flat *flat, const stk__flat_table *table, size_t *length)
+{
+    const stk__flat_vector pairs = stk__flat_list(flat, table, SCHEMA_METADATA, 4);
+
+    for (uint32_t i = 0; i < pairs.count && !flat->damaged; i++) {
+        const stk__flat_table pair = stk__flat_entry(flat, &pairs, i);
+        const stk__flat_vector key = stk__flat_list(flat, &pair, 0, 1),
+                               value = stk__flat_list(flat, &pair, 1, 1);
+        *length = value.count;
+        if (key.count == sizeof STK__TABLE_FIELDS - 1 &&
+            memcmp(flat->data + key.at, STK__TABLE_FIELDS, key.count) == 0)
+            return (const char *)flat->data + value.at;
+    }
+    *length = 0;
+    return NULL;
+}
+
+static stk_status add_columns(reader *r, const stk__flat_table *table)
 {
     stk__arrow_schema *s = r->schema;
-    uint32_t columns = 0, i = 0;
+    size_t length = 0;
+    const char *shapes = find_shapes(r->flat, table, &length);
+    stk__table_columns columns = {.apart = sizeof *columns.first};
 
-    while (i < s->num_nodes) {
+    columns.first = stk__calloc(s->ctx, s->num_nodes, sizeof *columns.first);
+    if (!columns.first)
+        return no_memory(r);
+    for (uint32_t i = 0; i < s->num_nodes; i = is_flattened(s, i) ? i + 1 : s->nodes[i].end)
+        if (!is_flattened(s, i))
+            columns.first[columns.count++] = describe(s, i);
+    stk_status status = stk__table_shapes(s->ctx, shapes, length, &columns, r->err);
+    for (uint32_t i = 0, c = 0; status == STK_OK && c < columns.count;) {
         stk__arrow_node *node = &s->nodes[i];
         if (is_flattened(s, i)) {
             i++;
             continue;
         }
-        const stk__table_column column = describe(s, i);
-        bool wanted = false;
-        STK_TRY(stk__table_file_column(r->file, &column, &wanted, r->err));
-        node->column = columns++;
-        node->wanted = wanted;
+        status = stk__table_file_column(r->file, &columns.first[c], &node->wanted, r->err);
+        node->column = c++;
         i = node->end;
     }
-    return STK_OK;
+    stk__free(s->ctx, columns.first);
+    return status;
 }
 
 stk_status stk__arrow_schema_read(stk__arrow_schema *schema, stk__table_file *file, stk__flat *flat,
@@ -180,7 +207,7 @@ stk_status stk__arrow_schema_read(stk__arrow_schema *schema, stk__table_file *fi
         return stk__table_file_fail(file, STK_EFORMAT, 0, err,
                                     flat->damaged ? "its schema is damaged; copy it again"
                                                   : "its schema has no fields");
-    return add_columns(&r);
+    return add_columns(&r, table);
 }
 
 void stk__arrow_schema_release(stk__arrow_schema *schema)

@@ -227,7 +227,9 @@ static const char *refuse_list(const stk__arrow_schema *schema, uint32_t at)
     case STK__ARROW_STRUCT:
         return "a list of structs";
     default:
-        return stk__arrow_is_bytes(value->type) ? "a list of strings" : "a list of no numbers";
+        return stk__arrow_is_bytes(value->type) || stk__arrow_is_view(value->type)
+                   ? "a list of strings"
+                   : "a list of no numbers";
     }
 }
 
@@ -236,18 +238,18 @@ const char *stk__arrow_refusal(const stk__arrow_schema *schema, uint32_t at)
     static const char *const refused[] = {
         [STK__ARROW_NULL] = "null: no row has a value",
         [STK__ARROW_STRUCT] = "a struct without fields, or a dictionary of structs",
+        [STK__ARROW_INTERVAL] = "an interval of days and parts of them",
         [STK__ARROW_UNION] = "a union",
         [STK__ARROW_MAP] = "a map",
         [STK__ARROW_RUN_END] = "run-end encoded",
-        [STK__ARROW_BINARY_VIEW] = "binary_view: write it as binary",
-        [STK__ARROW_UTF8_VIEW] = "string_view: write it as string",
         [STK__ARROW_LIST_VIEW] = "list_view: write it as list",
         [STK__ARROW_LARGE_LIST_VIEW] = "large_list_view: write it as large_list"};
     const stk__arrow_node *node = &schema->nodes[at];
 
     if (stk__arrow_is_list(node->type) || node->type == STK__ARROW_FIXED_LIST)
         return refuse_list(schema, at);
-    if (stk__arrow_is_bytes(node->type) || node->dtype != STK_DTYPE_NONE)
+    if (stk__arrow_is_bytes(node->type) || stk__arrow_is_view(node->type) ||
+        node->dtype != STK_DTYPE_NONE)
         return NULL;
     if (node->type == STK__ARROW_FIXED_BINARY)
         return node->width ? NULL : "strings of no bytes";

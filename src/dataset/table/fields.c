@@ -284,13 +284,14 @@ static stk_field field_of(const stk__table_column *c, const char *name, bool pic
 
     if (picture)
         return stk__images_field(name, 3, false);
-    if (c->kind == STK__COLUMN_LIST && c->rank) {
+    if (c->rank) {
         field.rank = c->rank;
         memcpy(field.shape, c->shape, sizeof field.shape);
         field.picture = c->dtype == STK_UINT8 && c->rank == 3 &&
                         (c->shape[2] == 1 || c->shape[2] == 3 || c->shape[2] == 4);
     } else if (c->kind != STK__COLUMN_VALUES) {
         field.layout = c->kind == STK__COLUMN_LIST ? STK_RAGGED : STK_BYTES;
+        field.text = c->kind == STK__COLUMN_BYTES && c->text;
         field.rank = 1;
         field.shape[0] = -1;
     } else if (c->list || c->width > 1) {

@@ -243,9 +243,16 @@ stk_status stk__table_file_bounds(stk__table_file *file, uint32_t number,
 
 stk_status stk__table_file_group(stk__table_file *file, uint64_t first_row, stk_error *err)
 {
-    (void)err;
-    if (!file->kept->groups || first_row > file->next_group)
-        file->kept->groups++;
+    stk__table_kept *k = file->kept;
+
+    if (k->groups && first_row <= file->next_group)
+        return STK_OK; /* the one before has no rows */
+    uint64_t *rows = stk__grow(file->table->base.context, k->group_rows, &k->group_room,
+                               k->groups + 1, sizeof *rows);
+    if (!rows)
+        return stk__table_no_memory(file->table, err);
+    k->group_rows = rows;
+    rows[k->groups++] = first_row;
     file->next_group = first_row;
     return STK_OK;
 }
@@ -521,4 +528,5 @@ void stk__table_kept_release(stk_context *ctx, stk__table_kept *k)
     stk__free(ctx, k->places);
     stk__free(ctx, k->by_offset);
     stk__free(ctx, k->limits);
+    stk__free(ctx, k->group_rows);
 }

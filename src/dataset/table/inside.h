@@ -46,6 +46,8 @@ typedef struct stk__table_kept {
     uint64_t size, identity;
     int64_t mtime_ns;
     uint64_t first_row, rows, print, groups;
+    uint64_t *group_rows; /* where each group begins */
+    size_t group_room;
     bool printed;
     stk__table_layout *layout;
     bool owns_layout;
@@ -79,6 +81,13 @@ typedef struct stk__table_key {
     const char *null_reason;  /* of a bad sample */
 } stk__table_key;
 
+/* Why a piece cannot be decoded, with its place. */
+typedef struct stk__table_saying {
+    const stk__table_piece *piece;
+    const char *why;
+    char *text;
+} stk__table_saying;
+
 struct stk__table {
     stk_dataset base;
     const stk__table_format *format;
@@ -106,6 +115,10 @@ struct stk__table {
     char *left;           /* a text on columns that are no fields, or NULL */
     uint64_t *rows;       /* those that are taken; NULL: all */
     uint64_t num_taken, num_passed; /* pieces that bounds kept from being read */
+    pthread_mutex_t said_lock;      /* guards the next */
+    stk__table_saying *said;
+    uint32_t num_said;
+    size_t said_room;
 };
 
 /* One file while it is scanned. */
@@ -192,6 +205,15 @@ stk_status stk__table_decode_piece(const stk__table *t, const stk__table_kept *k
 /* A piece, decoded in new memory, for opening. Blocks. */
 stk_status stk__table_load(const stk__table *t, const stk__table_kept *kept, uint32_t piece,
                            void **out, stk_error *err);
+
+/* ---- place.c ---- */
+
+/* "row group 3, column 'x', page 2". */
+void stk__table_piece_text(const stk__table *t, const stk__table_kept *kept,
+                           const stk__table_piece *piece, char *text, size_t size);
+/* The same in front of why it cannot be decoded; it lives as long as the table. Any thread. */
+const char *stk__table_said(stk__table *t, const stk__table_kept *kept,
+                            const stk__table_piece *piece, const char *why);
 
 /* ---- Values of vectors ---- */
 

@@ -58,6 +58,18 @@ stk_status stk__table_decode_piece(const stk__table *t, const stk__table_kept *k
     return STK_OK;
 }
 
+static void fail_piece(const stk__table *t, const stk__table_kept *kept, const stk__table_piece *p,
+                       stk_status status, const char *reason, stk_error *err)
+{
+    const char *key = t->text + kept->key;
+    char place[300];
+
+    stk__table_piece_text(t, kept, p, place, sizeof place);
+    stk__fail_at(err, status, STK_STAGE_DATASET, key, p->offset, "%s: %.200s, byte %llu: %s: %s",
+                 stk__table_name(t), key, (unsigned long long)p->offset, place,
+                 reason ? reason : stk_status_text(status));
+}
+
 stk_status stk__table_load(const stk__table *t, const stk__table_kept *kept, uint32_t piece,
                            void **out, stk_error *err)
 {
@@ -80,9 +92,7 @@ stk_status stk__table_load(const stk__table *t, const stk__table_kept *kept, uin
     if (status == STK_OK) {
         status = stk__table_decode_piece(t, kept, p, data, decoded, &reason);
         if (status != STK_OK)
-            stk__fail_at(err, status, STK_STAGE_DATASET, key, p->offset,
-                         "%s: %.200s, byte %llu: %s", stk__table_name(t), key,
-                         (unsigned long long)p->offset, reason ? reason : stk_status_text(status));
+            fail_piece(t, kept, p, status, reason, err);
     }
     stk__free(ctx, data);
     if (status == STK_OK)

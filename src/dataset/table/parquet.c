@@ -129,6 +129,8 @@ static const stk__table_format format = {
     .scan = stk__parquet_scan_file,
     .decode = decode,
     .describe = describe,
+    .group = "row group",
+    .piece = "page",
 };
 
 static stk_status parquet_open(stk_context *ctx, const char *url, const void *options,

@@ -99,10 +99,6 @@ typedef struct stk__parquet_group {
     stk__thrift_field chunks_of;
 } stk__parquet_group;
 
-/* Shapes of lists that are tensors, from footer->fields; what is not as convert writes it says
- * nothing. STK_ENOMEM. (parquet_shapes.c) */
-stk_status stk__parquet_shapes(stk__thrift_text fields, stk__parquet_schema *schema,
-                               stk_error *err);
 void stk__parquet_footer_read(stk__thrift *t, stk__parquet_footer *out);
 /* The next RowGroup of footer->groups, the next ColumnChunk of group->chunks. */
 void stk__parquet_group_read(stk__thrift *t, stk__parquet_group *out);

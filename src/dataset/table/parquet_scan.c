@@ -130,7 +130,10 @@ static stk_status add_columns(stk__parquet_scan *s, const stk__parquet_footer *f
     if (status != STK_OK)
         return stk__table_file_fail(s->file, status, s->footer_at, err,
                                     "the schema of it cannot be read: %s", wrong);
-    STK_TRY(stk__parquet_shapes(footer->fields, &s->schema, err));
+    const stk__table_columns columns = {&s->schema.columns->column, s->schema.count,
+                                        sizeof *s->schema.columns};
+    STK_TRY(stk__table_shapes(s->schema.ctx, (const char *)footer->fields.data,
+                              footer->fields.length, &columns, err));
     uint32_t number = 0;
     for (uint32_t i = 0; i < s->schema.count; i++) {
         stk__parquet_column *c = &s->schema.columns[i];

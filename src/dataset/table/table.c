@@ -36,6 +36,10 @@ void stk__table_close(stk_dataset *dataset)
     for (uint32_t k = 0; k < t->num_keys; k++)
         stk__free(ctx, (void *)t->keys[k].null_reason);
     stk__table_keys_release(t);
+    for (uint32_t i = 0; i < t->num_said; i++)
+        stk__free(ctx, t->said[i].text);
+    stk__free(ctx, t->said);
+    pthread_mutex_destroy(&t->said_lock);
     stk__listed_stores_release(&t->stores);
     stk__free(ctx, t->wanted);
     stk__free(ctx, t->reads);
@@ -175,6 +179,7 @@ static stk_status open_table(stk__table *t, const char *url, const void *options
     STK_TRY(status);
     stk__dataset_init(&t->base, t->format->ops, t->base.context,
                       t->rows ? t->num_taken : t->num_rows, t->fields, t->base.num_fields);
+    t->base.null_masks = t->nulls == STK__NULLS_MASK;
     t->base.fingerprint = stk__fingerprint(t->base.fingerprint, (uint64_t[]){print_of(t)}, 8);
     t->base.block_size = block_rows(t);
     for (uint32_t i = 0; i < t->num_reads; i++)
@@ -197,6 +202,7 @@ stk_status stk__table_open(stk_context *ctx, const char *url, const stk__table_f
     t->base.context = t->stores.context = ctx;
     t->base.ops = format->ops;
     t->format = format;
+    pthread_mutex_init(&t->said_lock, NULL);
     const stk_status status = open_table(t, url, options, err);
     if (status == STK_OK)
         *out = &t->base;
@@ -313,7 +319,7 @@ size_t stk__table_object(stk_dataset *dataset, uint64_t object, stk_store **stor
 stk_status stk__table_decode(stk_dataset *dataset, const stk_need *need, const void *data,
                              void *out, void *worker, const char **reason)
 {
-    const stk__table *t = (const stk__table *)dataset;
+    stk__table *t = (stk__table *)dataset;
     const stk__table_kept *k = &t->files[need->object];
     const stk__table_piece *p = stk__table_piece_of(k, need->offset);
     const char *why = NULL;
@@ -322,8 +328,8 @@ stk_status stk__table_decode(stk_dataset *dataset, const stk_need *need, const v
     if (!p || p->length != need->length || p->decoded != need->decoded)
         return STK_EINVAL;
     const stk_status status = stk__table_decode_piece(t, k, p, data, out, &why);
-    if (why)
-        *reason = why;
+    if (status != STK_OK)
+        *reason = stk__table_said(t, k, p, why ? why : stk_status_text(status));
     return status;
 }
 

@@ -32,7 +32,8 @@ typedef struct stk__table_column {
     const char *name; /* "image.bytes" of what a struct holds; copied when it is added */
     stk__table_kind kind;
     stk_dtype dtype; /* of a value; of BYTES STK_UINT8 */
-    uint32_t rank;   /* of LIST: each row is a tensor of this shape; 0: of any length */
+    uint32_t rank;   /* of LIST: each row is a tensor of this shape; 0: of any length. Of VALUES
+                        that are a list: its values have this shape; 0: none */
     int64_t shape[STK_MAX_RANK];
     uint32_t width; /* of VALUES: 1, and there is no such dimension; more of a list of one length */
     bool list;      /* of VALUES: they are a list, also where width is 1 */
@@ -40,6 +41,20 @@ typedef struct stk__table_column {
     bool nullable;  /* a row may be null */
     const char *note; /* what is said of its type: "timestamp[us, UTC]", "decimal(9, 2)"; or NULL */
 } stk__table_column;
+
+/* Columns that lie in an array of structs, `apart` bytes from each other. */
+typedef struct stk__table_columns {
+    stk__table_column *first;
+    uint32_t count;
+    size_t apart;
+} stk__table_columns;
+
+#define STK__TABLE_FIELDS "stoker.fields" /* the key of what convert writes of shapes */
+
+/* Give columns that are lists the shapes that convert wrote, as JSON; what is damaged says nothing.
+ * STK_ENOMEM. (shapes.c) */
+stk_status stk__table_shapes(stk_context *ctx, const char *fields, size_t length,
+                             const stk__table_columns *columns, stk_error *err);
 
 /* ---- What a piece decodes to ---- */
 
@@ -141,6 +156,9 @@ typedef struct stk__table_format {
     stk_status (*decode)(const stk__table *table, const stk__table_column *column,
                          const stk__table_piece *piece, const void *data, void *out,
                          const char **reason);
+    /* (optional) What the file calls the groups of rows that scan() told, and the pieces of a
+     * column in them, for errors: "row group", "page". */
+    const char *group, *piece;
     /* (optional) Why a row has no value, of nulls from 2 on: "is no number of its type". */
     const char *const *reasons;
     uint32_t num_reasons;

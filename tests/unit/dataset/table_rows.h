@@ -11,8 +11,8 @@
 #include "support/objects.h"
 #include "support/support.h"
 
-#define ROW_FIELDS 32
-#define ROW_NEEDS  32
+#define ROW_FIELDS 64
+#define ROW_NEEDS  64
 
 typedef struct row {
     stk_locator base;

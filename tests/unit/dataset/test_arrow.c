@@ -135,13 +135,42 @@ static void test_nulls(void **state)
     }
 }
 
+/* Texts within their views and beside them, in several buffers, packed and not. */
+static void test_views(void **state)
+{
+    static const char *const files[] = {"arrow:" GOLDEN "views.arrow?nulls=zero",
+                                        "arrow:" GOLDEN "views_zstd.arrows?nulls=zero"};
+    char text[80], other[80];
+
+    for (size_t f = 0; f < STK_COUNT(files); f++) {
+        stk_dataset *d = opened(files[f]);
+        assert_int_equal(d->size, ROWS);
+        for (int i = ROWS - 1; i >= 0; i--) {
+            row *r = row_take(d, (uint64_t)i);
+            snprintf(text, sizeof text,
+                     i % 2 ? "row %d" : "text %d, which is longer than twelve bytes", i);
+            row_is_text(r, "t", i % 3 == 1 ? "" : text);
+            row_is_text(r, "b", i % 3 == 1 ? "" : text);
+            row_is(r, "n", &i, sizeof i);
+            snprintf(other, sizeof other, "no null is here: %d", i);
+            row_is_text(r, "all", other);
+            snprintf(other, sizeof other, "in a struct: %d", i);
+            row_is_text(r, "st.x", other);
+            row_free(r);
+        }
+        assert_true(d->fields[0].text);
+        assert_false(d->fields[1].text);
+        stk_dataset_close(&d);
+    }
+}
+
 static void test_refused_types(void **state)
 {
     static const struct {
         const char *column, *says;
     } refused[] = {{"none", "no row has a value"},  {"map", "a map"},
                    {"lists", "a list of lists"},    {"union", "a union"},
-                   {"view", "string_view"},         {"runs", "run-end encoded"},
+                   {"view", "list_view"},           {"runs", "run-end encoded"},
                    {"strings", "a list of strings"}};
     stk_dataset *d = opened("arrow:" GOLDEN "refused.arrow");
     char spec[512];
@@ -316,9 +345,10 @@ static int free_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),         cmocka_unit_test(test_nulls),
-        cmocka_unit_test(test_refused_types), cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_wrong_batches), cmocka_unit_test(test_any_byte),
+        cmocka_unit_test(test_types),    cmocka_unit_test(test_nulls),
+        cmocka_unit_test(test_views),    cmocka_unit_test(test_refused_types),
+        cmocka_unit_test(test_ends),     cmocka_unit_test(test_wrong_batches),
+        cmocka_unit_test(test_any_byte),
     };
 
     return cmocka_run_group_tests(tests, setup, free_bytes);

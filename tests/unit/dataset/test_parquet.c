@@ -245,6 +245,49 @@ static void test_checksum(void **state)
     copy_free(&c);
 }
 
+typedef struct finder {
+    stk_locator base;
+    uint64_t middle; /* of the first range */
+} finder;
+
+static stk_status finder_add(stk_locator *self, size_t i, const stk_need *need)
+{
+    finder *f = (finder *)self;
+
+    (void)i;
+    f->middle = f->middle ? f->middle : need->offset + need->length / 2;
+    return STK_OK;
+}
+
+/* An error says where it is, in the words of Parquet. */
+static void test_place(void **state)
+{
+    static const char spec[] = "parquet:mem://p/a.parquet?columns=id&nulls=zero";
+    copy c = copy_of("dictionary_index");
+    finder f = {.base = {sizeof(stk_locator), finder_add, row_cost, row_bytes}};
+    const uint64_t index = 60;
+    stk_dataset *d;
+    stk_error err;
+
+    (void)state;
+    test_put(c.room.store, "a.parquet", c.data, c.size);
+    assert_ok(stk_dataset_open(c.room.ctx, spec, &d, &err), &err);
+    assert_ok(d->ops->locate(d, &index, 1, &f.base, &err), &err);
+    stk_dataset_close(&d);
+    c.data[f.middle] ^= 1;
+    test_put(c.room.store, "a.parquet", c.data, c.size);
+    assert_ok(stk_dataset_open(c.room.ctx, spec, &d, &err), &err);
+    for (int again = 0; again < 2; again++) {
+        row *r = row_take(d, index);
+        assert_int_not_equal(r->status, STK_OK);
+        if (!strstr(r->reason, "row group 1, column 'id', page 3: "))
+            fail_msg("%s", r->reason);
+        row_free(r);
+    }
+    stk_dataset_close(&d);
+    copy_free(&c);
+}
+
 /* Read where it is built in, and refused by name elsewhere. */
 static void test_brotli(void **state)
 {
@@ -273,7 +316,7 @@ int main(void)
         cmocka_unit_test(test_golden),  cmocka_unit_test(test_int96),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_ends),
         cmocka_unit_test(test_bits),    cmocka_unit_test(test_checksum),
-        cmocka_unit_test(test_brotli),
+        cmocka_unit_test(test_place),   cmocka_unit_test(test_brotli),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

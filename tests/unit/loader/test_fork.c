@@ -96,6 +96,7 @@ static void call_stores(world *w)
     REFUSED(stk_mirror_flush, w->mirror, true, NULL);
     RETURNS(stk_mirror_path, true, w->mirror);
     REFUSED(stk_dataset_open, w->ctx, "digits:", &made, NULL);
+    REFUSED(stk_dataset_open_with_nulls, w->ctx, "digits:", &made, NULL);
     REFUSED(stk_batch_dlpack, w->batch, 0, 0, &tensor, NULL);
     REFUSED(stk_batch_export_arrow, w->batch, &arrow_schema, &arrow_array, NULL);
     REFUSED(stk_batch_detach, &w->batch, NULL);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shapes of tensors, which Parquet has no place for: convert/parquet_columns.c writes them. */
+/* The shapes of tensors, which forms of tables have no place for: convert/rows.c writes them. */
 #include "base/json.h"
-#include "dataset/table/parquet.h"
+#include "dataset/table/table.h"
 
 #define VALUES_MOST (UINT64_C(1) << 31) /* of a tensor */
 
-static stk__parquet_column *list_of(stk__parquet_schema *schema, const json_t *field)
+/* The list that a field is. */
+static stk__table_column *list_of(const stk__table_columns *columns, const json_t *field)
 {
     const char *name = json_string_value(json_object_get(field, "name")),
                *dtype = json_string_value(json_object_get(field, "dtype")),
@@ -13,10 +14,12 @@ static stk__parquet_column *list_of(stk__parquet_schema *schema, const json_t *f
 
     if (!name || !dtype || !layout || strcmp(layout, "fixed") != 0)
         return NULL;
-    for (uint32_t i = 0; i < schema->count; i++) {
-        stk__parquet_column *c = &schema->columns[i];
-        if (c->column.kind == STK__COLUMN_LIST && strcmp(c->column.name, name) == 0)
-            return strcmp(stk_dtype_name(c->column.dtype), dtype) == 0 ? c : NULL;
+    for (uint32_t i = 0; i < columns->count; i++) {
+        stk__table_column *c =
+            (stk__table_column *)(void *)((char *)columns->first + i * columns->apart);
+        if ((c->kind == STK__COLUMN_LIST || (c->kind == STK__COLUMN_VALUES && c->list)) &&
+            strcmp(c->name, name) == 0)
+            return strcmp(stk_dtype_name(c->dtype), dtype) == 0 ? c : NULL;
     }
     return NULL;
 }
@@ -35,28 +38,30 @@ static void take_shape(stk__table_column *column, const json_t *shape)
             values > VALUES_MOST)
             return;
     }
+    if (column->kind == STK__COLUMN_VALUES && values != column->width)
+        return;
     column->rank = (uint32_t)rank;
     memcpy(column->shape, sides, sizeof sides);
 }
 
-stk_status stk__parquet_shapes(stk__thrift_text fields, stk__parquet_schema *schema, stk_error *err)
+stk_status stk__table_shapes(stk_context *ctx, const char *fields, size_t length,
+                             const stk__table_columns *columns, stk_error *err)
 {
     stk__json json = {0};
     const json_t *field;
     size_t i;
 
-    if (!fields.length)
+    if (!length)
         return STK_OK;
-    const stk_status status = stk__json_parse(schema->ctx, (const char *)fields.data, fields.length,
-                                              "stoker.fields", &json, err);
+    const stk_status status = stk__json_parse(ctx, fields, length, STK__TABLE_FIELDS, &json, err);
     if (status == STK_ENOMEM)
         return status;
     json_array_foreach(json.value, i, field)
     {
-        stk__parquet_column *c = list_of(schema, field);
+        stk__table_column *c = list_of(columns, field);
         if (c)
-            take_shape(&c->column, json_object_get(field, "shape"));
+            take_shape(c, json_object_get(field, "shape"));
     }
-    stk__json_drop(schema->ctx, &json);
+    stk__json_drop(ctx, &json);
     return STK_OK;
 }
