@@ -7,11 +7,12 @@
 
 #include "report_drawn.h"
 
-#define COLUMNS 1000 /* of the timeline */
-#define PARTS   64   /* of a ledger */
-#define EDGES   60   /* of bars of the timeline */
-#define KEYS    4    /* of a line of its legend at least */
-#define PLACES  160  /* of a line over time */
+#define COLUMNS    1000 /* of the timeline */
+#define PARTS      64   /* of a ledger */
+#define OVER_LINES 8    /* of one chart over time */
+#define EDGES      60   /* of bars of the timeline */
+#define KEYS       4    /* of a line of its legend at least */
+#define PLACES     160  /* of a line over time */
 
 /* ---- The timeline ---------------------------------------------------------------------------- */
 
@@ -161,20 +162,20 @@ static void draw_waits(struct drawn *d, const stk_report_run *run)
 
 /* ---- Lines over time ------------------------------------------------------------------------- */
 
-/* Some lines over time, of at most STK_REPORT_ROWS series. */
+/* Some lines over time. */
 struct over {
     const char *name, *about;
-    const char *keys[8], *colours[8];
-    double *x, *y; /* PLACES + 1 values of each line */
-    size_t n[8], lines;
+    const char *keys[OVER_LINES], *colours[OVER_LINES];
+    double *x, *y; /* 2 * PLACES values of each line: where a place begins and ends */
+    size_t n[OVER_LINES], lines;
     enum svg_unit unit;
     double end;
 };
 
 static bool over_begin(struct drawn *d, struct over *o)
 {
-    o->x = calloc((size_t)2 * 8 * 2 * PLACES, sizeof *o->x);
-    o->y = o->x ? o->x + (size_t)8 * 2 * PLACES : NULL;
+    o->x = calloc((size_t)2 * OVER_LINES * 2 * PLACES, sizeof *o->x);
+    o->y = o->x ? o->x + (size_t)OVER_LINES * 2 * PLACES : NULL;
     if (!o->x) {
         cli_error("no memory for the charts in %s", d->folder);
         d->code = CLI_FAILED;
@@ -275,8 +276,8 @@ static enum svg_unit unit_of(const char *name)
 /* Those of one group and unit, of which series `first` is the first; else nothing. */
 static void draw_group(struct drawn *d, const stk_report_run *run, uint64_t first)
 {
-    static const char *const colours[] = {"--c0", "--c1", "--c2", "--c3",
-                                          "--c4", "--c5", "--c6", "--c7"};
+    static const char *const colours[OVER_LINES] = {"--c0", "--c1", "--c2", "--c3",
+                                                    "--c4", "--c5", "--c6", "--c7"};
     const stk_report_series *f = &run->series[first];
     struct over o = {
         .name = f->group, .about = "over time", .unit = unit_of(f->name), .end = run->total};
@@ -287,7 +288,7 @@ static void draw_group(struct drawn *d, const stk_report_run *run, uint64_t firs
             return;
     if (!isfinite(o.end) || !over_begin(d, &o))
         return;
-    for (uint64_t k = first; k < run->num_series && o.lines < 8; k++) {
+    for (uint64_t k = first; k < run->num_series && o.lines < OVER_LINES; k++) {
         const stk_report_series *s = &run->series[k];
         if (s->ledger || strcmp(s->group, f->group) != 0 || unit_of(s->name) != o.unit)
             continue;

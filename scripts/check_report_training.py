@@ -219,7 +219,7 @@ def check_png(browser):
 
 
 UNSAID = """[...document.querySelectorAll('th[scope], .cards dt, dt')].filter(e => !e.title && !e.closest('figure, .last-values, dl.words')
-  && !e.closest('details')?.querySelector('summary')?.textContent.match(/^(Settings|Events)$/)).map(e => e.textContent)"""
+  && !e.closest('details')?.querySelector('summary')?.textContent.match(/^(Settings$|Events$|Machine)/)).map(e => e.textContent)"""
 
 
 def check_words(browser):
