@@ -62,7 +62,8 @@ static bool make_page(stk_live_server *s)
     stk__text_put(&s->page, js, strlen(js));
     script += sizeof script_mark - 1;
     stk__text_put(&s->page, script, strlen(script));
-    stk__text_add(&policy, "default-src 'none'; connect-src 'self'; frame-ancestors 'none'");
+    stk__text_add(&policy,
+                  "default-src 'none'; img-src data:; connect-src 'self'; frame-ancestors 'none'");
     add_hash(&policy, "style-src", css);
     add_hash(&policy, "script-src", js);
     return !s->page.failed;

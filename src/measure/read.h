@@ -207,10 +207,9 @@ stk_status stk__run_curve(stk_report *report, stk__run *run, const char *name,
 /* Have what the caller sees be as they are now. */
 stk_status stk__curves_show(stk_report *report, stk__run *run);
 void stk__curves_free(stk_report *report, stk__run *run);
-/* Settings of a "run start" (read_settings.c). */
+/* Settings of a "run start" (read_settings.c), and its machine (read_machine.c). */
 stk_status stk__run_settings(stk_report *report, stk__run *run, const stk__log_line *line);
 void stk__settings_free(stk_report *report, stk__run *run);
-/* The machine of a "run start" (read_machine.c). */
 stk_status stk__run_machine(stk_report *report, stk__run *run, const stk__json_member *machine);
 void stk__run_machine_free(stk_report *report, stk__run *run);
 /* Work through what waits in the order of time. */

@@ -131,7 +131,7 @@ static void test_answers(void **state)
     check(&w, "GET /metrics", HERE, "200", "Content-Type: text/plain; version=0.0.4");
     check(&w, "GET /status", HERE, "200", "Content-Type: application/json");
     check(&w, "GET /", HERE, "200",
-          "Content-Security-Policy: default-src 'none'; connect-src 'self'");
+          "Content-Security-Policy: default-src 'none'; img-src data:; connect-src 'self'");
     check(&w, "GET /", HERE, "200", "new EventSource(");
     check(&w, "GET /nothing", HERE, "404", "/status");
     check(&w, "POST /status", HERE "Content-Length: 0\r\n", "405", "GET");
