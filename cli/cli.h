@@ -63,9 +63,9 @@ struct cli_usage {
     size_t min_args, max_args; /* positional arguments, YAML files not counted */
     const char *repeats; /* an option that may be given several times, all of which count; NULL:
                             none */
-    bool yaml;  /* positional *.yaml, *.yml and - are configurations, like --config */
-    bool logs;  /* --log is one of its flags */
-    bool sweep; /* "0,1,2" gives an option several values; YAML lists likewise */
+    bool yaml;           /* positional *.yaml, *.yml and - are configurations, like --config */
+    bool logs;           /* --log is one of its flags */
+    bool sweep;          /* "0,1,2" gives an option several values; YAML lists likewise */
 };
 
 /* A row of the table of commands (main.c). */

@@ -30,8 +30,8 @@ struct report_view {
     struct cli *cli;
     stk_report *report;
     uint64_t runs, files;
-    const stk_report_comparison *all; /* settings, pairs, ladder */
-    const char *charts;               /* what those of the page are drawn from, as JSON */
+    const stk_report_comparison *all;      /* settings, pairs, ladder */
+    const char *charts;                    /* what those of the page are drawn from, as JSON */
     struct report_prediction *predictions; /* of each setting: as recorded, then --what-if */
     size_t num_predictions;
 };

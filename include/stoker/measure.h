@@ -248,10 +248,10 @@ typedef struct stk_verdict {
     double lost_share;  /**< of the wall time, that the step waited */
     double limit_share; /**< of the wall time, lost to the limit itself; 0 where it is not known */
     stk_limit second;   /**< another one that costs much; STK_LIMIT_UNKNOWN: none */
-    char knob[32], value[32]; /**< what to change, to what; knob empty: nothing; value empty: the
-                                 text tells */
-    double gain;              /**< factor in samples/s to expect; 1: none */
-    char text[1024];          /**< one paragraph */
+    char knob[32], value[32];   /**< what to change, to what; knob empty: nothing; value empty: the
+                                   text tells */
+    double gain;                /**< factor in samples/s to expect; 1: none */
+    char text[1024];            /**< one paragraph */
     double gain_low, gain_high; /**< where it is expected, of one that was simulated; 0: it is a
                                    bound */
 } stk_verdict;

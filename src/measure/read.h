@@ -123,7 +123,7 @@ typedef struct stk__run {
     uint64_t turns;
     double turn_sum, first_step, step_sum;
     stk__values wait, notebook, get;
-    stk__records records;
+    stk__recorded records;
     stk__blocks blocks;
     stk__places steps, waits, gets; /* over time */
     stk_report_epoch *epochs;
@@ -221,10 +221,9 @@ void stk__run_summary(stk__run *run);
 /* Judge a run from its events alone. */
 void stk__run_judge(stk__run *run);
 #define STK__SIMULATED_VERDICTS 8 /* of a report: each takes some hundredths of a second */
-/* Where the log has what each sample took: simulate what the verdict advises. */
+/* Where the log has what each sample took: simulate what the verdict advises (report_predict.c).
+ */
 void stk__run_simulate(stk_report *report, stk__run *run);
-/* The run as other settings are predicted from it; it points into the run (report_predict.c). */
-void stk__run_recording(const stk__run *run, stk_recording *out);
 /* Take "figures" and "verdict" events. */
 void stk__run_logged(stk__run *run, const stk__log_line *line);
 

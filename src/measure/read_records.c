@@ -7,7 +7,7 @@ static void *room_for(stk_context *ctx, void *array, size_t *room, uint64_t n, s
                       uint64_t *left, stk_status *status)
 {
     *status = STK_OK;
-    if (n == STK__RECORDS_RUN || *left == 0)
+    if (n == STK__RECORDED_RUN || *left == 0)
         return NULL;
     void *grown = stk__grow(ctx, array, room, n + 1, size);
     if (!grown)
@@ -17,11 +17,11 @@ static void *room_for(stk_context *ctx, void *array, size_t *room, uint64_t n, s
     return grown;
 }
 
-stk_status stk__records_prepare(stk_context *ctx, stk__records *r, double seconds, uint64_t *left)
+stk_status stk__recorded_prepare(stk_context *ctx, stk__recorded *r, double seconds, uint64_t *left)
 {
     stk_status status;
-    float *grown = room_for(ctx, r->prepare, &r->room_prepare, r->num_prepare, sizeof *grown, left,
-                            &status);
+    float *grown =
+        room_for(ctx, r->prepare, &r->room_prepare, r->num_prepare, sizeof *grown, left, &status);
 
     if (!grown)
         return status;
@@ -30,7 +30,7 @@ stk_status stk__records_prepare(stk_context *ctx, stk__records *r, double second
     return STK_OK;
 }
 
-stk_status stk__records_step(stk_context *ctx, stk__records *r, double seconds, uint64_t *left)
+stk_status stk__recorded_step(stk_context *ctx, stk__recorded *r, double seconds, uint64_t *left)
 {
     stk_status status;
     float *grown =
@@ -43,8 +43,8 @@ stk_status stk__records_step(stk_context *ctx, stk__records *r, double seconds, 
     return STK_OK;
 }
 
-stk_status stk__records_read(stk_context *ctx, stk__records *r, double start, double seconds,
-                             double bytes, uint64_t *left)
+stk_status stk__recorded_read(stk_context *ctx, stk__recorded *r, double start, double seconds,
+                              double bytes, uint64_t *left)
 {
     stk_status status;
     stk_recorded_read *grown =
@@ -53,16 +53,16 @@ stk_status stk__records_read(stk_context *ctx, stk__records *r, double start, do
     if (!grown)
         return status;
     r->reads = grown;
-    r->reads[r->num_reads++] = (stk_recorded_read){
-        .start = start, .seconds = (float)seconds, .bytes = (float)bytes};
+    r->reads[r->num_reads++] =
+        (stk_recorded_read){.start = start, .seconds = (float)seconds, .bytes = (float)bytes};
     return STK_OK;
 }
 
-void stk__records_release(stk_context *ctx, stk__records *r, uint64_t *left)
+void stk__recorded_release(stk_context *ctx, stk__recorded *r, uint64_t *left)
 {
     stk__free(ctx, r->prepare);
     stk__free(ctx, r->steps);
     stk__free(ctx, r->reads);
     *left += r->num_prepare + r->num_reads + r->num_steps;
-    *r = (stk__records){0};
+    *r = (stk__recorded){0};
 }

@@ -108,7 +108,7 @@ void stk__run_free(stk_report *report, stk__run *run)
     stk__values_release(ctx, &run->wait, &report->exact_left);
     stk__values_release(ctx, &run->notebook, &report->exact_left);
     stk__values_release(ctx, &run->get, &report->exact_left);
-    stk__records_release(ctx, &run->records, &report->records_left);
+    stk__recorded_release(ctx, &run->records, &report->records_left);
     for (uint64_t i = 0; i < run->out.num_series; i++)
         stk__free(ctx, run->series[i]);
     report->series_left += run->out.num_series;
@@ -284,7 +284,7 @@ static stk_status end_step(stk_report *report, stk__run *run, const stk__main *e
     if (!isnan(run->end))
         stk__blocks_add(&run->blocks, e->time - run->end);
     run->end = e->time;
-    return stk__records_step(report->ctx, &run->records, duration, &report->records_left);
+    return stk__recorded_step(report->ctx, &run->records, duration, &report->records_left);
 }
 
 static stk_status work_off(stk_report *report, stk__run *run, const stk__main *e)
@@ -426,8 +426,8 @@ static stk_status get_batch(stk_report *report, stk__run *run, const stk__log_li
     run->out.get_busy += line->duration / (double)line->task;
     stk__places_add(&run->gets, time, line->duration / (double)line->task);
     STK_TRY(stk__values_add(report->ctx, &run->get, line->duration, &(uint64_t){0}));
-    STK_TRY(stk__records_prepare(report->ctx, &run->records,
-                                 line->duration / (double)line->task, &report->records_left));
+    STK_TRY(stk__recorded_prepare(report->ctx, &run->records, line->duration / (double)line->task,
+                                  &report->records_left));
     return add_bar(report, run, ROW_GET, lane_of(run, line), time, line->duration);
 }
 
@@ -482,8 +482,8 @@ static stk_status read_ended(stk_report *report, stk__run *run, const stk__log_l
     if (isnan(line->duration))
         return STK_OK;
     run->out.read_seconds += line->duration;
-    STK_TRY(stk__records_read(report->ctx, &run->records, time - line->duration, line->duration,
-                              bytes, &report->records_left));
+    STK_TRY(stk__recorded_read(report->ctx, &run->records, time - line->duration, line->duration,
+                               bytes, &report->records_left));
     return add_bar(report, run, ROW_READ, 0, time, line->duration);
 }
 

@@ -35,7 +35,7 @@ stk_status stk_report_create(stk_context *context, stk_report **out, stk_error *
     report->exact_left = STK__EXACT_MAX;
     report->series_left = STK__SERIES_ALL;
     report->curves_left = STK__CURVES_ALL;
-    report->records_left = STK__RECORDS_ALL;
+    report->records_left = STK__RECORDED_ALL;
     report->bars.reach = -1;
     report->charts.ctx = context;
     atomic_init(&report->canceled, false);

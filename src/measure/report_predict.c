@@ -21,9 +21,9 @@ static bool cuts_epochs(const stk_report_run *run)
     return batches && *batches >= '1' && *batches <= '9';
 }
 
-void stk__run_recording(const stk__run *run, stk_recording *out)
+static void recording_of(const stk__run *run, stk_recording *out)
 {
-    const stk__records *records = &run->records;
+    const stk__recorded *records = &run->records;
 
     *out = (stk_recording){.struct_size = sizeof *out,
                            .figures = &run->figures,
@@ -47,12 +47,12 @@ void stk__run_simulate(stk_report *report, stk__run *run)
 
     if (!run->has_figures || !run->figures.steps || !run->records.num_prepare || !known->knob[0])
         return;
-    stk__run_recording(run, &recording);
+    recording_of(run, &recording);
     stk_judge_recording(report->ctx, &recording, &verdict);
     /* What a program said of its own run stays, unless this says the same, or that it does not
      * help. */
-    const bool same = strcmp(verdict.knob, known->knob) == 0 &&
-                      strcmp(verdict.value, known->value) == 0;
+    const bool same =
+        strcmp(verdict.knob, known->knob) == 0 && strcmp(verdict.value, known->value) == 0;
     if (verdict.limit == known->limit && (same || !verdict.knob[0]))
         run->verdict = verdict;
 }
@@ -74,6 +74,6 @@ stk_status stk_report_predict(const stk_report *report, uint64_t i, const stk_wh
                          "bench --log FILE' or 'stoker train --log FILE', and let it end",
                          report->files[run->out.file].name, *run->out.label ? ": " : "",
                          run->out.label);
-    stk__run_recording(run, &recording);
+    recording_of(run, &recording);
     return stk_predict(report->ctx, &recording, what_if, out, err);
 }

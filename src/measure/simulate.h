@@ -61,37 +61,38 @@ void stk__stages_shorten(stk__stages *stages, double by);
 #define STK__WHAT_DEPTH    65536
 #define STK__WHAT_PREFETCH 1024
 #define STK__WHAT_BATCH    (1u << 24)
-#define STK__WHAT_AHEAD    2     /* prefetch_factor where there were no workers to have one */
-#define STK__HELP_SECONDS  10e-6 /* rows that take less the step's thread prepares, too, while it
-                                    waits [loader/workers.c] */
+#define STK__WHAT_AHEAD    2 /* prefetch_factor where there were no workers to have one */
+#define STK__HELP_SECONDS                                                                          \
+    10e-6 /* rows that take less the step's thread prepares, too, while it                         \
+             waits [loader/workers.c] */
 
 /* The setting that was recorded. */
 void stk__setting_of(const stk_recording *recording, const stk__stages *stages, stk__setting *out);
 /*
- * The bytes a second of a link that carries reads one after the other, in the order in which they
- * were sent, that explain best how long they took; INFINITY where none does better than no link.
- * `reads` are in the order of their begin.
+ * (simulate_link.c) The bytes a second of a link that carries reads one after the other, in the
+ * order in which they were sent, that explain best how long they took; INFINITY where none does
+ * better than no link. `reads` are in the order of their begin.
  */
 double stk__link_of(const stk_recorded_read *reads, uint64_t n);
 
 /* ---- One run of the model (simulate_run.c) --------------------------------------------------- */
 
-#define STK__SIMULATED_STEPS 512        /* measured at most, of all ranks together */
-#define STK__SIMULATED_ROWS  40000      /* samples and reads measured, where steps are so small */
-#define STK__SIMULATED_LEAST 12         /* steps of a rank, however large they are */
-#define STK__SIMULATED_RING  (1u << 21) /* samples, and reads, ahead that can be simulated */
-#define STK__SIMULATED_ALL   (UINT64_C(1) << 23) /* samples and reads of a run of the model */
-#define STK__SIMULATED_RANKS 256
+#define STK__SIMULATED_STEPS   512        /* measured at most, of all ranks together */
+#define STK__SIMULATED_ROWS    40000      /* samples and reads measured, where steps are so small */
+#define STK__SIMULATED_LEAST   12         /* steps of a rank, however large they are */
+#define STK__SIMULATED_RING    (1u << 21) /* samples, and reads, ahead that can be simulated */
+#define STK__SIMULATED_ALL     (UINT64_C(1) << 23) /* samples and reads of a run of the model */
+#define STK__SIMULATED_RANKS   256
 #define STK__SIMULATED_WORKERS 65536 /* of all ranks */
 
 typedef struct stk__simulated {
     double samples_per_s; /* of all ranks */
-    double *waits;        /* of the measured steps, s; room for STK__SIMULATED_STEPS, the caller's */
+    double *waits; /* of the measured steps, s; room for STK__SIMULATED_STEPS, the caller's */
     uint64_t num_waits;
-    double cpu_cores;     /* that the loaders kept busy, without the steps */
-    double step_time;     /* mean of a step */
-    double step_stretch;  /* against the step alone */
-    double slab_bytes;    /* of all ranks: batches, and the most that reads held */
+    double cpu_cores;    /* that the loaders kept busy, without the steps */
+    double step_time;    /* mean of a step */
+    double step_stretch; /* against the step alone */
+    double slab_bytes;   /* of all ranks: batches, and the most that reads held */
     double pool_bytes;
 } stk__simulated;
 
@@ -121,7 +122,7 @@ typedef struct stk__sim_heap {
  */
 typedef struct stk__sim_clock {
     stk_context *ctx;
-    double now, shared; /* shared: seconds that a thread that always computed would have had */
+    double now, shared;   /* shared: seconds that a thread that always computed would have had */
     double cores, weight; /* weight: threads that compute */
     uint64_t order;
     stk__sim_heap timed, computing;

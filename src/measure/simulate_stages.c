@@ -11,20 +11,14 @@
 
 #include "base/sized.h"
 
-#define NEAR_SECONDS 100e-6 /* reads that take less are part of the work: nothing waits for them */
+#define NEAR_SECONDS 100e-6 /* reads that take less are part of the work: nothing waits for them   \
+                             */
 #define MOST_SECONDS 1e6
 #define MOST_FAILING 0.95
-#define MOST_READS   1e6   /* of a sample */
-#define LINK_READS   512   /* that the bandwidth of a link is told from */
-#define LINK_STEP    1.08  /* from one bandwidth that is tried to the next */
-#define LINK_TRIED   64
-#define LINK_FINE    96    /* steps between two of them, then */
-#define LINK_WINDOW  64    /* that a link is told from: the first, when few are under way; and neighbours */
-#define LINK_FULL    1.08  /* times what it carried, below which it was full */
-#define LINK_BETTER  0.5   /* as much of the scatter is left where there is a link */
-#define LINK_SEEN    0.3   /* of a mean read, from which on figures alone tell of one */
+#define MOST_READS   1e6    /* of a sample */
+#define LINK_SEEN    0.3    /* of a mean read, from which on figures alone tell of one */
 #define BESIDE_MOST  200e-6 /* s of a worker for a sample, beyond preparing it twice */
-#define LATE_SEEN    0.02  /* of the work, that threads had no core, which is worth a correction */
+#define LATE_SEEN    0.02   /* of the work, that threads had no core, which is worth a correction */
 
 static double ratio(double a, double b)
 {
@@ -34,89 +28,6 @@ static double ratio(double a, double b)
 static double within(double value, double least, double most)
 {
     return value > least ? STK_MIN(value, most) : least; /* NaN is the least */
-}
-
-/* ---- The link -------------------------------------------------------------------------------- */
-
-/* How far the rest of the reads scatters, in squares, when `bandwidth` explains a part of them: the
- * few that began when little was under way tell most. A part that is longer than the read itself
- * cannot be. */
-static double scatter(const stk_recorded_read *reads, uint64_t n, double bandwidth)
-{
-    double free = -INFINITY, mean = 0, squares = 0, beyond = 0;
-
-    for (uint64_t i = 0; i < n; i++) {
-        free = STK_MAX(free, reads[i].start) + reads[i].bytes / bandwidth;
-        const double rest = reads[i].seconds - (free - reads[i].start), off = rest - mean;
-        mean += off / (double)(i + 1);
-        squares += off * (rest - mean);
-        beyond += rest < 0 ? rest * rest : 0;
-    }
-    return squares + 4 * beyond;
-}
-
-/* Bytes a second while any of some reads was under way. */
-static double carried_rate(const stk_recorded_read *reads, uint64_t n)
-{
-    double bytes = 0, busy = 0, until = -INFINITY;
-
-    for (uint64_t i = 0; i < n; i++) {
-        const double end = reads[i].start + reads[i].seconds;
-        bytes += reads[i].bytes;
-        if (end <= until)
-            continue;
-        busy += end - STK_MAX(until, reads[i].start);
-        until = end;
-    }
-    return ratio(bytes, busy);
-}
-
-/* The most that was carried while some neighbours were under way: a link gives no less. */
-static double carried_most(const stk_recorded_read *reads, uint64_t n)
-{
-    double most = 0;
-
-    for (uint64_t i = 0; i < n; i += LINK_WINDOW)
-        most = STK_MAX(most, carried_rate(reads + i, STK_MIN(n - i, LINK_WINDOW)));
-    return most;
-}
-
-/* Of the bandwidths about `from`, that many steps each way, the one that leaves the least; *left is
- * what the best so far leaves. */
-static double best_link(const stk_recorded_read *reads, uint64_t n, double from, int first, int end,
-                        double step, double *left)
-{
-    double best = INFINITY;
-
-    for (int i = first; i < end; i++) {
-        const double bandwidth = from * pow(step, i), now = scatter(reads, n, bandwidth);
-        if (now < *left) {
-            *left = now;
-            best = bandwidth;
-        }
-    }
-    return best;
-}
-
-double stk__link_of(const stk_recorded_read *reads, uint64_t n)
-{
-    const double least = carried_most(reads, n);
-    const uint64_t first = STK_MIN(n, LINK_WINDOW), more = STK_MIN(n, LINK_READS);
-
-    if (n < 2 || !(least > 0) || !isfinite(least))
-        return INFINITY;
-    double left = LINK_BETTER * scatter(reads, first, INFINITY);
-    const double near = best_link(reads, first, least, 0, LINK_TRIED, LINK_STEP, &left);
-    if (!isfinite(near))
-        return INFINITY;
-    /* It was full: what it carried tells more exactly what it can. */
-    if (near < LINK_FULL * least)
-        return least;
-    /* What is off adds up from read to read: over more of them, less is seen. */
-    left = LINK_BETTER * scatter(reads, more, INFINITY);
-    const double fine = best_link(reads, more, near, -LINK_FINE, LINK_FINE + 1,
-                                  pow(LINK_STEP, 1.0 / LINK_FINE), &left);
-    return isfinite(fine) ? fine : near;
 }
 
 /* ---- Reads ----------------------------------------------------------------------------------- */
@@ -188,8 +99,8 @@ static stk_status take_reads(const stk_recording *recording, const stk_figures *
     out->bandwidth = INFINITY;
     if (f->requests == 0 || recording->whole_batches || f->read_latency < NEAR_SECONDS)
         return STK_OK;
-    out->reads = within(ratio(requests - STK_MIN(failed, requests), (double)f->samples), 0,
-                        MOST_READS);
+    out->reads =
+        within(ratio(requests - STK_MIN(failed, requests), (double)f->samples), 0, MOST_READS);
     out->fail_share = within(ratio(failed, requests), 0, MOST_FAILING);
     out->num_reads = STK_MAX(n, 1);
     out->latency = stk__calloc(out->ctx, out->num_reads, sizeof *out->latency);
@@ -201,8 +112,8 @@ static stk_status take_reads(const stk_recording *recording, const stk_figures *
     if (n == 0)
         take_mean_read(f, out);
     else
-        STK_TRY(take_recorded_reads(recording, f->network.reads ? within(1 - turn, 0.01, 1) : 1,
-                                    out));
+        STK_TRY(
+            take_recorded_reads(recording, f->network.reads ? within(1 - turn, 0.01, 1) : 1, out));
     out->read_bytes = mean_of(out->bytes, out->num_reads);
     return STK_OK;
 }

@@ -26,4 +26,7 @@ void *before_the_end(size_t size, size_t n);
 /* Drivers of one's own, over what sizes.c has written into the folder. */
 void sizes_drivers(stk_context *ctx, const char *folder);
 
+/* A setting simulated from the figures of a run alone. */
+void sizes_predictions(stk_context *ctx, stk_figures *figures);
+
 #endif

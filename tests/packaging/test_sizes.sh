@@ -15,7 +15,7 @@ for how in shorter longer; do "$python" "$here/other_version.py" "$source/includ
 for how in same shorter longer; do
     mkdir "$work/$how-files"
     "${CC:-cc}" -std=c11 -D_DEFAULT_SOURCE -Wall -Wextra -Werror -O1 -I "$work/$how" -o "$work/$how-program" \
-        "$here/sizes.c" "$here/sizes_drivers.c" "$library" -Wl,-rpath,"$(dirname "$library")" -lm
+        "$here/sizes.c" "$here/sizes_drivers.c" "$here/sizes_predictions.c" "$library" -Wl,-rpath,"$(dirname "$library")" -lm
     code=0
     "$work/$how-program" "$work/$how-files" || code=$?
     [ $code -eq 0 ] || {

@@ -158,6 +158,8 @@ static void call_stores(world *w)
     stk_what_if_init(&what);
     REFUSED(stk_what_if_parse, w->ctx, "num_workers=2", &what, NULL);
     REFUSED(stk_predict, w->ctx, &recording, &what, &predicted, NULL);
+    stk_verdict verdict = {.struct_size = sizeof verdict};
+    RETURNS(stk_judge_recording, verdict.gain_high == 0, w->ctx, &recording, &verdict);
     REFUSED(stk_report_predict, w->report, 0, &what, &predicted, NULL);
     REFUSED(stk_bench_plan_predict, w->plan, NULL, NULL);
     stk_storage_figures storage = {.struct_size = sizeof storage};
