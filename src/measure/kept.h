@@ -51,6 +51,20 @@ typedef struct stk__blocks {
 
 void stk__blocks_add(stk__blocks *blocks, double value);
 
+/* ---- Curves (read_curves.c) -------------------------------------------------------------------
+ */
+
+#define STK__CURVES_MAX 64 /* of one run */
+#define STK__CURVES_ALL 512
+#define STK__POINTS_MAX 640 /* of one curve; even */
+
+/* A metric of a training (read_curves.c). */
+typedef struct stk__curve {
+    stk_report_curve out;
+    stk_report_point *points;
+    uint64_t room, each; /* each: values of a point that is full */
+} stk__curve;
+
 /* ---- Bars (read_bars.c) --------------------------------------------------------------------- */
 
 #define STK__BARS_KEPT 131072 /* after thinning at most; twice as many between */

@@ -89,17 +89,6 @@ typedef struct stk__series {
     stk__places places;
 } stk__series;
 
-#define STK__CURVES_MAX 64 /* of one run */
-#define STK__CURVES_ALL 512
-#define STK__POINTS_MAX 640 /* of one curve; even */
-
-/* A metric of a training (read_curves.c). */
-typedef struct stk__curve {
-    stk_report_curve out;
-    stk_report_point *points;
-    uint64_t room, each; /* each: values of a point that is full */
-} stk__curve;
-
 /* A run while it is read; `out` is what the caller sees. */
 typedef struct stk__run {
     stk_report_run out;
