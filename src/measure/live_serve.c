@@ -9,6 +9,7 @@
 
 #include "base/base64.h"
 #include "base/sha256.h"
+#include "base/sized.h"
 #include "measure/live.h"
 
 #define EVENT_NS    UINT64_C(500000000)
@@ -288,11 +289,11 @@ stk_status stk_live_serve(stk_live *live, const stk_live_address *address, stk_l
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for a page");
     s->ctx = stk__context_ref(ctx);
     s->live = live;
-    s->address = *address;
+    stk__sized_copy(&s->address, sizeof s->address, address);
     pthread_mutex_init(&s->lock, NULL);
     stk__cond_init(&s->wake);
     /* Its own descriptor: it is closed with the daemon, the caller's serves the next one. */
-    const int socket = dup(address->socket);
+    const int socket = dup(s->address.socket);
     if (make_page(s) && socket >= 0)
         s->daemon = MHD_start_daemon(
             MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_ITC, 0, NULL,
