@@ -9,7 +9,10 @@
 #define BLOCK_BYTES (UINT64_C(4) << 20) /* of neighbours that are worth reading together */
 #define COST_NS     500.0               /* of preparing a row: to begin, and of each column */
 #define COLUMN_NS   50.0
+#define KEPT_BYTES  (UINT64_C(4) << 20)   /* of a thread, for pieces that are unpacked, at most */
+#define CODEC_BYTES (UINT64_C(256) << 10) /* the state of a codec */
 #define MAX_WANTED  STK__TABLE_MAX_COLUMNS
+#define SEEN        509 /* runs of rows that are remembered while some are located */
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
@@ -35,6 +38,8 @@ void stk__table_close(stk_dataset *dataset)
     stk__free(ctx, t->names);
     stk__free(ctx, t->left);
     stk__free(ctx, t->watched);
+    stk__free(ctx, t->cuts.rows);
+    stk__free(ctx, t->block_cuts.rows);
     stk__free(ctx, t->rows);
     stk__free(ctx, t->files);
     stk__free(ctx, t->text);
@@ -109,7 +114,7 @@ static uint64_t block_rows(const stk__table *t)
         const stk__table_kept *k = &t->files[i];
         groups += k->groups;
         for (size_t p = 0; p < k->num_pieces; p++)
-            bytes += k->pieces[p].length;
+            bytes += k->pieces[p].kind == STK__PIECE_WHOLE ? 0 : k->pieces[p].length;
     }
     const uint64_t by_bytes = BLOCK_BYTES / STK_MAX(bytes / t->num_rows, 1);
     const uint64_t rows = groups ? stk__divide_up(t->num_rows, groups) : by_bytes;
@@ -118,6 +123,20 @@ static uint64_t block_rows(const stk__table *t)
         return STK_MIN(STK_MAX((uint64_t)((double)rows * share), 1), t->num_taken);
     }
     return STK_MIN(STK_MAX(rows, 1), t->num_rows);
+}
+
+/* Of the pieces that the rows of a block need where they come in blocks. */
+static uint64_t block_bytes(const stk__table *t)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; t->block_cuts.num && i < t->num_files; i++)
+        for (size_t p = 0; p < t->files[i].num_pieces; p++) {
+            const stk__table_piece *piece = &t->files[i].pieces[p];
+            if (piece->kind == STK__PIECE_WHOLE || piece->whole == STK__TABLE_NO_PIECE)
+                bytes += piece->decoded;
+        }
+    return (uint64_t)((double)bytes / (double)t->base.size * (double)t->base.block_size);
 }
 
 static stk_status open_files(stk__table *t, const char *url, const void *options,
@@ -143,7 +162,7 @@ static stk_status open_files(stk__table *t, const char *url, const void *options
     STK_TRY(stk__table_fields(t, err));
     if (where || t->nulls == STK__NULLS_DROP)
         STK_TRY(stk__table_choose_rows(t, where, err));
-    return STK_OK;
+    return stk__table_cut(t, err);
 }
 
 static stk_status open_table(stk__table *t, const char *url, const void *options, stk_error *err)
@@ -160,7 +179,11 @@ static stk_status open_table(stk__table *t, const char *url, const void *options
                       t->rows ? t->num_taken : t->num_rows, t->fields, t->base.num_fields);
     t->base.fingerprint = stk__fingerprint(t->base.fingerprint, (uint64_t[]){print_of(t)}, 8);
     t->base.block_size = block_rows(t);
+    t->base.block_bytes = block_bytes(t);
     t->base.cost_ns = COST_NS + COLUMN_NS * t->num_reads;
+    t->base.worker_bytes = t->format->worker_open ? stk__table_kept_bytes(t) : 0;
+    for (uint32_t c = 0; c < t->num_reads; c++)
+        t->has_lengths |= t->fields[t->reads[c].field].layout != STK_FIXED;
     return STK_OK;
 }
 
@@ -185,7 +208,7 @@ stk_status stk__table_open(stk_context *ctx, const char *url, const stk__table_f
 
 /* ---- Needs ----------------------------------------------------------------------------------- */
 
-static stk__table_kept *file_of(const stk__table *t, uint64_t row, size_t *number)
+stk__table_kept *stk__table_file_of(const stk__table *t, uint64_t row, size_t *number)
 {
     size_t low = 0, high = t->num_files;
 
@@ -232,40 +255,68 @@ static uint64_t longest(const stk__table_kept *k, const stk__table_piece *p)
     return p->longest ? p->longest : p->decoded;
 }
 
-static stk_status locate_row(const stk__table *t, uint64_t row, size_t i, stk_locator *to,
-                             stk_error *err)
+static stk_status add_needs(const stk__table *t, uint64_t row, size_t i, stk_locator *to,
+                            stk_error *err)
 {
     size_t number = 0;
-    const stk__table_kept *k = file_of(t, row, &number);
+    const stk__table_kept *k = stk__table_file_of(t, row, &number);
     const stk__table_layout *l = k->layout;
 
     STK_TRY(unchanged(t, number, err));
     row -= k->first_row;
     for (uint32_t s = 0; s < l->num_slots; s++) {
-        const stk__table_piece *p = &k->pieces[stk__table_piece_at(k, l->chain_at[s], row)];
+        const stk__table_piece *p = stk__table_piece_for(k, l->chain_at[s], row, to->blocks);
         STK_TRY(add_need(p, number, i, to));
         if (p->dictionary != STK__TABLE_NO_PIECE)
             STK_TRY(add_need(&k->pieces[p->dictionary], number, i, to));
     }
+    return STK_OK;
+}
+
+static void tell_bytes(const stk__table *t, uint64_t row, size_t i, stk_locator *to)
+{
+    size_t number = 0;
+    const stk__table_kept *k = stk__table_file_of(t, row, &number);
+    const stk__table_layout *l = k->layout;
+
     for (uint32_t c = 0; c < t->num_reads; c++) {
         const stk__table_read *r = &t->reads[c];
         if (t->fields[r->field].layout == STK_FIXED)
             continue;
         const uint32_t chain = l->chain_at[l->slot_of[c]];
         to->bytes(to, i, (uint32_t)r->field,
-                  longest(k, &k->pieces[stk__table_piece_at(k, chain, row)]));
+                  longest(k, &k->pieces[stk__table_piece_at(k, chain, row - k->first_row)]));
     }
-    return STK_OK;
 }
 
+/* Rows that lie in the same pieces need the same. Which of them came first is remembered by the
+ * number of their run; where two runs meet in one place some rows add their needs once more. */
 stk_status stk__table_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
                              stk_locator *to, stk_error *err)
 {
     const stk__table *t = (const stk__table *)dataset;
+    const stk__table_cuts *cuts = to->blocks && t->block_cuts.num ? &t->block_cuts : &t->cuts;
+    struct {
+        size_t run, first; /* run + 1; 0: none */
+    } seen[SEEN];
 
+    if (n > 1 && to->same)
+        memset(seen, 0, sizeof seen);
     for (size_t i = 0; i < n; i++) {
-        STK_TRY(locate_row(t, t->rows ? t->rows[indices[i]] : indices[i], i, to, err));
-        to->cost(to, i, t->base.cost_ns);
+        const uint64_t row = t->rows ? t->rows[indices[i]] : indices[i];
+        bool same = false;
+        if (n > 1 && to->same) {
+            const size_t run = stk__table_run_of(cuts, row) + 1, place = run % SEEN;
+            same = seen[place].run == run && to->same(to, i, seen[place].first);
+            if (!same) {
+                seen[place].run = run;
+                seen[place].first = i;
+            }
+        }
+        if (!same)
+            STK_TRY(add_needs(t, row, i, to, err));
+        if (t->has_lengths)
+            tell_bytes(t, row, i, to);
     }
     return STK_OK;
 }
@@ -285,16 +336,41 @@ stk_status stk__table_decode(stk_dataset *dataset, const stk_need *need, const v
 {
     const stk__table *t = (const stk__table *)dataset;
     const stk__table_kept *k = &t->files[need->object];
-    const stk__table_piece *p = stk__table_piece_of(k, need->offset);
+    const stk__table_piece *p = stk__table_piece_of(k, need->offset, need->length);
     const char *why = NULL;
 
-    (void)worker;
-    if (!p || p->length != need->length || p->decoded != need->decoded)
+    if (!p || p->decoded != need->decoded)
         return STK_EINVAL;
-    const stk_status status = stk__table_decode_piece(t, k, p, data, out, &why);
+    const stk_status status = stk__table_decode_piece(t, k, p, data, out, worker, &why);
     if (why)
         *reason = why;
     return status;
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+uint64_t stk__table_kept_bytes(const stk__table *t)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < t->num_files; i++)
+        for (size_t p = 0; p < t->files[i].num_pieces; p++)
+            most = STK_MAX(most, t->files[i].pieces[p].decoded);
+    return STK_MIN(2 * most, KEPT_BYTES) + CODEC_BYTES;
+}
+
+stk_status stk__table_worker_open(stk_dataset *dataset, void **worker)
+{
+    const stk__table *t = (const stk__table *)dataset;
+
+    return t->format->worker_open(t, worker);
+}
+
+void stk__table_worker_close(stk_dataset *dataset, void *worker)
+{
+    const stk__table *t = (const stk__table *)dataset;
+
+    t->format->worker_close(t, worker);
 }
 
 /* ---- Samples --------------------------------------------------------------------------------- */
@@ -306,6 +382,23 @@ static void put_nothing(const stk_field *field, stk_value *value, uint64_t bytes
     value->size = field->layout == STK_FIXED ? bytes : 0;
     if (value->size)
         memset(value->out, 0, value->size);
+}
+
+bool stk__table_takes(const stk__table *t, const stk__table_read *r, uint8_t null, uint64_t size,
+                      stk_status *status, const char **reason)
+{
+    if (null > 1 || (null && t->nulls == STK__NULLS_FAIL)) {
+        *status = STK_EFORMAT;
+        *reason = null == 1                                     ? r->null_reason
+                  : (uint32_t)null - 2 < t->format->num_reasons ? r->value_reasons[null - 2]
+                                                                : NULL;
+    } else if (!null && r->column.rank && size != r->bytes) {
+        *status = STK_EFORMAT;
+        *reason = "a list has another number of values than its shape says";
+    } else {
+        return !null;
+    }
+    return false;
 }
 
 static void put_value(const stk__table *t, const stk__table_read *r, const stk__table_cells *cells,
@@ -323,19 +416,18 @@ static void put_value(const stk__table *t, const stk__table_read *r, const stk__
         mask->data = mask->out;
         mask->size = 1;
     }
-    if (null > 1 || (null && t->nulls == STK__NULLS_FAIL)) {
-        s->status = STK_EFORMAT;
-        s->reason = null == 1                                     ? r->null_reason
-                    : (uint32_t)null - 2 < t->format->num_reasons ? r->value_reasons[null - 2]
-                                                                  : NULL;
-    } else if (null) {
-        put_nothing(field, value, r->bytes);
-    } else if (r->column.rank && size != r->bytes) {
-        s->status = STK_EFORMAT;
-        s->reason = "a list has another number of values than its shape says";
+    if (!stk__table_takes(t, r, null, size, &s->status, &s->reason)) {
+        if (s->status == STK_OK)
+            put_nothing(field, value, r->bytes);
     } else if (r->widen) {
         r->widen(data, 1, value->out);
         value->data = value->out;
+    } else if (stk__table_is_coded_list(cells, &r->column)) {
+        value->data = value->out;
+        value->size = size;
+        if (size > value->capacity ||
+            !stk__table_look_up(cells, &r->column, data, size, value->out))
+            s->status = STK_EFORMAT;
     } else {
         value->data = data;
         value->size = size;
@@ -347,15 +439,15 @@ static void prepare_one(const stk__table *t, stk_sample *s)
 {
     size_t number;
     const uint64_t taken = t->rows ? t->rows[s->index] : s->index;
-    const stk__table_kept *k = file_of(t, taken, &number);
+    const stk__table_kept *k = stk__table_file_of(t, taken, &number);
     const stk__table_layout *l = k->layout;
     const uint64_t row = taken - k->first_row;
     uint32_t need = 0, next = 0;
 
     for (uint32_t slot = 0; slot < l->num_slots; slot++) {
-        const stk__table_piece *p = &k->pieces[stk__table_piece_at(k, l->chain_at[slot], row)];
-        const bool coded = p->dictionary != STK__TABLE_NO_PIECE;
         const char *base = s->needs[need].data;
+        const stk__table_piece *p = stk__table_piece_in(k, base);
+        const bool coded = p->dictionary != STK__TABLE_NO_PIECE;
         stk__table_cells cells = {.base = base,
                                   .dictionary = coded ? s->needs[need + 1].data : NULL};
         for (; next < t->num_reads && l->slot_of[l->by_slot[next]] == slot; next++) {
@@ -410,7 +502,7 @@ stk_status stk__table_describe(stk_dataset *dataset,
 
     for (size_t i = 0; i < t->num_files; i++) {
         bytes += t->files[i].size;
-        pieces += t->files[i].num_pieces;
+        pieces += t->files[i].num_pieces - t->files[i].num_wholes;
         groups += t->files[i].groups;
     }
     snprintf(text, sizeof text, "%zu, %llu bytes", t->num_files, (unsigned long long)bytes);
