@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 
     bench_known(argc, argv,
                 "dataset mode seconds batch_size num_workers prefetch_factor cache memory_budget "
-                "io_depth shuffle warm");
+                "io_depth shuffle shuffle_buffer streams warm");
     const char *spec = bench_text(argc, argv, "dataset", "digits:");
     const double seconds = bench_number(argc, argv, "seconds", 5);
     const char *mode = bench_text(argc, argv, "mode", "read");

@@ -177,9 +177,8 @@ bool stk__parquet_decoded(const stk__parquet_leaf *leaf, uint64_t rows, uint64_t
 stk_status stk__parquet_decode(stk__parquet_room *room, const stk__parquet_leaf *leaf,
                                const stk__table_piece *piece, const uint8_t *data, void *out,
                                const char **reason);
-/* Of a chunk that is one piece, whose pages may fail each by itself: what `nulls` says of the rows
- * of one that failed so, and why (a list of STK__PARQUET_REASONS). */
-uint8_t stk__parquet_bad_of(stk_status status);
+/* Of a chunk that is one piece, whose pages may fail each by itself: why the rows of one that did
+ * have no value, in the order of `nulls`. */
 #define STK__PARQUET_REASONS 3
 extern const char *const stk__parquet_reasons[];
 /* `count` values of an encoding that is not of codes -> values of the column. */

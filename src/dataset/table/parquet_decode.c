@@ -11,11 +11,6 @@ const char *const stk__parquet_reasons[STK__PARQUET_REASONS] = {
     "lies in a page whose checksum does not match it; fetch the file again",
     "lies in a page of a kind that is not read"};
 
-uint8_t stk__parquet_bad_of(stk_status status)
-{
-    return status == STK_ECHECKSUM ? 3 : status == STK_EKIND ? 4 : 2;
-}
-
 typedef struct sink {
     stk__parquet_room *room;
     const stk__parquet_leaf *leaf;
@@ -422,12 +417,18 @@ static stk_status chunk_values(sink *s, const stk__parquet_page *page,
     return STK_OK;
 }
 
+/* What `nulls` says of the rows of a page that failed: its reason, from 2 on. */
+static uint8_t bad_of(stk_status status)
+{
+    return status == STK_ECHECKSUM ? 3 : status == STK_EKIND ? 4 : 2;
+}
+
 /* The next rows have no value, for a reason of the format. */
 static void chunk_bad(sink *s, uint64_t rows, stk_status status)
 {
     const uint64_t item = stk__parquet_item(s->leaf);
 
-    memset(s->out + s->vector->nulls + s->rows, stk__parquet_bad_of(status), rows);
+    memset(s->out + s->vector->nulls + s->rows, bad_of(status), rows);
     memset(s->out + s->vector->values + s->rows * item, 0, rows * item);
     s->rows += rows;
     s->any_nulls = true;

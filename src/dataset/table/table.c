@@ -139,6 +139,17 @@ static uint64_t block_bytes(const stk__table *t)
     return (uint64_t)((double)bytes / (double)t->base.size * (double)t->base.block_size);
 }
 
+/* What a thread may keep: enough for most pieces, and no more than some MiB. */
+static uint64_t kept_bytes(const stk__table *t)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < t->num_files; i++)
+        for (size_t p = 0; p < t->files[i].num_pieces; p++)
+            most = STK_MAX(most, t->files[i].pieces[p].decoded);
+    return STK_MIN(2 * most, KEPT_BYTES) + CODEC_BYTES;
+}
+
 static stk_status open_files(stk__table *t, const char *url, const void *options,
                              const stk__where *where, stk_error *err)
 {
@@ -181,7 +192,7 @@ static stk_status open_table(stk__table *t, const char *url, const void *options
     t->base.block_size = block_rows(t);
     t->base.block_bytes = block_bytes(t);
     t->base.cost_ns = COST_NS + COLUMN_NS * t->num_reads;
-    t->base.worker_bytes = t->format->worker_open ? stk__table_kept_bytes(t) : 0;
+    t->base.worker_bytes = t->format->worker_open ? kept_bytes(t) : 0;
     for (uint32_t c = 0; c < t->num_reads; c++)
         t->has_lengths |= t->fields[t->reads[c].field].layout != STK_FIXED;
     return STK_OK;
@@ -348,16 +359,6 @@ stk_status stk__table_decode(stk_dataset *dataset, const stk_need *need, const v
 }
 
 /* ---- Threads --------------------------------------------------------------------------------- */
-
-uint64_t stk__table_kept_bytes(const stk__table *t)
-{
-    uint64_t most = 0;
-
-    for (size_t i = 0; i < t->num_files; i++)
-        for (size_t p = 0; p < t->files[i].num_pieces; p++)
-            most = STK_MAX(most, t->files[i].pieces[p].decoded);
-    return STK_MIN(2 * most, KEPT_BYTES) + CODEC_BYTES;
-}
 
 stk_status stk__table_worker_open(stk_dataset *dataset, void **worker)
 {

@@ -151,7 +151,7 @@ typedef struct stk__table_format {
     /* (optional) Why a row has no value, of nulls from 2 on: "is no number of its type". */
     const char *const *reasons;
     uint32_t num_reasons;
-    /* (optional) What a thread keeps between calls of decode(), of stk__table_kept_bytes() at most.
+    /* (optional) What a thread keeps between calls of decode(), of `worker_bytes` at most.
      * A format with these has stk__table_worker_open() and ..._close() among its ops. */
     stk_status (*worker_open)(const stk__table *table, void **worker);
     void (*worker_close)(const stk__table *table, void *worker);
@@ -207,8 +207,6 @@ stk_status stk__table_decode(stk_dataset *dataset, const stk_need *need, const v
                              void *out, void *worker, const char **reason);
 stk_status stk__table_worker_open(stk_dataset *dataset, void **worker);
 void stk__table_worker_close(stk_dataset *dataset, void *worker);
-/* Bytes that a thread may keep: enough for most pieces of the table, and no more than some MiB. */
-uint64_t stk__table_kept_bytes(const stk__table *table);
 void stk__table_prepare(stk_dataset *dataset, stk_sample *samples, size_t n);
 void stk__table_prepare_rows(stk_dataset *dataset, stk_rows *rows);
 stk_status stk__table_describe(stk_dataset *dataset,
