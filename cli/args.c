@@ -328,6 +328,8 @@ static int take_flag(struct parser *p, const char *argument)
         p->cli->plugins[p->cli->num_plugins++] = flag.text;
     else
         p->flags[p->num_flags++] = flag;
+    if (p->cli->usage->repeats && strcmp(flag.option->name, p->cli->usage->repeats) == 0)
+        p->cli->repeated[p->cli->num_repeated++] = flag.text;
     return CLI_GO_ON;
 }
 
@@ -544,7 +546,8 @@ int cli_parse(struct cli *cli, const struct cli_usage *usage)
     p.flags = calloc((size_t)cli->argc + 1, sizeof *p.flags);
     p.files = calloc((size_t)cli->argc + 1, sizeof *p.files);
     cli->plugins = calloc((size_t)cli->argc + 1, sizeof *cli->plugins);
-    if (!p.flags || !p.files || !cli->plugins) {
+    cli->repeated = calloc((size_t)cli->argc + 1, sizeof *cli->repeated);
+    if (!p.flags || !p.files || !cli->plugins || !cli->repeated) {
         cli_error("no memory for the arguments");
         goto out;
     }

@@ -26,6 +26,7 @@ static const struct cli_options tables[] = {
     {.name = "recipe.optimizer"},
     {.name = "recipe.lr_scheduler"},
     {.name = "recipe.module"},
+    {.own = cli_live_table},
     {0}};
 
 static const struct cli_usage usage = {
@@ -133,7 +134,7 @@ struct bench {
     struct bench_plan plan;
     size_t settings, begun; /* those after `begun` were not, for an interrupt or a failure */
     uint64_t repeats;       /* of the setting that has the most */
-    bool log_failed;
+    bool log_failed, predicted;
     char log[BENCH_PATH];
 };
 
@@ -192,6 +193,22 @@ static bool run_one(struct bench *b, size_t i, uint64_t repeat)
     return good;
 }
 
+/* What the settings that are still to come will give, once the first is known: it stands in the log
+ * before they run. */
+static bool predict_others(struct bench *b)
+{
+    stk_error err;
+
+    if (b->predicted || b->settings < 2)
+        return true;
+    b->predicted = true;
+    const stk_status status =
+        stk_bench_plan_predict(b->plan.settings, b->cli->log && *b->log ? b->log : NULL, &err);
+    if (status != STK_OK)
+        cli_error("%s", err.text);
+    return status == STK_OK;
+}
+
 /* All settings, and again for each repeat, so that what drifts on the machine meets all of them. */
 static int run_all(struct bench *b)
 {
@@ -202,7 +219,7 @@ static int run_all(struct bench *b)
         for (size_t i = 0; i < b->settings && code == CLI_GOOD; i++) {
             if (repeat >= bench_setting(&b->plan, i).bench->repeat)
                 continue;
-            const bool good = run_one(b, i, repeat);
+            const bool good = run_one(b, i, repeat) && predict_others(b);
             if (!good)
                 code = CLI_FAILED;
             else if (cli_interrupted())
@@ -320,7 +337,9 @@ int cli_bench(struct cli *cli)
     if (code != CLI_GO_ON)
         return code;
     cli_console_once(cli);
-    code = bench_plan_make(cli, &b.plan);
+    code = cli_live_bind(cli);
+    if (code == CLI_GO_ON)
+        code = bench_plan_make(cli, &b.plan);
     if (code == CLI_GO_ON)
         code = prepare_threads(cli, &b.plan);
     if (code == CLI_GO_ON)

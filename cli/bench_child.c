@@ -67,11 +67,16 @@ void bench_run(struct bench_task *task, struct bench_result *result)
     stk_bench *bench = NULL;
     stk_status status = STK_OK;
     stk_error err;
+    char what[128];
 
     signal(SIGINT, SIG_IGN);
     cli_on_interrupt(interrupt, NULL);
-    bench_fail(result, STK_EINVAL, "no context could be made; the message above says why");
+    bench_fail(result, STK_EINVAL, "it could not begin; the message above says why");
     if (cli_context(task->cli, setting->which, &context) != CLI_GO_ON)
+        return;
+    snprintf(what, sizeof what, "%.60s, %.60s", setting->dataset ? setting->dataset : "",
+             setting->label ? setting->label : "");
+    if (cli_live(task->cli, what, setting->rank == 0) != CLI_GO_ON)
         return;
     if (bench_recipe_fit(recipe)) {
         bench_fit(task, context, bench_recipe_fit(recipe), result);

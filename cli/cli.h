@@ -29,6 +29,7 @@ int cli_report(struct cli *cli);
 int cli_predict(struct cli *cli);
 int cli_profile(struct cli *cli);
 int cli_test(struct cli *cli);
+int cli_top(struct cli *cli);
 int cli_train(struct cli *cli);
 int cli_validate(struct cli *cli);
 
@@ -60,6 +61,8 @@ struct cli_usage {
     const struct cli_options *tables;
     const char *first;         /* words that the first argument may be, as "a|b"; NULL: anything */
     size_t min_args, max_args; /* positional arguments, YAML files not counted */
+    const char *repeats; /* an option that may be given several times, all of which count; NULL:
+                            none */
     bool yaml;  /* positional *.yaml, *.yml and - are configurations, like --config */
     bool logs;  /* --log is one of its flags */
     bool sweep; /* "0,1,2" gives an option several values; YAML lists likewise */
@@ -92,6 +95,8 @@ struct cli {
     bool quiet;
     const char **plugins; /* of --plugin, in their order */
     size_t num_plugins;
+    const char **repeated; /* values of the option that usage->repeats names, in their order */
+    size_t num_repeated;
     bool allow_plugins, print_config;
     const char *args[CLI_MAX_ARGS]; /* positional arguments */
     size_t num_args;
@@ -101,12 +106,15 @@ struct cli {
     stk_context *config_context;                        /* the configuration's own */
     stk_context *context;                               /* made by cli_context() */
     stk_context_options context_options;                /* of `context` */
-    char *stores;                                       /* of these: from cli_object_stores() */
-    uint64_t which;                                     /* combination that cli_apply() took last */
-    const char *out_path;                               /* of -o; NULL: standard output */
-    FILE *out_below;                                    /* where cli->out writes */
-    struct cli_said *said; /* messages that were shown, by hash; NULL: they may come again */
-    char *out_partial;     /* where it is written until it is complete; NULL: in place */
+    stk_live *live;                                     /* of `context`, made by cli_live() */
+    stk_live_address address; /* of --dashboard; struct_size 0: there is none */
+    stk_live_server *server;  /* of `live` there; NULL: none */
+    char *stores;             /* of these: from cli_object_stores() */
+    uint64_t which;           /* combination that cli_apply() took last */
+    const char *out_path;     /* of -o; NULL: standard output */
+    FILE *out_below;          /* where cli->out writes */
+    struct cli_said *said;    /* messages that were shown, by hash; NULL: they may come again */
+    char *out_partial;        /* where it is written until it is complete; NULL: in place */
 };
 
 /* ---- Arguments (args.c, help.c) ----------------------------------------------------------- */
@@ -213,6 +221,19 @@ void cli_release(struct cli *cli);
  * context is made. (context.c)
  */
 void cli_compute_environment(struct cli *cli, uint64_t threads);
+
+/* ---- Looking on (live.c) --------------------------------------------------------------------- */
+
+/* The option --dashboard. */
+const stk_option_table *cli_live_table(void);
+/* Listen where it says, and tell where that is. CLI_GO_ON, or the exit code after printing the
+ * error. Call after cli_parse(); children serve what their parent has bound. */
+int cli_live_bind(struct cli *cli);
+/* Let others look on at what happens in the command's context, `what` of which is done; by `page`
+ * at that address, too. CLI_GO_ON; else there is no page that was asked for, and it was said. */
+int cli_live(struct cli *cli, const char *what, bool page);
+/* Before the context is destroyed; called by cli_release() as well. */
+void cli_live_end(struct cli *cli);
 
 /* ---- Foreign text (text.c) ------------------------------------------------------------------- */
 

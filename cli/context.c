@@ -47,8 +47,10 @@ int cli_context(struct cli *cli, uint64_t which, stk_context **out)
         return CLI_FAILED;
     }
     options.stores = stores;
-    if (cli->context && !same_options(&options, &cli->context_options))
+    if (cli->context && !same_options(&options, &cli->context_options)) {
+        cli_live_end(cli);
         stk_context_destroy(&cli->context);
+    }
     if (cli->context) {
         free(stores);
     } else {
@@ -96,10 +98,14 @@ void cli_compute_environment(struct cli *cli, uint64_t threads)
 
 void cli_release(struct cli *cli)
 {
+    cli_live_end(cli);
+    if (cli->address.struct_size)
+        stk_live_unbind(&cli->address);
     stk_context_destroy(&cli->context);
     stk_config_destroy(&cli->config);
     stk_context_destroy(&cli->config_context);
     free(cli->plugins);
+    free(cli->repeated);
     free(cli->stores);
 }
 

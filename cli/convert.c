@@ -7,18 +7,16 @@
 
 /* A flag of a name that several have is an option of the first: of an image, and of shards, of
  * their own. */
-static const struct cli_options tables[] = {{.name = "convert"},  {.name = "images"},
-                                            {.name = "arrays"},   {.name = "packed"},
-                                            {.name = "squashfs"}, {.name = "shards"},
-                                            {.name = "weights"},  {0}},
-                                tables_of_shards[] = {{.name = "convert"}, {.name = "shards"},
-                                                      {.name = "images"},  {.name = "arrays"},
-                                                      {.name = "packed"},  {.name = "squashfs"},
-                                                      {.name = "weights"}, {0}},
-                                tables_of_images[] = {{.name = "convert"}, {.name = "squashfs"},
-                                                      {.name = "images"},  {.name = "arrays"},
-                                                      {.name = "packed"},  {.name = "shards"},
-                                                      {.name = "weights"}, {0}};
+static const struct cli_options
+    tables[] = {{.name = "convert"}, {.name = "images"},      {.name = "arrays"},
+                {.name = "packed"},  {.name = "squashfs"},    {.name = "shards"},
+                {.name = "weights"}, {.own = cli_live_table}, {0}},
+    tables_of_shards[] = {{.name = "convert"}, {.name = "shards"},      {.name = "images"},
+                          {.name = "arrays"},  {.name = "packed"},      {.name = "squashfs"},
+                          {.name = "weights"}, {.own = cli_live_table}, {0}},
+    tables_of_images[] = {{.name = "convert"}, {.name = "squashfs"},    {.name = "images"},
+                          {.name = "arrays"},  {.name = "packed"},      {.name = "shards"},
+                          {.name = "weights"}, {.own = cli_live_table}, {0}};
 
 static const struct cli_usage usage = {
     .name = "convert",
@@ -74,11 +72,11 @@ static const struct cli_usage usage = {
         "A DST of 'NAME:PATH?option=value' is written by the converter of that name, of a plug-in "
         "too, with\noptions of its own. DST may be "
         "the URL of a folder in any store that can be written.\n\n"
-        "A file has its name when it is complete and safe on the disk. A conversion of pictures "
-        "or to Zarr\n"
-        "that was stopped, by Ctrl-C, a kill or a full disk, goes on when the same command is run "
-        "again: what\n"
-        "is done is noted in DST/.stoker-convert.\n",
+        "A file has its name when it is complete and safe on the disk. A conversion of pictures, "
+        "to Zarr or to\n"
+        "shards that was stopped, by Ctrl-C, a kill or a full disk, goes on when the same command "
+        "is run again:\n"
+        "what is done is noted in DST/.stoker-convert.\n",
     .examples = "  stoker convert digits: digits\n"
                 "  stoker convert 'digits:?split=test&size=1000' digits-test\n"
                 "\n"
@@ -355,6 +353,12 @@ static void print_unpacked(struct cli *cli, const stk_conversion_report *r)
     fputc('\n', out);
 }
 
+static void print_samples(struct cli *cli, const stk_conversion_report *r)
+{
+    fprintf(cli->out, "%s: %" PRIu64 " samples\n", cli->args[1], r->total);
+    print_count(cli->out, "of these, done by an earlier run", r->resumed);
+}
+
 static void print_statement(struct cli *cli, const char *converter, const stk_conversion_report *r)
 {
     if (r->arrays && cli->format != CLI_TABLE)
@@ -372,7 +376,7 @@ static void print_statement(struct cli *cli, const char *converter, const stk_co
     else if (r->copied && r->copied == r->total)
         print_unpacked(cli, r);
     else
-        fprintf(cli->out, "%s: %" PRIu64 " samples\n", cli->args[1], r->total);
+        print_samples(cli, r);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
@@ -427,6 +431,17 @@ static bool goes_on(const stk_converter_ops *converter)
         if (strcmp(*name, "checkpoint") == 0)
             return false;
     return true;
+}
+
+/* Whether it writes shards, of which those that are whole are kept. */
+static bool writes_shards(const stk_converter_ops *converter)
+{
+    static const char *const names[] = {"webdataset", "tfrecord", "parquet"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(converter->name, names[i]) == 0)
+            return true;
+    return false;
 }
 
 static int run(struct cli *cli, stk_conversion *conversion)
@@ -547,10 +562,17 @@ int cli_convert(struct cli *cli)
     cli_signals_ignore_pipe();
     if (cli_is_weights(cli->args[0]) || cli_is_weights(cli->args[1]))
         return run_weights(cli, context);
+    code = cli_live_bind(cli);
+    if (code == CLI_GO_ON)
+        code = cli_live(cli, cli->args[0], true);
+    if (code != CLI_GO_ON)
+        return code;
     stk_status status = stk_conversion_create(context, cli_home(cli->args[0]),
                                               cli_home(cli->args[1]), &conversion, &err);
     if (status == STK_OK && goes_on(stk_conversion_converter(conversion)))
         own.interrupted = "what is complete is kept; for the rest run the same command again";
+    else if (status == STK_OK && writes_shards(stk_conversion_converter(conversion)))
+        own.interrupted = "whole shards are kept; for the rest run the same command again";
     code = status == STK_OK ? run(cli, conversion) : cli_fail(cli, status, &err);
     stk_conversion_destroy(&conversion);
     return code;

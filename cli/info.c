@@ -98,8 +98,7 @@ static bool comes_again(const struct lines *lines, size_t i)
     return false;
 }
 
-/* Lines as members of an object that has begun. */
-static void print_json_lines(const struct lines *lines, FILE *out)
+void info_lines_json(const struct lines *lines, FILE *out)
 {
     const char *part = "";
 
@@ -134,7 +133,7 @@ static void print_json(const char *spec, const stk_dataset_info *about, const st
         cli_json_string(out, about->classes[i]);
     }
     fputs("],\n  \"description\": {", out);
-    print_json_lines(lines, out);
+    info_lines_json(lines, out);
     fputs("\n  }", out);
     info_survey_json(survey, about, out);
     fputs("\n}\n", out);
@@ -145,7 +144,7 @@ static int print_lines(struct cli *cli, struct lines *lines)
 {
     if (cli->format == CLI_JSON) {
         fputs("{", cli->out);
-        print_json_lines(lines, cli->out);
+        info_lines_json(lines, cli->out);
         fputs("\n}\n", cli->out);
     } else {
         lines_print(lines, cli->format, cli->out);
@@ -223,7 +222,7 @@ static int describe_checkpoint(struct cli *cli, stk_context *context, const char
         code = CLI_FAILED;
     } else if (cli->format == CLI_JSON) {
         fputs("{", cli->out);
-        print_json_lines(&lines, cli->out);
+        info_lines_json(&lines, cli->out);
         fputs("\n}\n", cli->out);
     } else {
         lines_print(&lines, cli->format, cli->out);
@@ -398,6 +397,7 @@ static const struct cli_usage usage = {
         "A container (zip:FILE!/ and a FOLDER behind it) is described with its files and what a "
         "read "
         "of one costs.\n"
+        "With --machine it describes the machine instead, with the disk of a PATH.\n"
         "Without a SPEC it lists what there is with its options: datasets, transforms, layers, "
         "callbacks, loggers,\n"
         "stores, formats of arrays, converters and devices; those of a --plugin are marked with "
@@ -406,10 +406,13 @@ static const struct cli_usage usage = {
                 "  stoker info digits:\n"
                 "  stoker info 'digits:?subset=0:1000' --format json\n"
                 "  stoker info digits: --sample 1000\n"
-                "  stoker info --store .\n",
-    .tables =
-        (const struct cli_options[]){
-            {.own = info_survey_table}, {.name = "survey"}, {.own = info_store_table}, {0}},
+                "  stoker info --store .\n"
+                "  stoker info --machine\n",
+    .tables = (const struct cli_options[]){{.own = info_survey_table},
+                                           {.name = "survey"},
+                                           {.own = info_store_table},
+                                           {.own = info_machine_table},
+                                           {0}},
     .max_args = 1,
 };
 
@@ -425,9 +428,46 @@ static int describe_store(struct cli *cli, stk_context *context, const char *url
     return code;
 }
 
+/* What there is. */
+static int list_all(struct cli *cli, const stk_context *context)
+{
+    if (cli->format == CLI_JSON)
+        list_json(context, cli->out);
+    else if (cli->format == CLI_CSV)
+        list_csv(context, cli->out);
+    else
+        list_table(context, cli->out);
+    return CLI_GOOD;
+}
+
+static int describe_one(struct cli *cli, stk_context *context, const char *spec, bool store)
+{
+    const bool checkpoint = spec && cli_is_weights(spec);
+    bool array = false;
+    int code = CLI_GO_ON;
+
+    if (!store && !checkpoint)
+        code = look_for_array(cli, context, spec, &array);
+    if (code == CLI_GO_ON && (!spec || store || checkpoint || array))
+        code = info_refuse_limits(cli, !spec        ? "a list of what there is"
+                                       : store      ? "a store"
+                                       : checkpoint ? "a checkpoint"
+                                                    : "an array");
+    if (code != CLI_GO_ON)
+        return code;
+    if (store)
+        return describe_store(cli, context, spec);
+    if (checkpoint)
+        return describe_checkpoint(cli, context, spec);
+    if (array)
+        return info_array(cli, context, spec);
+    return spec ? describe(cli, context, spec) : list_all(cli, context);
+}
+
 int cli_info(struct cli *cli)
 {
     struct info_store_options store;
+    struct info_machine_options machine;
     stk_context *context;
 
     int code = cli_parse(cli, &usage);
@@ -437,6 +477,8 @@ int cli_info(struct cli *cli)
     if (code != CLI_GO_ON)
         return code;
     code = cli_apply(cli, info_store_table(), 0, &store);
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, info_machine_table(), 0, &machine);
     if (code != CLI_GO_ON)
         return code;
     if (store.store && !cli->num_args) {
@@ -444,32 +486,8 @@ int cli_info(struct cli *cli)
         return CLI_USAGE;
     }
     const char *spec = cli->num_args ? cli_home(cli->args[0]) : NULL;
-    const bool checkpoint = spec && cli_is_weights(spec);
-    bool array = false;
-    if (!store.store && !checkpoint)
-        code = look_for_array(cli, context, spec, &array);
-    if (code != CLI_GO_ON)
-        return code;
-    if (!spec || store.store || checkpoint || array)
-        code = info_refuse_limits(cli, !spec         ? "a list of what there is"
-                                       : store.store ? "a store"
-                                       : checkpoint  ? "a checkpoint"
-                                                     : "an array");
-    if (code != CLI_GO_ON)
-        return code;
-    if (store.store)
-        return describe_store(cli, context, spec);
-    if (checkpoint)
-        return describe_checkpoint(cli, context, spec);
-    if (array)
-        return info_array(cli, context, spec);
-    if (spec)
-        return describe(cli, context, spec);
-    if (cli->format == CLI_JSON)
-        list_json(context, cli->out);
-    else if (cli->format == CLI_CSV)
-        list_csv(context, cli->out);
-    else
-        list_table(context, cli->out);
-    return CLI_GOOD;
+    if (!machine.machine)
+        return describe_one(cli, context, spec, store.store);
+    code = info_refuse_limits(cli, "a machine");
+    return code == CLI_GO_ON ? info_machine(cli, context, spec, store.store) : code;
 }

@@ -18,6 +18,9 @@ void lines_add(void *lines, const char *name, const char *value);
 void lines_print(const struct lines *lines, enum cli_format format, FILE *out);
 void lines_free(struct lines *lines);
 
+/* Lines as members of an object that has begun; of several of one name the last. */
+void info_lines_json(const struct lines *lines, FILE *out);
+
 /* ---- Arrays and groups (info_array.c) ---- */
 
 /* Whether a spec is an array or a group: "array:URL", or a folder that holds Zarr's metadata; with
@@ -94,5 +97,17 @@ bool info_contained(stk_context *context, const char *url, struct lines *lines);
 const stk_option_table *info_store_table(void);
 /* Measure the store of a URL. CLI_GOOD, or the exit code after printing the error. */
 int info_store(struct cli *cli, stk_context *context, const char *url, struct lines *lines);
+
+/* ---- The machine (info_machine.c) ------------------------------------------------------------ */
+
+struct info_machine_options {
+    uint32_t struct_size;
+    bool machine;
+};
+
+const stk_option_table *info_machine_table(void);
+/* Describe it, with the disk of a path (NULL: of the working directory), whose store is measured
+ * where `measure`. Exit code. */
+int info_machine(struct cli *cli, stk_context *context, const char *path, bool measure);
 
 #endif

@@ -21,6 +21,7 @@ static const struct cli_command commands[] = {
      cli_profile},
     {"report", "read event logs: a page, a table, figures; compare runs", cli_report},
     {"test", "measure a trained model on the test data", cli_test},
+    {"top", "look on at a run: rates, waits, workers, memory, progress, what limits", cli_top},
     {"train", "train a model as a YAML file says, or go on with that", cli_train},
     {"validate", "measure a trained model on the validation data", cli_validate},
 };
@@ -75,6 +76,11 @@ static void print_version(FILE *out)
 #else
     fputs("libcurl: not built in; nothing is read or written over HTTP\n", out);
 #endif
+#ifdef STK_WITH_MICROHTTPD
+    fputs("libmicrohttpd: built in\n", out);
+#else
+    fputs("libmicrohttpd: not built in; no live page is served\n", out);
+#endif
 #ifdef STK_WITH_SZIP
     fputs("szip: built in\n", out);
 #else
@@ -84,6 +90,11 @@ static void print_version(FILE *out)
     fputs("zfp: built in\n", out);
 #else
     fputs("zfp: not built in; chunks that it compressed are not read\n", out);
+#endif
+#ifdef STK_WITH_BROTLI
+    fputs("brotli: built in\n", out);
+#else
+    fputs("brotli: not built in; pages of Parquet that it compressed are not read\n", out);
 #endif
     fputs("instruction sets: plain", out);
 #ifdef STK_WITH_AVX2

@@ -12,6 +12,12 @@ static const stk_option rows[] = {
     {"html", STK_OPTION_STRING, AT(html), NULL, 0, 0, NULL, "FILE",
      "Where the page goes; none: no page. Default: next to the first log, with the ending .html; "
      "none with format json or csv."},
+    {"figures", STK_OPTION_STRING, AT(figures), NULL, 0, 0, NULL, "DIR",
+     "Folder that every chart goes to as an SVG file of its own; it is made where it is not "
+     "there."},
+    {"what_if", STK_OPTION_STRING, AT(what_if), NULL, 0, 0, NULL, "NAME=VALUE,...",
+     "Predict what the recorded runs would come to with these settings, by simulating the loader; "
+     "may be given several times. Names are those of the section what_if."},
     {"sync", STK_OPTION_STRING, AT(sync), NULL, 0, 0, NULL, "LOGGER",
      "mlflow or wandb: LOG is the folder of a run, and what its journal has and is not sent yet is "
      "sent."},
@@ -67,9 +73,11 @@ static const struct cli_usage usage = {
         "With --sync, LOG is the folder of a run that was logged with --logger mlflow or wandb: "
         "what its journal\n"
         "has and is not sent yet goes to the server, with its checkpoints and pages.\n",
+    .repeats = "what_if",
     .examples = "  stoker report benchmark_logs/mnist.jsonl\n"
                 "  stoker report before.jsonl after.jsonl -o comparison.html\n"
-                "  stoker report run.log --format csv -o figures.csv\n",
+                "  stoker report run.log --format csv -o figures.csv\n"
+                "  stoker report run.jsonl --what-if num_workers=8,io_depth=32 --what-if cores=4\n",
     .tables = (const struct cli_options[]){{.own = report_option_table}, {0}},
     .min_args = 1,
     .max_args = CLI_MAX_ARGS,
@@ -185,6 +193,10 @@ int cli_report(struct cli *cli)
     code = cli_apply(cli, report_option_table(), 0, &options);
     if (code == CLI_GO_ON && options.sync)
         return report_sync(cli, &options);
+    if (code == CLI_GO_ON && cli->num_repeated && cli->format == CLI_CSV) {
+        cli_error("--what-if is not part of CSV: take --format json or table");
+        return CLI_USAGE;
+    }
     if (code == CLI_GO_ON)
         code = cli_context(cli, 0, &context);
     if (code != CLI_GO_ON)
@@ -201,7 +213,14 @@ int cli_report(struct cli *cli)
         status = stk_report_compare(view.report, &view.all, &err);
     view.runs = stk_report_runs(view.report);
     view.files = stk_report_files(view.report);
-    code = status == STK_OK ? write_results(&view, &options) : cli_fail(cli, status, &err);
+    code = status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
+    if (code == CLI_GO_ON && cli->num_repeated)
+        code = report_predict(&view, context);
+    if (code == CLI_GO_ON)
+        code = write_results(&view, &options);
+    if (code == CLI_GOOD && options.figures)
+        code = report_drawings(&view, options.figures);
+    free(view.predictions);
     stk_report_destroy(&view.report);
     return code;
 }

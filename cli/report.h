@@ -10,11 +10,20 @@
 
 struct report_options {
     uint32_t struct_size;
-    const char *html; /* where the page goes; NULL: not said; "none" */
-    const char *sync; /* logger whose journals are sent; NULL: logs are read */
+    const char *html;    /* where the page goes; NULL: not said; "none" */
+    const char *figures; /* folder that charts go to; NULL: none */
+    const char *sync;    /* logger whose journals are sent; NULL: logs are read */
     const char *tracking_uri, *token, *experiment_name, *run_name, *ca_file;
     const char *project, *entity, *python;
     bool allow_http;
+    const char *what_if; /* the last of them: cli->repeated has all */
+};
+
+/* What a run would come to. */
+struct report_prediction {
+    uint64_t run;
+    const char *what; /* what is otherwise, as it was written; NULL: nothing */
+    stk_prediction is;
 };
 
 struct report_view {
@@ -23,6 +32,8 @@ struct report_view {
     uint64_t runs, files;
     const stk_report_comparison *all; /* settings, pairs, ladder */
     const char *charts;               /* what those of the page are drawn from, as JSON */
+    struct report_prediction *predictions; /* of each setting: as recorded, then --what-if */
+    size_t num_predictions;
 };
 
 /* A figure of a run, by name. */
@@ -56,10 +67,47 @@ void report_trainings_print(const struct report_view *view, FILE *out, size_t wi
 void report_trainings_page(const struct report_view *view, FILE *out);
 void report_ladder_json(const struct report_view *view, FILE *out);
 
+/* ---- report_training.c ---- */
+/* How many runs' curves are shown together. */
+uint64_t report_overlaid(const struct report_view *view);
+void report_curves_page(const struct report_view *view, FILE *out);
+/* The metrics of a run: a table of the page, a member of JSON. */
+void report_metrics_page(const stk_report_run *run, FILE *out);
+void report_metrics_json(const stk_report_run *run, FILE *out);
+void report_contents_page(const struct report_view *view, FILE *out);
+
+/* ---- report_drawings.c ---- */
+/* Every chart as an SVG file in a folder, which is made where it is not there. The exit code. */
+int report_drawings(const struct report_view *view, const char *folder);
+
+/* ---- report_words.c ---- */
+/* What a word of the page means, a figure by its name, an option by its key; NULL: not known. */
+const char *report_word(const char *word);
+const char *report_figure_word(const char *name);
+const char *report_option_word(const char *key);
+/* The number of a part of a ledger, which its colour follows from; -1: not known. */
+int report_part(const char *name);
+/* The colour that is of one thing alone, on every chart; NULL: none. */
+const char *report_part_own(int part);
+/* All of them as a list of JSON. */
+void report_parts_json(FILE *out);
+/* The attribute `title` of an element that is open; nothing for NULL. */
+void report_put_title(FILE *out, const char *meaning);
+void report_words_page(FILE *out);
+/* ---- report_what_if.c ---- */
+/* Predict each setting of the logs as recorded and with each --what-if. CLI_GO_ON, or the exit code
+ * after the message. */
+int report_predict(struct report_view *view, stk_context *context);
+void report_what_if_print(const struct report_view *view, FILE *out, size_t width);
+void report_what_if_page(const struct report_view *view, FILE *out);
+void report_what_if_json(const struct report_view *view, FILE *out);
+
 /* ---- report_html.c ---- */
 /* The same table on the page; of a row with a link the first cell leads to that run. */
 void report_table_page(const struct cli_table *table, const char *name, FILE *out);
 void report_write_page(const struct report_view *view, FILE *out);
+/* The style of the page. */
+const char *report_page_style(void);
 /* A text between two pieces of the page. */
 void report_put_text(FILE *out, const char *before, const char *text, const char *after);
 /* "1.38 s", "12.5 %", "3.2"; "-" for what is unknown. */

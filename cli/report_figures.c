@@ -54,6 +54,10 @@ size_t report_figures(const struct report_view *view, const stk_report_run *run,
         {"accuracy", run->accuracy},
         {"evaluated_loss", run->evaluated_loss},
         {"peak_bytes", run->peak_bytes},
+        {"predicted_samples_per_s", run->predicted ? run->predicted->samples_per_s : NAN},
+        {"predicted_low", run->predicted ? run->predicted->low : NAN},
+        {"predicted_high", run->predicted ? run->predicted->high : NAN},
+        {"predicted_wait_p95", run->predicted ? run->predicted->wait.p95 : NAN},
         {"dropped_bytes_of_log", (double)file->dropped_bytes},
     };
 
@@ -149,7 +153,10 @@ static void json_run(const struct report_view *view, FILE *out, uint64_t i)
     }
     fputs("}, \"ledger\": {", out);
     json_ledger(run, out);
-    fputs("}, \"settings\": {", out);
+    fputc('}', out);
+    if (run->num_curves)
+        report_metrics_json(run, out);
+    fputs(", \"settings\": {", out);
     for (uint64_t k = 0; k < run->num_settings; k++) {
         fputs(k ? ", " : "", out);
         cli_json_string(out, run->settings[k].key);
@@ -161,9 +168,21 @@ static void json_run(const struct report_view *view, FILE *out, uint64_t i)
     cli_json_member_text(out, "knob", run->verdict->knob);
     cli_json_member_text(out, "value", run->verdict->value);
     cli_json_member_number(out, "gain", run->verdict->gain);
+    if (run->verdict->gain_high > 0) {
+        cli_json_member_number(out, "gain_low", run->verdict->gain_low);
+        cli_json_member_number(out, "gain_high", run->verdict->gain_high);
+    }
     cli_json_member_text(out, "verdict", run->verdict->text);
     if (*run->tiers)
         cli_json_member_text(out, "tiers", run->tiers);
+    fputs(", \"machine\": {", out);
+    for (uint64_t k = 0; k < run->num_machine; k++) {
+        fputs(k ? ", " : "", out);
+        cli_json_string(out, run->machine[k].key);
+        fputs(": ", out);
+        cli_json_string(out, run->machine[k].value);
+    }
+    fputc('}', out);
     fputc('}', out);
 }
 
@@ -201,6 +220,8 @@ static void print_json(const struct report_view *view, FILE *out)
     }
     fputs("],\n\"in_order\": [", out);
     report_ladder_json(view, out);
+    fputs("],\n\"what_if\": [", out);
+    report_what_if_json(view, out);
     fputs("],\n\"comparisons\": [", out);
     for (uint64_t i = 0; i < view->all->num_pairs; i++) {
         const stk_report_pair *pair = view->all->pairs[i];
@@ -272,9 +293,14 @@ static void print_runs(const struct report_view *view, FILE *out, size_t width)
         {"", "max"},    {"step", "mean"}, {"step", "share"}, {"samples", "/s"},    {"steps", ""},
         {"epochs", ""}, {"total", ""},    {"setup", ""},     {"get-batch", "mean"}};
     struct cli_table table = {0};
+    bool predicted = false;
 
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         cli_table_column(&table, heads[i][0], heads[i][1]);
+    for (uint64_t i = 0; i < view->runs; i++)
+        predicted |= stk_report_run_at(view->report, i)->predicted != NULL;
+    if (predicted)
+        cli_table_column(&table, "predicted", "samples/s");
     for (uint64_t i = 0; i < view->runs; i++) {
         const stk_report_run *run = stk_report_run_at(view->report, i);
         struct cli_table_row *row = cli_table_begin(&table, view->all->names[i]);
@@ -292,6 +318,8 @@ static void print_runs(const struct report_view *view, FILE *out, size_t width)
         report_cell_seconds(row, run->total);
         report_cell_seconds(row, run->setup);
         report_cell_seconds(row, run->get_batch.n ? run->get_batch.mean : NAN);
+        if (predicted)
+            cli_table_number(row, run->predicted ? run->predicted->samples_per_s : NAN);
     }
     cli_table_print(&table, width, out);
     cli_table_free(&table);
@@ -324,6 +352,8 @@ static void print_table(const struct report_view *view, FILE *out)
     print_runs(view, out, width);
     if (view->all->ladder)
         report_ladder_print(view, out, width);
+    if (view->num_predictions)
+        report_what_if_print(view, out, width);
     if (view->cli->quiet)
         return;
     for (uint64_t i = 0; i < view->all->num_groups && i < VERDICTS_SHOWN; i++) {
@@ -347,6 +377,12 @@ static void print_table(const struct report_view *view, FILE *out)
                  "compared.",
                  view->all->unmatched, view->all->unmatched == 1 ? "" : "s",
                  view->all->unmatched == 1 ? "has" : "have");
+        cli_paragraph(out, width, 0, text);
+    }
+    const stk_report_run *first = stk_report_run_at(view->report, 0);
+    if (*first->machine_summary) {
+        snprintf(text, sizeof text, "Machine: %s.", first->machine_summary);
+        fputc('\n', out);
         cli_paragraph(out, width, 0, text);
     }
     for (uint64_t i = 0; i < view->files; i++) {

@@ -70,8 +70,35 @@ function table(heads, rows) {
         element("div", { class: "scroll", tabindex: "0" }, all));
 }
 
+// A figure; its button saves what is drawn in it.
 function figure(title, note) {
-    return element("figure", {}, element("figcaption", {}, title, element("span", {}, note)));
+    const button = element("button", { type: "button", class: "save", "aria-label": `Save ${title} as PNG` }, "PNG");
+    const f = element("figure", {}, element("figcaption", {}, element("bdi", {}, title), button, element("span", {}, note)));
+    button.addEventListener("click", () => save(f, title, note));
+    return f;
+}
+
+// The canvases of a figure below its title, on the page's ground, as a file.
+function save(f, title, note) {
+    const list = [...f.querySelectorAll("canvas")], scale = devicePixelRatio || 1, edge = 12 * scale, head = 56 * scale;
+    const picture = element("canvas", {
+        width: Math.max(...list.map(c => c.width)) + 2 * edge, height: list.reduce((sum, c) => sum + c.height + edge, head)
+    });
+    const g = picture.getContext("2d");
+    g.fillStyle = colour("--panel");
+    g.fillRect(0, 0, picture.width, picture.height);
+    g.fillStyle = colour("--ink");
+    g.font = `600 ${15 * scale}px system-ui, sans-serif`;
+    g.fillText(title, edge, 24 * scale, picture.width - 2 * edge);
+    g.font = `${12 * scale}px system-ui, sans-serif`;
+    g.fillText(note, edge, 44 * scale, picture.width - 2 * edge);
+    let y = head;
+    for (const c of list) {
+        g.drawImage(c, edge, y);
+        y += c.height + edge;
+    }
+    const link = element("a", { href: picture.toDataURL("image/png"), download: title.toLowerCase().replace(/[^a-z0-9]+/g, "-") + ".png" });
+    link.click();
 }
 
 // ---- The Gantt chart --------------------------------------------------------------------
@@ -275,8 +302,13 @@ class Gantt {
     }
 
     colourOf(name) {
-        const named = { setup: "--setup", "get-batch": "--get", train: "--train", epoch: "--epoch", read: "--c0" };
-        return colour(named[name] || "--c" + (2 + this.rows.findIndex(r => r.name === name) % 6));
+        const named = {
+            setup: "--setup", "get-batch": "--get", train: "--train", epoch: "--epoch", read: "--c0", validation: "--val",
+            "sanity check": "--val", test: "--test"
+        };
+        // A part of the ledger has its colour here, too.
+        return named[name] || !known.includes(name) ? colour(named[name] || "--c" + (2 + this.rows.findIndex(r => r.name === name) % 6)) :
+            partColour(known.indexOf(name));
     }
 
     draw() {

@@ -51,23 +51,39 @@ static void put_heads(struct cli_table *table, const char *const *heads, size_t 
         cli_table_column(table, heads[i], "");
 }
 
+/* The head of a column, with what it means. */
+static void put_column(FILE *out, const char head[2][CLI_TABLE_CELL])
+{
+    char word[2 * CLI_TABLE_CELL];
+
+    snprintf(word, sizeof word, "%s%s%s", head[0], *head[1] ? " " : "", head[1]);
+    fputs("<th role=\"columnheader\" scope=\"col\"", out);
+    report_put_title(out, report_word(word));
+    report_put_text(out, ">", word, "</th>");
+}
+
 void report_table_page(const struct cli_table *table, const char *name, FILE *out)
 {
-    fprintf(out, "<div class=\"scroll\" tabindex=\"0\"><table class=\"%s\">\n<thead><tr>", name);
+    /* A phone lays rows out otherwise: the roles stay. */
+    fprintf(out,
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: %s\"><table "
+            "role=\"table\" class=\"%s\">\n<thead role=\"rowgroup\"><tr role=\"row\">",
+            name, name);
     for (size_t c = 0; c < table->columns; c++)
-        fprintf(out, "<th scope=\"col\">%s %s</th>", table->heads[c][0], table->heads[c][1]);
-    fputs("</tr></thead>\n<tbody>\n", out);
+        put_column(out, table->heads[c]);
+    fputs("</tr></thead>\n<tbody role=\"rowgroup\">\n", out);
     for (size_t i = 0; i < table->rows; i++) {
         const struct cli_table_row *row = &table->row[i];
-        fputs("<tr>", out);
+        fputs("<tr role=\"row\">", out);
         for (size_t c = 0; c < row->used; c++) {
             const bool link = c == 0 && row->link;
-            fputs("<td>", out);
+            fputs(c ? "<td role=\"cell\">" : "<td role=\"cell\"><bdi>", out);
             if (link)
                 fprintf(out, "<a href=\"#run-%" PRIu64 "\" data-run=\"%" PRIu64 "\">",
                         row->link - 1, row->link - 1);
             cli_html_string(out, c == 0 && row->name ? row->name : row->cells[c]);
-            fputs(link ? "</a></td>" : "</td>", out);
+            fputs(link ? "</a>" : "", out);
+            fputs(c ? "</td>" : "</bdi></td>", out);
         }
         fputs("</tr>\n", out);
     }
@@ -164,7 +180,9 @@ static void put_comparison(const struct report_view *view, FILE *out)
 
     if (view->all->num_groups < 2)
         return;
-    fputs("<section>\n<h2>Settings by their wait</h2>\n<div id=\"compared\"></div>\n", out);
+    fputs("<section id=\"settings\" aria-labelledby=\"settings-title\">\n<h2 "
+          "id=\"settings-title\">Settings by their wait</h2>\n<div id=\"compared\"></div>\n",
+          out);
     put_heads(&table, heads, sizeof heads / sizeof *heads);
     for (uint64_t i = 0; i < view->all->num_groups; i++)
         put_group(view, &table, view->all->by_wait[i]);
@@ -182,7 +200,9 @@ static void put_comparison(const struct report_view *view, FILE *out)
 static void card(FILE *out, const char *name, const char *note, void (*put)(FILE *, double),
                  double value)
 {
-    fprintf(out, "<div><dt>%s</dt><dd>", name);
+    fputs("<div><dt", out);
+    report_put_title(out, report_word(name));
+    fprintf(out, ">%s</dt><dd>", name);
     put(out, value);
     fprintf(out, "</dd><small>%s</small></div>\n", note);
 }
@@ -249,8 +269,10 @@ static void put_figures(const struct report_view *view, FILE *out, const stk_rep
     fprintf(out, "%s.</p><dl class=\"settings\">\n", run->exact ? "exact" : "within 2 %");
     for (size_t i = 0; i < n; i++) {
         stk_number_format(list[i].value, number);
-        fprintf(out, "<div><dt>%s</dt><dd data-figure=\"%s\">%s</dd></div>\n", list[i].name,
-                list[i].name, isfinite(list[i].value) ? number : "-");
+        fputs("<div><dt", out);
+        report_put_title(out, report_figure_word(list[i].name));
+        fprintf(out, ">%s</dt><dd data-figure=\"%s\">%s</dd></div>\n", list[i].name, list[i].name,
+                isfinite(list[i].value) ? number : "-");
     }
     fputs("</dl></details>\n", out);
 }
@@ -283,8 +305,25 @@ static void put_settings(FILE *out, const stk_report_run *run)
     }
     fputs("<dl class=\"settings\">\n", out);
     for (uint64_t i = 0; i < run->num_settings; i++) {
-        report_put_text(out, "<div><dt>", run->settings[i].key, "</dt><dd>");
+        fputs("<div><dt", out);
+        report_put_title(out, report_option_word(run->settings[i].key));
+        report_put_text(out, ">", run->settings[i].key, "</dt><dd>");
         cli_html_string(out, run->settings[i].value);
+        fputs("</dd></div>\n", out);
+    }
+    fputs("</dl></details>\n", out);
+}
+
+/* What the figures are of. */
+static void put_machine(FILE *out, const stk_report_run *run)
+{
+    if (!*run->machine_summary)
+        return;
+    report_put_text(out, "<details class=\"machine\"><summary>Machine: ", run->machine_summary,
+                    "</summary><dl class=\"settings\">\n");
+    for (uint64_t i = 0; i < run->num_machine; i++) {
+        report_put_text(out, "<div><dt>", run->machine[i].key, "</dt><dd>");
+        cli_html_string(out, run->machine[i].value);
         fputs("</dd></div>\n", out);
     }
     fputs("</dl></details>\n", out);
@@ -300,9 +339,12 @@ static void put_run(const struct report_view *view, FILE *out, uint64_t i)
 
     if (start && gmtime_r(&start, &utc))
         strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &utc);
-    fprintf(out, "<article id=\"run-%" PRIu64 "\">\n<h2>", i);
+    fprintf(out,
+            "<article id=\"run-%" PRIu64 "\" aria-labelledby=\"title-%" PRIu64
+            "\" tabindex=\"-1\">\n<h2 id=\"title-%" PRIu64 "\"><bdi>",
+            i, i, i);
     cli_html_string(out, view->all->names[i]);
-    fputs("</h2>\n<p class=\"soft\">", out);
+    fputs("</bdi></h2>\n<p class=\"soft\">", out);
     if (*when)
         fprintf(out, "Started %s", when);
     if (run->repeat > 0)
@@ -312,10 +354,12 @@ static void put_run(const struct report_view *view, FILE *out, uint64_t i)
     report_put_text(out, "</p>\n<p class=\"verdict\">", run->verdict->text, "</p>\n");
     if (*run->tiers)
         report_put_text(out, "<p class=\"tiers\">", run->tiers, "</p>\n");
+    put_machine(out, run);
     put_cards(out, run);
     fputs("<noscript><p>The charts need JavaScript; every figure is below.</p></noscript>\n"
           "<div class=\"charts\"></div>\n",
           out);
+    report_metrics_page(run, out);
     put_epochs(out, run);
     put_settings(out, run);
     put_figures(view, out, run);
@@ -329,7 +373,8 @@ static void put_picker(const struct report_view *view, FILE *out)
 {
     if (view->runs < 2)
         return;
-    fputs("<nav class=\"tools\" hidden><label for=\"pick\">Run</label><select id=\"pick\" "
+    fputs("<nav class=\"tools\" aria-label=\"Runs\" hidden><label for=\"pick\">Run</label><select "
+          "id=\"pick\" "
           "autocomplete=\"off\">",
           out);
     for (uint64_t i = 0; i < view->runs; i++) {
@@ -370,26 +415,39 @@ static void put_notes(const struct report_view *view, FILE *out)
         fputs("</ul>\n</section>\n", out);
 }
 
+const char *report_page_style(void)
+{
+    return (const char *)report_page_css;
+}
+
 /* ---- All ------------------------------------------------------------------------------------- */
 
 void report_write_page(const struct report_view *view, FILE *out)
 {
     put_head(view, out);
+    report_contents_page(view, out);
     if (view->all->trainings)
         report_trainings_page(view, out);
+    report_curves_page(view, out);
     if (view->all->ladder)
         report_ladder_page(view, out);
+    if (view->num_predictions)
+        report_what_if_page(view, out);
     put_comparison(view, out);
     put_picker(view, out);
     for (uint64_t i = 0; i < view->runs; i++)
         put_run(view, out, i);
     put_notes(view, out);
+    report_words_page(out);
     fprintf(out,
             "</main>\n<footer class=\"soft\"><p>Made by stoker %s report. This page needs nothing "
             "but itself.</p></footer>\n<script type=\"application/json\" id=\"data\">",
             stk_version());
     fputs(view->charts, out);
+    fputs("</script>\n<script type=\"application/json\" id=\"parts\">", out);
+    report_parts_json(out);
     fprintf(out, "</script>\n<script>\n%s</script>\n", chart_min_js);
-    fprintf(out, "<script>\n%s</script>\n<script>\n%s</script>\n</body>\n</html>\n",
-            report_gantt_js, report_page_js);
+    fprintf(out, "<script>\n%s</script>\n<script>\n%s</script>\n<script>\n%s</script>\n",
+            report_gantt_js, report_training_js, report_page_js);
+    fputs("</body>\n</html>\n", out);
 }

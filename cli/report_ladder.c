@@ -68,7 +68,8 @@ void report_ladder_page(const struct report_view *view, FILE *out)
 
     if (view->all->ladder)
         fprintf(out,
-                "<section>\n<h2>One measure after the other: %.2fx in all</h2>\n"
+                "<section id=\"measures\" aria-labelledby=\"measures-title\">\n<h2 "
+                "id=\"measures-title\">One measure after the other: %.2fx in all</h2>\n"
                 "<p class=\"soft\">%s. Factors multiply, so "
                 "shares are of logarithms: they add up to the whole.</p>\n<div id=\"ladder\">"
                 "</div>\n",
@@ -183,7 +184,10 @@ void report_trainings_page(const struct report_view *view, FILE *out)
     char text[768];
 
     describe(view, text, sizeof text);
-    report_put_text(out, "<section>\n<h2>Whole trainings</h2>\n<p class=\"soft\">", text, "</p>\n");
+    report_put_text(out,
+                    "<section id=\"trainings\" aria-labelledby=\"trainings-title\">\n<h2 "
+                    "id=\"trainings-title\">Whole trainings</h2>\n<p class=\"soft\">",
+                    text, "</p>\n");
     report_table_page(&table, "trainings", out);
     fputs("</section>\n", out);
     cli_table_free(&table);

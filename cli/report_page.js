@@ -14,8 +14,9 @@ Chart.defaults.maintainAspectRatio = false;
 // Step and wait as on the charts that show nothing else; then eight colours that all eyes tell apart; beyond, the same
 // with stripes.
 function partColour(i) {
-    const plain = colour(i < 2 ? ["--train", "--bar"][i] : `--c${i % 8}`);
-    if (i < 8) {
+    const own = { "step": "--train", "data wait": "--bar", "validation": "--val" }[known[i]];
+    const plain = colour(own || `--c${i % 8}`);
+    if (i < 8 || own) {
         return plain;
     }
     const tile = element("canvas", { width: "8", height: "8" }), g = tile.getContext("2d");
@@ -33,12 +34,26 @@ function partColour(i) {
 }
 
 // One part has one colour on every chart of the page, whatever its place on one of them.
-const known = ["step", "data wait", "storage latency", "storage transfer", "worker", "decode", "decode entropy", "transform",
-    "read slot", "retry", "collate", "memory budget", "ordering", "startup", "epoch turn", "transfer", "validation", "callbacks",
-    "logging", "checkpoint", "other"];
+const known = JSON.parse(document.getElementById("parts").textContent);
 function partOf(name) {
     const at = known.indexOf(name);
     return at >= 0 ? at : known.push(name) - 1;
+}
+
+// A phase of a training has the colour of its bars on the timeline; further lines of it are of other ones.
+function phaseColour(phase, extra) {
+    const own = { train: "--train", val: "--val", test: "--test" }[phase];
+    return own && !extra ? own : `--c${((own ? 2 : 0) + extra) % 8}`;
+}
+
+// A run has one colour on every chart of several; no part of a ledger has any of them.
+const runColour = i => `--r${data.overlaid.indexOf(i) % 9}`;
+
+// What is sampled has its line, whatever else is.
+const sampled = ["process", "cgroup", "machine"];
+function lineOf(name) {
+    const at = sampled.indexOf(name);
+    return at >= 0 ? at : sampled.push(name) - 1;
 }
 
 // What the words of the charts mean.
@@ -65,6 +80,11 @@ function paint(config) {
         scale.grid.color = scale.grid.borderColor = colour("--line");
     }
     for (const d of config.data.datasets) {
+        if (d.strokeName || d.bandName) {
+            d.borderColor = d.pointBackgroundColor = colour(d.strokeName || d.bandName);
+            d.backgroundColor = d.bandName ? d.borderColor + "33" : d.borderColor;
+            continue;
+        }
         d.backgroundColor = d.fillNames ? d.fillNames.map(colour) : d.part !== undefined && !d.line ? partColour(d.part) : colour(d.fillName);
         d.borderColor = d.line ? colour(`--c${d.part % 8}`) : colour("--panel");
     }
@@ -80,6 +100,16 @@ function plot(f, label, config, height = 15) {
     f.append(box);
     config.options = { normalized: true, parsing: config.parsing, ...config.options };
     charts.push({ canvas, config });
+}
+
+// One chart again, whose data or axes are others now.
+function redraw(config) {
+    const c = charts.find(each => each.config === config);
+    if (c.chart) {
+        c.chart.destroy();
+        c.chart = null;
+        drawCharts();
+    }
 }
 
 // Charts are made once their figures are on the page, and so have a size; again when it turns dark or light.
@@ -234,7 +264,7 @@ function over(title, note, series, unit, end) {
         type: "line", parsing: false,
         data: {
             datasets: series.map((s, i) => ({
-                label: s.name, data: steps(s.points, end), part: i, line: true, fillName: "--shade", stepped: true, pointRadius: 0,
+                label: s.name, data: steps(s.points, end), part: s.colour === undefined ? i : s.colour, line: true, fillName: "--shade", stepped: true, pointRadius: 0,
                 pointHitRadius: 6, borderWidth: 2, borderDash: [[], [7, 3], [2, 2]][i % 3], fill: series.length === 1, spanGaps: false
             }))
         },
@@ -322,11 +352,12 @@ function seriesCharts(run) {
         }
         const lines = list.slice(0, 8).map(s => ({
             name: s.name.replace(/(_bytes)?(_per_s)?$/, "").replace(/_/g, " "),
+            colour: group.startsWith("system.") ? lineOf(s.name.replace(/(_bytes)?(_per_s)?$/, "")) : undefined,
             points: held(s.sum.map((v, i) => ({ at: i * s.width, to: (i + 1) * s.width, value: v / s.count[i] })).filter((p, i) => s.count[i] > 0))
         }));
         out.push(over(titles[last] || group, notes[group] || notes[`${group}.${list[0].name}`] || lines.map(s => s.name).join(", "), lines, unit, run.length));
     }
-    return [...ledgers, ...out];
+    return { ledgers, others: out };
 }
 
 // A sample counts until the next one.
@@ -361,7 +392,7 @@ function comparison(place) {
         options: {
             indexAxis: "y",
             scales: {
-                x: axis({ stacked: true, text: v => seconds(v, 2), most: 6 }),
+                x: axis({ stacked: true, text: v => seconds(v, 2), most: narrow() ? 4 : 6 }),
                 y: axis({ type: "category", stacked: true, bare: true, offset: true, skip: false, most: 60 })
             },
             plugins: { ...key, ...tips(items => groups[items[0].dataIndex].name, item => `${item.dataset.label}: ${seconds(item.parsed.x)}`) }
@@ -445,6 +476,14 @@ function build(article, run) {
     place.before(wide);
     const gantt = new Gantt(run, wide);
     const end = Math.max(run.length, 1e-6);
+    const { ledgers, others } = seriesCharts(run);
+    if (run.curves.length) {
+        const tools = element("div", { class: "training" });
+        wide.after(tools);
+        training(tools, place, [run]);
+        // What a training came to beside what its time was for.
+        place.append(...ledgers.splice(0));
+    }
     place.append(histogram(run));
     if (run.steps.n) {
         const epochs = gantt.rows.find(row => row.name === "epoch"), from = epochs ? Math.max(0, epochs.lanes[0].start[0]) : 0;
@@ -458,9 +497,17 @@ function build(article, run) {
             place.append(over("Waiting", "share of the time that the step waited for its batch", [{ name: "waiting", points: waits }], "%", end));
         }
     }
-    place.append(...seriesCharts(run));
+    place.append(...ledgers, ...others);
     return gantt;
 }
+
+// Runs of one name are told apart.
+data.runs.forEach((run, i) => {
+    const others = data.overlaid.includes(i) ? data.overlaid.map(k => data.runs[k]) : data.runs;
+    const same = others.filter(r => r.name === run.name), at = same.indexOf(run);
+    run.number = i;
+    run.shown = same.length > 1 ? `${run.name} #${at + 1}` : run.name;
+});
 
 function select(i) {
     data.runs.forEach((run, k) => {
@@ -480,6 +527,12 @@ if (compared) {
 const climbed = document.getElementById("ladder");
 if (climbed) {
     ladder(climbed);
+}
+const overlaid = document.getElementById("overlaid");
+if (overlaid) {
+    const grid = element("div", { class: "charts" });
+    training(overlaid, grid, data.overlaid.map(i => data.runs[i]));
+    overlaid.append(grid);
 }
 const picker = document.getElementById("pick");
 if (picker) {

@@ -11,7 +11,7 @@
 /* ---- Usage ----------------------------------------------------------------------------------- */
 
 static const struct cli_options tables[] = {
-    {.name = "recipe"}, TRAIN_SECTIONS, {.name = "context"}, {0}};
+    {.name = "recipe"}, TRAIN_SECTIONS, {.name = "context"}, {.own = cli_live_table}, {0}};
 
 static const struct cli_usage train_usage = {
     .name = "train",
@@ -188,7 +188,11 @@ static int run_make(struct run *run, struct cli *cli, const struct cli_usage *us
     if (code == CLI_GO_ON)
         code = prepare_threads(run);
     if (code == CLI_GO_ON)
+        code = cli_live_bind(cli);
+    if (code == CLI_GO_ON)
         code = cli_context(cli, 0, &run->context);
+    if (code == CLI_GO_ON)
+        code = cli_live(cli, stk_config_get(cli->config, "data.dataset", 0), true);
     if (code == CLI_GO_ON)
         code = train_recipe(cli, run->context, &options, &run->recipe, &run->parts);
     if (code == CLI_GO_ON)

@@ -10,6 +10,9 @@ endif()
 if(NOT ZFP_FOUND)
     list(FILTER STOKER_SOURCES EXCLUDE REGEX "/codec/(codecs_)?zfp\\.c$")
 endif()
+if(NOT BROTLI_FOUND)
+    list(FILTER STOKER_SOURCES EXCLUDE REGEX "/codec/brotli\\.c$")
+endif()
 # The stores on HTTP are there in any case; without libcurl their opening says so.
 if(CURL_FOUND)
     list(FILTER STOKER_SOURCES EXCLUDE REGEX "/store/http/without\\.c$")
@@ -19,6 +22,20 @@ else()
 endif()
 if(NOT CRYPTO_FOUND)
     list(FILTER STOKER_SOURCES EXCLUDE REGEX "/credentials/rs256\\.c$")
+endif()
+
+if(MICROHTTPD_FOUND)
+    list(FILTER STOKER_SOURCES EXCLUDE REGEX "/measure/live_without\\.c$")
+    # The live page, as bytes.
+    set(LIVE_PAGE ${PROJECT_SOURCE_DIR}/src/measure/live_page.html ${PROJECT_SOURCE_DIR}/src/measure/live_page.css
+        ${PROJECT_SOURCE_DIR}/src/measure/live_page.js)
+    add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/embed/live_page.inc
+        COMMAND ${CMAKE_COMMAND} -DOUT=${PROJECT_BINARY_DIR}/embed/live_page.inc "-DIN=${LIVE_PAGE}"
+            -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+        DEPENDS ${LIVE_PAGE} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+    list(APPEND STOKER_SOURCES ${PROJECT_BINARY_DIR}/embed/live_page.inc)
+else()
+    list(FILTER STOKER_SOURCES EXCLUDE REGEX "/measure/live_serve\\.c$")
 endif()
 
 add_library(stoker_objects OBJECT ${STOKER_SOURCES})
@@ -50,9 +67,19 @@ if(ZFP_FOUND)
     list(APPEND STOKER_LIBS zfp)
     target_include_directories(stoker_objects PRIVATE ${ZFP_INCLUDE})
 endif()
+if(BROTLI_FOUND)
+    list(APPEND STOKER_DEFINITIONS STK_WITH_BROTLI=1)
+    list(APPEND STOKER_LIBS PkgConfig::BROTLI)
+endif()
 if(CURL_FOUND)
     list(APPEND STOKER_DEFINITIONS STK_WITH_HTTP=1)
     list(APPEND STOKER_LIBS PkgConfig::CURL)
+endif()
+if(MICROHTTPD_FOUND)
+    list(APPEND STOKER_LIBS PkgConfig::MICROHTTPD)
+    # Seen by those that want it alone.
+    set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/measure/live_serve.c APPEND PROPERTY INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR}/embed)
+    set_property(SOURCE ${PROJECT_SOURCE_DIR}/cli/main.c APPEND PROPERTY COMPILE_DEFINITIONS STK_WITH_MICROHTTPD=1)
 endif()
 if(CRYPTO_FOUND)
     list(APPEND STOKER_DEFINITIONS STK_WITH_OPENSSL=1)
@@ -96,6 +123,30 @@ file(GLOB NN_KERNELS ${PROJECT_SOURCE_DIR}/src/nn/kernels*.c)
 set_property(SOURCE ${NN_KERNELS} APPEND PROPERTY COMPILE_OPTIONS "-fno-math-errno;-fno-trapping-math")
 
 target_compile_definitions(stoker_objects PRIVATE ${STOKER_DEFINITIONS})
+
+# What figures are of: the libraries, by the versions that they had when this was built.
+set(BUILT_WITH "zlib ${ZLIB_VERSION_STRING}")
+foreach(library IN ITEMS "libyaml YAML" "xxHash XXHASH" "libjpeg-turbo JPEG" "libspng SPNG" "jansson JANSSON" "zstd ZSTD"
+        "lz4 LZ4" "c-blosc BLOSC" "libdeflate DEFLATE" "liblzma LZMA" "liburing URING" "libcurl CURL" "OpenSSL CRYPTO"
+        "libmicrohttpd MICROHTTPD")
+    string(REPLACE " " ";" library ${library})
+    list(GET library 0 name)
+    list(GET library 1 variable)
+    if(${variable}_FOUND)
+        string(APPEND BUILT_WITH ", ${name} ${${variable}_VERSION}")
+    endif()
+endforeach()
+string(APPEND BUILT_WITH ", bzip2 ${BZIP2_VERSION_STRING}")
+foreach(library IN ITEMS "libaec AEC" "zfp ZFP" "oneDNN ONEDNN")
+    string(REPLACE " " ";" library ${library})
+    list(GET library 0 name)
+    list(GET library 1 variable)
+    if(${variable}_FOUND)
+        string(APPEND BUILT_WITH ", ${name}")
+    endif()
+endforeach()
+set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/measure/machine.c APPEND PROPERTY COMPILE_DEFINITIONS
+    "STK_BUILT_WITH=\"${BUILT_WITH}\"")
 
 if(STOKER_BUILD_FUZZ AND CMAKE_C_COMPILER_ID MATCHES Clang)
     target_compile_options(stoker_objects PRIVATE -fsanitize=fuzzer-no-link)
@@ -150,7 +201,7 @@ file(GLOB CLI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.c)
 if(CLI_SOURCES)
     # The style and the scripts of the report's page, as bytes.
     set(PAGE ${PROJECT_SOURCE_DIR}/cli/report_page.css ${CHART_JS} ${PROJECT_SOURCE_DIR}/cli/report_gantt.js
-        ${PROJECT_SOURCE_DIR}/cli/report_page.js)
+        ${PROJECT_SOURCE_DIR}/cli/report_training.js ${PROJECT_SOURCE_DIR}/cli/report_page.js)
     add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/embed/report_page.inc
         COMMAND ${CMAKE_COMMAND} -DOUT=${PROJECT_BINARY_DIR}/embed/report_page.inc "-DIN=${PAGE}"
             -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake

@@ -25,12 +25,12 @@ static void check(const stk__images_table *t, const stk__images_labels *l, const
     for (uint64_t i = 0; i < t->num_files; i++) {
         check_key(t, i);
         FUZZ_CHECK(lines[i] > (i ? lines[i - 1] : 0));
-        if (l->num_classes)
-            FUZZ_CHECK(l->labels[i] >= 0 && l->labels[i] < l->num_classes);
+        if (l->names.count)
+            FUZZ_CHECK(l->labels[i] >= 0 && l->labels[i] < l->names.count);
     }
-    for (uint32_t c = 0; c < l->num_classes; c++) {
-        FUZZ_CHECK(l->classes[c][0]);
-        FUZZ_CHECK(c == 0 || strcmp(l->classes[c - 1], l->classes[c]) < 0);
+    for (uint32_t c = 0; c < l->names.count; c++) {
+        FUZZ_CHECK(l->names.list[c][0]);
+        FUZZ_CHECK(c == 0 || strcmp(l->names.list[c - 1], l->names.list[c]) < 0);
     }
 }
 

@@ -10,6 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     rows_open(room.ctx, "mds:mem://t");
     rows_open(room.ctx, "mds:mem://t?fields=x&varying=x");
+    rows_open(room.ctx, "mds:mem://t?hashes=check");
     fuzz_close(&room);
     return 0;
 }

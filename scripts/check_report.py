@@ -8,7 +8,7 @@ For every LOG, and for A and B together: the page asks for nothing, says nothing
 the figures that --format json gives, draws as many waits and the ledgers that the log holds and the measures of a ladder,
 and never scrolls sideways at the width of a phone. Prints the worst time from load to drawn and the longest frame of zooming. --made: a log of so
 many events, by bench/report beside the command, too. --shots: pictures at the widths of a desktop and a phone, light
-and dark. --json: figures as JSON lines. Needs chromium; nothing beyond Python itself.
+and dark. --trainings: pages of trainings that are made for it, with their curves, figures, keys, accessibility tree and memory. --json: figures as JSON lines. Needs chromium; nothing beyond Python itself.
 """
 import argparse
 import base64
@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import check_report_training as trainings
 
 WIDTHS = {"desktop": (1280, 900, 1), "phone": (390, 844, 2)}
 SHOTS = {"desktop": (2300, 0.6), "phone": (1550, 0.5)}  # height, scale
@@ -45,7 +47,7 @@ class Browser:
         self.buffer, self.number, self.events, self.session = b"", 0, [], None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log"):
+        for domain in ("Page", "Runtime", "Network", "Log", "Performance", "Accessibility", "DOM"):
             self.call(domain + ".enable")
 
     def read(self):
@@ -141,12 +143,14 @@ def check_ladder(browser, rungs):
     bars = browser.value("charts.filter(c => c.canvas.ariaLabel.startsWith('Measures')).map(c => c.config.data.datasets[0].data)[0]")
     then, problems = None, []
     for rung, row, bar in zip(rungs, rows, bars or [], strict=True):
-        rate, factor = rung["samples_per_s"], rung["factor"]
+        # Of trainings the table has seconds.
+        shown, factor = rung["samples_per_s"] or rung["total_seconds"], rung["factor"]
+        rate = rung["samples_per_s"] or 1 / shown
         share = "-" if rung["share"] is None else f"{round(100 * rung['share']) + 0.0:.0f} %"
-        if row[0] != rung["measure"] or row[3] != share or row[4] != rung["limit"]:
+        if row[0] != rung["measure"] or row[3] != share or row[-1] != rung["limit"]:
             problems.append(f"{row} stands for {rung}")
-        if abs(float(row[1]) / rate - 1) > 5e-3 or abs(float(row[2]) - (1 if factor is None else factor)) > 5.1e-3:
-            problems.append(f"{row}: {rate} samples/s and the factor {factor} in the log")
+        if abs(float(row[1]) / shown - 1) > 5e-3 or abs(float(row[2]) - (1 if factor is None else factor)) > 5.1e-3:
+            problems.append(f"{row}: {shown} and the factor {factor} in the log")
         if abs(bar[1] / rate - 1) > 1e-5 or then and abs(bar[0] / then - 1) > 1e-5:
             problems.append(f"a bar from {bar[0]} to {bar[1]}, in the log from {then} to {rate}")
         then = rate
@@ -165,7 +169,7 @@ def check(browser, stoker, logs, options, folder):
                 problems.append(f"{width}: scrolls sideways")
             if browser.value(INK) < 0.01:
                 problems.append(f"{width}: the timeline is empty")
-            if browser.value("[...document.querySelectorAll('.pairs td')].some(c => c.getBoundingClientRect().right > innerWidth || "
+            if browser.value("[...document.querySelectorAll('.pairs td, .trainings td, .rungs td')].some(c => c.getBoundingClientRect().right > innerWidth || "
                              "c.scrollWidth > c.clientWidth + 1)"):
                 problems.append(f"{width}: a ratio is beside the screen or cut")
             for part in ("step", "wait"):
@@ -217,6 +221,31 @@ def check(browser, stoker, logs, options, folder):
     return not problems
 
 
+def check_trainings(browser, stoker, options, folder):
+    """Pages of trainings that are made here: one, two together, whole ones, of ten hours, with hostile names."""
+    folder = pathlib.Path(folder)
+    one, two, all_of = (str(folder / name) for name in ("train.log", "train_b.log", "sweep.log"))
+    said = [trainings.train(one, rate=0.02, gaps={64}), trainings.train(two, rate=0.05)]
+    trainings.sweep(all_of)
+    good = True
+    for logs in ([one], [one, two], [all_of]):
+        good &= check(browser, stoker, logs, options, folder)
+        problems = trainings.check_tree(browser) + trainings.check_keys(browser) + trainings.check_words(browser)
+        problems += trainings.check_png(browser)
+        if logs[0] == one:
+            problems += trainings.check_curves(browser, said[:len(logs)]) + trainings.check_colours(browser)
+            problems += trainings.check_figures(stoker, logs, said[:len(logs)], folder)
+        for problem in problems:
+            print(f"  FAILED: {' '.join(pathlib.Path(log).name for log in logs)}: {problem}", file=sys.stderr)
+        good &= not problems
+    problems, row = trainings.check_long(browser, stoker, folder)
+    print(json.dumps(row) if options.json else ", ".join(f"{k} {v}" for k, v in row.items()))
+    problems += trainings.check_hostile(browser, stoker, folder)
+    for problem in problems:
+        print("  FAILED: " + problem, file=sys.stderr)
+    return good and not problems
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stoker")
@@ -225,6 +254,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--made", type=int)
     parser.add_argument("--compare", nargs=2)
+    parser.add_argument("--trainings", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         browser = Browser(pathlib.Path(folder) / "profile")
@@ -235,6 +265,8 @@ def main():
             options.logs.append(made)
         together = [[log] for log in options.logs] + ([options.compare] if options.compare else [])
         good = [check(browser, options.stoker, logs, options, folder) for logs in together]
+        if options.trainings:
+            good.append(check_trainings(browser, options.stoker, options, folder))
         browser.process.terminate()
         browser.process.wait()
     sys.exit(0 if all(good) else 1)

@@ -11,6 +11,7 @@ TEST = Path("tests/unit/loader/test_fork.c")
 # (pattern of names, why)
 EXEMPT = [
     (r"stk_context_(create|cores|memory)", "makes one, or reads plain numbers"),
+    (r"stk_machine_get", "reads plain numbers and files of the system"),
     (r"stk_array_(get_info|number|text|box_bytes|value_text|time_text)", "reads what opening fixed"),
     (r"stk_group_(node|attributes|is_consolidated)", "reads what opening fixed"),
     (r"stk_array_listing_(add|attributes)", "within a call that has been asked already"),
@@ -20,7 +21,7 @@ EXEMPT = [
     (r"stk_loader_(steps|fields)", "reads what creation fixed"),
     (r"stk_config_\w+", "a table of texts in memory"),
     (r"stk_conversion_(converter|cancel)", "reads a constant; sets an atomic flag"),
-    (r"stk_report_(cancel|files|file_at|runs|run_at|bars|notes)", "sets an atomic flag; reads memory of one thread"),
+    (r"stk_report_(cancel|files|file_at|runs|run_at|bars|notes|overlaid)", "sets an atomic flag; reads memory of one thread"),
     (r"stk_bench_cancel", "sets an atomic flag"),
     (r"stk_bench_plan_(count|get|row|judge|summary|saturation)", "reads memory of one thread"),
     (r"stk_model_builder_shape", "reads memory of one thread"),

@@ -85,7 +85,7 @@ def main():
     write(GOLDEN, "delta_zstd", compression="zstd", use_dictionary=False, column_encoding=DELTA, **second)
     write(GOLDEN, "delta_index", compression="none", use_dictionary=False, column_encoding=DELTA, write_page_index=True, **first)
     write(GOLDEN, "split_lz4", compression="lz4", use_dictionary=False, column_encoding=SPLIT, **first)
-    write(GOLDEN, "brotli", rows=2, only=["id"], compression="brotli")
+    write(GOLDEN, "brotli", compression="brotli", **second)
     times = pyarrow.table({"t": pyarrow.array([10**15 + i for i in range(9)], pyarrow.int64()).cast(pyarrow.timestamp("us"))})
     pyarrow.parquet.write_table(times, os.path.join(GOLDEN, "int96.parquet"), use_deprecated_int96_timestamps=True, compression="none")
     few = ["id", "small", "flag", "word", "fixed", "price", "tokens", "s", "maybe", "perhaps"]

@@ -14,6 +14,7 @@ import pathlib
 import random
 import sys
 
+import check_report_training
 import numpy as np
 
 START = 1710523476.1234567
@@ -307,6 +308,7 @@ def main(folder):
 
     (folder / "ledger.log").write_text(ledger(random.Random(5)))
     (folder / "ladder.log").write_text(ladder(random.Random(6)))
+    check_report_training.train(folder / "training.log", rate=0.02, gaps={64})
 
     from scipy import stats
     random_numbers = np.random.default_rng(7)

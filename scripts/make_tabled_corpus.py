@@ -6,6 +6,7 @@
 
 How an input is cut into files stands in fuzz/tabled_support.h.
 """
+import hashlib
 import json
 import os
 import struct
@@ -53,6 +54,11 @@ def mds():
     one("zip", "int", 8, [bytes(8)], zip_data={"basename": "a.zstd", "bytes": 3, "hashes": {}})
     one("zip_gone", "int", 8, [bytes(8)], raw_data={"basename": "c", "bytes": 24, "hashes": {"sha1": "0"}},
         zip_data={"basename": "c.zstd", "bytes": 3, "hashes": {}})
+    for name, hashes in (("hashed", {"sha1": None, "blake2b": "00"}), ("hashed_wrong", {"sha1": "0" * 40, "md5": "f" * 32}),
+                         ("hashed_short", {"xxh64": "0"}), ("hashed_unknown", {"sha512": None})):
+        data = shard([mds_record([8], [bytes(8)])])
+        hashes = {k: hashlib.new(k, data).hexdigest() if v is None else v for k, v in hashes.items()}
+        one(name, "int", 8, [bytes(8)], raw_data={"basename": "a", "bytes": len(data), "hashes": hashes})
     one("above", "int", 8, [bytes(8)], raw_data={"basename": "../a", "bytes": 24, "hashes": {}})
     one("version", "int", 8, [bytes(8)], version=3)
     data = shard([bytes(8)] * 2)

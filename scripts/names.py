@@ -19,6 +19,8 @@ FOR_TESTS = {
     "stk__checkpoint_writer_create_on": "a disk of the test's own, which fails",
     "stk__chunks_floor_sum": "its closed form is held against the sum",
     "stk__libhdf5_attach": "the other end is a test's, or a fuzz target's",
+    "stk__live_read_page": "a page of another program is the test's, or a fuzz target's",
+    "stk__machine_find": "the system that it looks at is the test's",
     "stk__log_queue_due": "when loggers are flushed is a function of three times",
     "stk__log_queue_waited_ns": "a test opens its logger's gate when a call waits",
     "stk__loops_read": "a reader of outside bytes with a fuzz target",

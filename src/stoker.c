@@ -11,6 +11,7 @@
 #include "dataset/dataset.h"
 #include "device/device.h"
 #include "loader/loader.h"
+#include "measure/measure.h"
 #include "nn/nn.h"
 #include "recipe/recipe.h"
 #include "store/store.h"
@@ -154,6 +155,7 @@ const stk_option_table *stk_option_table_at(size_t i, const char **name)
         {"source", &stk__bench_source_option_table},
         {"bench", &stk__bench_option_table},
         {"python", &stk__bench_python_option_table},
+        {"what_if", &stk__what_if_option_table},
     };
 
     if (i >= STK_COUNT(tables))

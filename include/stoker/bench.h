@@ -163,6 +163,7 @@ typedef struct stk_bench_setting {
     uint64_t rung;            /**< of a ladder, from 1; 0: of none */
     const char *measure;      /**< what the rung adds to the one before: "io_depth=32" */
     const char *options_json; /**< all options, as a JSON object */
+    const stk_prediction *prediction; /**< what is expected of it, for the log; NULL: nothing */
 } stk_bench_setting;
 
 #define STK_BENCH_LABEL 256 /* bytes of a label with its end */
@@ -300,6 +301,17 @@ STK_API void stk_bench_plan_get(const stk_bench_plan *plan, size_t i, stk_bench_
 STK_API STK_NODISCARD stk_status stk_bench_plan_add(stk_bench_plan *plan, size_t i, uint64_t rank,
                                                     const stk_bench_result *result,
                                                     const stk_figures *figures, stk_error *err);
+
+/**
+ * Predict what the settings without a run will come to, from the first run of the first setting
+ * that has one: those that differ from it in nothing but what stk_what_if has. `log` is the log of
+ * that run with all its events; NULL: its figures have to do. From then on stk_bench_plan_get()
+ * gives the predictions. Where none can be made there is none, and that is no failure.
+ *
+ * Blocks: reads the log. Errors: STK_ENOMEM, STK_EFORK.
+ */
+STK_API STK_NODISCARD stk_status stk_bench_plan_predict(stk_bench_plan *plan, const char *log,
+                                                        stk_error *err);
 
 /** What came of a setting, over its ranks and runs. */
 typedef struct stk_bench_row {

@@ -108,7 +108,7 @@ typedef struct stk_conversion_report {
     uint64_t kept_png;  /**< of `copied`: PNG files that JPEG cannot hold */
     uint64_t repeated;  /**< samples whose file another sample has named already */
     uint64_t skipped;   /**< broken sources left out */
-    uint64_t resumed;   /**< files that an earlier run had completed */
+    uint64_t resumed;   /**< files that an earlier run had completed; of shards, samples */
     uint64_t verified;  /**< files that this run has read back and decoded */
     uint64_t bytes_before,
         bytes_after;                 /**< of the files that were converted, and of what they became

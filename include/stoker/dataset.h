@@ -112,6 +112,8 @@ typedef struct stk_sample {
     stk_status status;      /**< in: STK_OK; out: why this sample is bad */
     const char *reason;     /**< out: static text for the message; NULL: that of the status */
     void *worker;           /**< in: what worker_open() made for the thread; NULL: nothing */
+    uint64_t line; /**< out: the line of the object that the first need is of, from 1, for messages;
+                      preset to 0: it has none */
 } stk_sample;
 
 /** Sample `i` of those that prepare() is given. */
@@ -142,6 +144,7 @@ typedef struct stk_rows {
     const stk_rows_field *fields; /**< one for each field of the dataset */
     stk_status *statuses;         /**< of each, in: STK_OK; out: why this sample is bad */
     const char **reasons; /**< of each, in: NULL; out: static text; NULL: that of the status */
+    uint64_t *lines;      /**< of each, in: 0; out: as of a sample */
     void *worker;         /**< as of a sample */
 } stk_rows;
 

@@ -4,6 +4,7 @@
 #define STOKER_MEASURE_H
 
 #include <stoker/base.h>
+#include <stoker/options.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,7 +48,8 @@ STK_API stk_status stk_event_log_close(stk_event_log **log, stk_error *err);
  *
  * `first` and `more` are members in JSON without braces ("\"epoch\": 0"), or NULL. `when_ns` is a
  * time of CLOCK_MONOTONIC; 0: now. `duration_ns` may be STK_NO_DURATION. `log` may be NULL. Any
- * thread.
+ * thread. A "run start" gets the member "machine" in addition: stk_machine_format(), with the disk
+ * of the working directory.
  */
 STK_API void stk_event_log_write(stk_event_log *log, const char *name, const char *first,
                                  uint64_t when_ns, uint64_t duration_ns, const char *more);
@@ -250,6 +252,8 @@ typedef struct stk_verdict {
                                  text tells */
     double gain;              /**< factor in samples/s to expect; 1: none */
     char text[1024];          /**< one paragraph */
+    double gain_low, gain_high; /**< where it is expected, of one that was simulated; 0: it is a
+                                   bound */
 } stk_verdict;
 
 /** Thresholds of the verdict, and the rule of thumb it quotes. */
@@ -310,10 +314,108 @@ typedef struct stk_sweep_point {
     double least, most; /**< of all its runs; equal to `samples_per_s` where there was one */
 } stk_sweep_point;
 
+/* ---- What if -------------------------------------------------------------------------------- */
+
+/** A read as it was recorded. */
+typedef struct stk_recorded_read {
+    double start;  /**< when it was sent, s from any origin */
+    float seconds; /**< that it took */
+    float bytes;
+} stk_recorded_read;
+
+/**
+ * What a run took for each sample, read and step, as an event log has it. What is missing (a log
+ * that is a summary) is made up of the means of the figures: then a prediction knows no spread.
+ */
+typedef struct stk_recording {
+    uint32_t struct_size;
+    const stk_figures *figures; /**< of the run, of one rank */
+    const float *prepare;       /**< s of a worker for a sample, in the order in which they ended */
+    uint64_t num_prepare;
+    const stk_recorded_read *reads; /**< in the order in which they ended */
+    uint64_t num_reads;
+    const float *steps; /**< s of a step, in order */
+    uint64_t num_steps;
+    uint64_t epoch_steps; /**< 0: not known */
+    bool turns;           /**< nothing is ahead when an epoch begins */
+    bool whole_batches;   /**< a worker makes a batch alone, as those of PyTorch's loader do */
+} stk_recording;
+
+/** What shall be otherwise than it was recorded. The table is "what_if" of stk_option_table_find().
+ */
+typedef struct stk_what_if {
+    uint32_t struct_size;
+    int64_t num_workers, io_depth, prefetch_factor; /**< STK_AUTO: as recorded; so `ranks`, ... */
+    uint64_t batch_size;                            /**< 0: as recorded */
+    uint64_t memory_budget;                         /**< 0: as recorded */
+    double train_step_time;                         /**< s; NaN: as recorded; so those below */
+    double cores;     /**< that all ranks may use; a quota may be a fraction */
+    double latency;   /**< mean of a read alone, s */
+    double bandwidth; /**< of the storage, for all ranks together, bytes/s */
+    int64_t connections;
+    int64_t ranks; /**< on this machine */
+    int32_t cache; /**< position in "auto|none|encoded"; auto: as recorded */
+} stk_what_if;
+
+/** What a setting would give: of the steady state, as the figures of a run. */
+typedef struct stk_prediction {
+    uint32_t struct_size;
+    double samples_per_s; /**< of one rank */
+    double low, high;     /**< where it is expected: how runs of the model differ, widened by what
+                             the model was off for the recorded setting */
+    double base_samples_per_s; /**< that the model gives for the recorded setting */
+    stk_spread wait;           /**< of a step, s */
+    double cpu_cores;          /**< that the loaders keep busy, without the steps */
+    double peak_bytes;         /**< memory, as stk_figures has it */
+    double step_time;          /**< s */
+    double step_stretch;
+    bool recorded; /**< from what each sample took; false: from means, so waits are too even */
+} stk_prediction;
+
+/** Everything as recorded. */
+static inline void stk_what_if_init(stk_what_if *what_if)
+{
+    stk_options_init(stk_option_table_find("what_if"), what_if, sizeof *what_if);
+}
+
+/**
+ * Set members by name: "num_workers=8,io_depth=32". What is not named stays.
+ * Errors: STK_EINVAL naming the key, and for an unknown one the nearest; STK_ENOMEM.
+ */
+STK_API STK_NODISCARD stk_status stk_what_if_parse(stk_context *context, const char *text,
+                                                   stk_what_if *what_if, stk_error *err);
+
+/** The same back: what differs from what was recorded, as text ("num_workers=8"); empty: nothing.
+ * Returns the length, as snprintf(). */
+STK_API int stk_what_if_format(const stk_what_if *what_if, char *text, size_t size);
+
+/**
+ * Predict a setting by simulating the loader with what was recorded: workers, reads and their
+ * depth, batches ahead, the memory budget, cores that all share, the step. `what_if` NULL: the
+ * recorded setting itself. Deterministic: the same arguments give the same bits.
+ *
+ * Thread: any. Does not block; takes some hundredths of a second. Errors: STK_EINVAL (a recording
+ * without figures of samples and steps; a change that it does not allow to predict), STK_ELIMIT
+ * (more samples ahead than are simulated), STK_ENOMEM, STK_EFORK.
+ */
+STK_API STK_NODISCARD stk_status stk_predict(stk_context *context, const stk_recording *recording,
+                                             const stk_what_if *what_if, stk_prediction *out,
+                                             stk_error *err);
+
+/**
+ * Judge a run by its figures as stk_judge() does; where what it took for each sample was recorded,
+ * the gain is what the advised setting gives when it is simulated: stk_predict(). Thread: any. Does
+ * not block; takes some hundredths of a second.
+ */
+STK_API void stk_judge_recording(stk_context *context, const stk_recording *recording,
+                                 stk_verdict *out);
+
 /** As members of a JSON object without its braces, for stk_event_log_write(): the event "verdict",
  * and the member "wait" of "ledger" (seconds). Return the length, as snprintf(). */
 STK_API int stk_verdict_format(const stk_verdict *verdict, char *text, size_t size);
 STK_API int stk_waits_format(const stk_waits *waits, char *text, size_t size);
+/** The same of the event "prediction". */
+STK_API int stk_prediction_format(const stk_prediction *prediction, char *text, size_t size);
 
 #ifdef __cplusplus
 }

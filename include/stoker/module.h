@@ -445,6 +445,11 @@ typedef struct stk_callback_ops {
      * training; in *saved those that it adds to a checkpoint. Asked before there is a module.
      * Without it: none. */
     uint64_t (*copies)(const stk_callback *self, const stk_state_bytes *of, uint64_t *saved);
+    /* (optional) A line of `n` metrics, as loggers get it on rank 0, also where there is none:
+     * `step` is what loggers count, the last metric "epoch". Names and values live during the
+     * call. Having it, a training without loggers makes such lines, too. */
+    void (*logged)(stk_callback *self, stk_trainer *trainer, const stk_metric *metrics, size_t n,
+                   int64_t step);
 } stk_callback_ops;
 
 /** Every callback begins with this; its create() fills it. */

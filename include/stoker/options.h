@@ -17,8 +17,9 @@ typedef enum stk_option_type {
     STK_OPTION_DOUBLE, /**< double; with `auto` in `choices`, that word gives NaN */
     STK_OPTION_SIZE,   /**< uint64_t bytes: "65536", "64KiB", "1.5 MiB", "2GB" (K = 1000, Ki = 1024)
                         */
-    STK_OPTION_RATE,   /**< double bytes per second: as SIZE with an optional "/s" */
-    STK_OPTION_DURATION, /**< double seconds: "0.005", "5ms", "20us", "1m", "2h" */
+    STK_OPTION_RATE,   /**< double bytes per second: as SIZE with an optional "/s"; `auto` likewise
+                        */
+    STK_OPTION_DURATION, /**< double seconds: "0.005", "5ms", "20us", "1m", "2h"; `auto` likewise */
     STK_OPTION_ENUM,     /**< int32_t: position of the word in `choices` ("a|b|c") */
     STK_OPTION_STRING,   /**< const char *: the text itself, which the caller keeps alive */
     STK_OPTION_SECRET /**< const char *: a credential. Its text is "env:NAME", and the member what
@@ -34,8 +35,8 @@ typedef struct stk_option {
     size_t offset;       /**< of the member in the struct */
     const char *initial; /**< default, as text; NULL: zero bytes (none) */
     double min, max;     /**< range of numbers, both inclusive; equal: no limit */
-    const char *choices; /**< words of ENUM, or "auto" for an INT or a DOUBLE that knows it; else
-                            NULL */
+    const char *choices; /**< words of ENUM, or "auto" for an INT, DOUBLE, RATE or DURATION that
+                            knows it; else NULL */
     const char *metavar; /**< the word for the value in --help ("N", "DIR", "SECONDS"); NULL:
                             from the type */
     const char *doc;     /**< one or two sentences; the unit */
@@ -53,7 +54,7 @@ typedef struct stk_option_table {
  * The table of a struct of the library, by name: "context" (stk_context_options), "array", "bench",
  * "convert", "images" (stk_convert_images_options), "loader", "lr_scheduler" (stk_schedule),
  * "model", "module" (stk_model_module_options), "optimizer", "profile", "source"
- * (stk_bench_source), "survey", "trainer". "dataset" has what the spec of every dataset takes;
+ * (stk_bench_source), "survey", "trainer", "what_if". "dataset" has what the spec of every dataset takes;
  * "recipe" and "recipe.data", "recipe.model", ... have the sections of a training's configuration,
  * the first those at its top. The options of drivers are in their tables: stk_driver_at(). NULL:
  * there is none of that name. What is returned is constant. Any thread.

@@ -107,6 +107,28 @@ typedef struct stk_report_series {
     const uint32_t *count;
 } stk_report_series;
 
+#define STK_REPORT_METRIC 128 /* bytes of the name of a metric, with its end */
+
+/** A value of a metric of a training, or several neighbours of long ones. */
+typedef struct stk_report_point {
+    double step;  /**< of the last of them, what the trainer's loggers count; NaN: unknown */
+    double epoch; /**< epochs done then, with the part of the one at work; NaN: unknown */
+    double time;  /**< s from the start of the run */
+    double mean, least, most; /**< of those that are numbers; NaN: none is */
+    uint32_t values, gaps;    /**< how many are numbers, and how many are not */
+} stk_report_point;
+
+/** A metric over the steps, in the order of the log. */
+typedef struct stk_report_curve {
+    uint32_t struct_size;
+    char name[STK_REPORT_METRIC]; /**< "train_loss"; UTF-8 is not checked */
+    const stk_report_point *points;
+    uint64_t num_points;
+    uint64_t values, gaps;    /**< of all points */
+    double last, least, most; /**< NaN: no number; `last`: the last is none */
+    double least_step, most_step;
+} stk_report_curve;
+
 /** One bar of the Gantt chart, or several close ones. Seconds from the start of the run. */
 typedef struct stk_report_bar {
     double start;
@@ -181,6 +203,8 @@ typedef struct stk_report_run {
     stk_report_series step_places, wait_places, get_places;
     const stk_report_series *series;
     uint64_t num_series, series_left_out;
+    const stk_report_curve *curves;       /**< of a training, in the order of their first values */
+    uint64_t num_curves, curves_left_out; /**< left out: values beyond the most that are kept */
 
     double blocks[STK_REPORT_BLOCKS]; /**< mean seconds of a step with its wait, in blocks of */
     uint64_t num_blocks, block_steps; /**< neighbouring steps: what varies within a run */
@@ -199,6 +223,12 @@ typedef struct stk_report_run {
     double steady_samples_per_s; /**< as the writer measured it, without what went before the end of
                                     the first step */
     const char *tiers; /**< where bytes were found, stk_tiers_format(); never NULL, may be empty */
+    /** Facts of its machine, as the log has them of stk_machine_format(): "cpu.model", of lists
+     * "networks.0.name"; and all in one line, never NULL, may be empty. */
+    const stk_report_setting *machine;
+    uint64_t num_machine;
+    const char *machine_summary;
+    const stk_prediction *predicted; /**< what was expected of it before it began; NULL: nothing */
 } stk_report_run;
 
 STK_API uint64_t stk_report_runs(const stk_report *report);
@@ -300,6 +330,11 @@ STK_API STK_NODISCARD stk_status stk_report_compare(stk_report *report,
                                                     const stk_report_comparison **out,
                                                     stk_error *err);
 
+/** Whether run `i` is one of those whose curves are shown together: it has some, and is the shown
+ * one of its setting, or no repeated run; at most so many that each has a colour. The logs have
+ * been compared. */
+STK_API bool stk_report_overlaid(const stk_report *report, uint64_t i);
+
 /**
  * What the charts of the runs and settings are drawn from, as one JSON object of ASCII that can be
  * embedded in a script of a page: bars in microseconds, packed; histograms; places over time.
@@ -310,6 +345,19 @@ STK_API STK_NODISCARD stk_status stk_report_compare(stk_report *report,
  */
 STK_API STK_NODISCARD stk_status stk_report_charts(stk_report *report, const char **json,
                                                    size_t *length, stk_error *err);
+
+/* ---- What if -------------------------------------------------------------------------------- */
+
+/**
+ * Predict what run `i` would have come to with other settings, by simulating the loader with what
+ * its log says of each sample, read and step: stk_predict(). `what_if` NULL: with its own.
+ *
+ * Errors: STK_EINVAL (no such run; its log has no figures, and the text says how to record them),
+ * and those of stk_predict(). Thread: one at a time. Does not block.
+ */
+STK_API STK_NODISCARD stk_status stk_report_predict(const stk_report *report, uint64_t i,
+                                                    const stk_what_if *what_if, stk_prediction *out,
+                                                    stk_error *err);
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,9 @@
 #include <stoker/dataset.h>
 #include <stoker/device.h>
 #include <stoker/dlpack.h>
+#include <stoker/live.h>
 #include <stoker/loader.h>
+#include <stoker/machine.h>
 #include <stoker/measure.h>
 #include <stoker/model.h>
 #include <stoker/module.h>

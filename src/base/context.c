@@ -81,6 +81,8 @@ stk_status stk_context_create(const stk_context_options *options, stk_context **
     atomic_store(&ctx->references, 1);
     ctx->fork_generation = atomic_load(&fork_generation);
     pthread_rwlock_init(&ctx->probe_lock, NULL);
+    pthread_rwlock_init(&ctx->source_lock, NULL);
+    pthread_mutex_init(&ctx->progress_lock, NULL);
     pthread_mutex_init(&ctx->registry_lock, NULL);
     pthread_mutex_init(&ctx->slot_lock, NULL);
     stk__cores_find("", (uint32_t)STK_MIN(defaults.compute_threads, UINT32_MAX), &ctx->cores);
@@ -116,6 +118,8 @@ void stk__context_unref(stk_context *ctx)
     stk__items_release(ctx, &ctx->stores);
     pthread_mutex_destroy(&ctx->slot_lock);
     pthread_mutex_destroy(&ctx->registry_lock);
+    pthread_mutex_destroy(&ctx->progress_lock);
+    pthread_rwlock_destroy(&ctx->source_lock);
     pthread_rwlock_destroy(&ctx->probe_lock);
     stk__context_memory_free(ctx);
 }
@@ -216,6 +220,7 @@ void stk__message(stk_context *ctx, stk_message_level level, const char *format,
 
 void stk__progress(stk_context *ctx, const char *what, uint64_t done, uint64_t total)
 {
+    stk__progress_keep(ctx, what, done, total);
     if (ctx->options.progress)
         ctx->options.progress(ctx->options.progress_user, what, done, total);
 }

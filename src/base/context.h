@@ -12,6 +12,7 @@
 #define STK_MAX_ADDED    64 /* drivers that a caller may add, of each kind */
 #define STK_MAX_PLUGINS  64
 #define STK__PLUGIN_MOST 4096 /* bytes of a stk_plugin: no later version is larger */
+#define STK__SOURCES     32   /* at work in one context that can be asked */
 
 struct stk_context {
     stk_allocator allocator;
@@ -34,6 +35,14 @@ struct stk_context {
     pthread_rwlock_t probe_lock; /* guards probes[] */
     stk__probe probes[STK_MAX_PROBES];
 
+    pthread_rwlock_t source_lock; /* guards sources[] */
+    struct {
+        stk__source_kind kind;
+        const void *object; /* NULL: no more */
+    } sources[STK__SOURCES];
+    pthread_mutex_t progress_lock; /* guards `progressed` */
+    stk__progressed progressed;
+
     pthread_mutex_t registry_lock; /* guards the next four */
     const void *added[STK_DRIVER_KINDS][STK_MAX_ADDED];
     size_t num_added[STK_DRIVER_KINDS];
@@ -44,6 +53,9 @@ struct stk_context {
     pthread_mutex_t slot_lock; /* guards slots */
     stk__slot slots[STK__SLOTS];
 };
+
+/* For stk__progress_last() (sources.c). */
+void stk__progress_keep(stk_context *ctx, const char *what, uint64_t done, uint64_t total);
 
 stk_context *stk__context_memory_new(const stk_allocator *allocator);
 void stk__context_memory_free(stk_context *ctx);

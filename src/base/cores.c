@@ -18,12 +18,15 @@ bool stk__read_small(const char *path, char *text, size_t size)
 
     if (fd < 0)
         return false;
-    ssize_t got = read(fd, text, size - 1);
+    /* The kernel gives files of many lines in pieces. */
+    size_t length = 0;
+    ssize_t got = 0;
+    while (length < size - 1 && (got = read(fd, text + length, size - 1 - length)) > 0)
+        length += (size_t)got;
+    const bool good = got >= 0 || length > 0;
     close(fd);
-    if (got < 0)
-        return false;
-    text[got] = 0;
-    return true;
+    text[good ? length : 0] = 0;
+    return good;
 }
 
 /* The path of this process in a hierarchy: "" means v2, else the controller's name of v1. */

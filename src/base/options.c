@@ -345,14 +345,13 @@ static bool is_member(const stk_option_table *table, const stk_option *option)
            table->struct_size - option->offset >= size && option->offset % size == 0;
 }
 
-/* An ENUM needs choices; an INT and a DOUBLE may know "auto"; the others have none. */
+/* An ENUM needs choices; some others may know "auto"; the rest has none. */
 static bool has_its_choices(const stk_option *option)
 {
     if (option->type == STK_OPTION_ENUM)
         return option->choices && *option->choices;
     return !option->choices ||
-           ((option->type == STK_OPTION_INT || option->type == STK_OPTION_DOUBLE) &&
-            strcmp(option->choices, "auto") == 0);
+           (stk__option_type_auto(option->type) && strcmp(option->choices, "auto") == 0);
 }
 
 /* What two options of a table have in common that they must not, or NULL. */

@@ -17,6 +17,8 @@ extern const stk_option_table stk__context_option_table;
 
 typedef enum stk__parsed { STK__PARSED, STK__PARSE_BAD, STK__PARSE_RANGE } stk__parsed;
 
+/* Whether options of this type may know the word "auto". */
+bool stk__option_type_auto(stk_option_type type);
 /* Whether a struct of `size` bytes, as the caller knows it, has the member. */
 bool stk__option_in(const stk_option *option, size_t size);
 /* Turn `text` into the member of `options`; on failure the member is untouched. */

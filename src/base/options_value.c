@@ -277,10 +277,16 @@ static bool parse_enum(const stk_option *option, span s, int32_t *out)
     return true;
 }
 
+bool stk__option_type_auto(stk_option_type type)
+{
+    return type == STK_OPTION_INT || type == STK_OPTION_DOUBLE || type == STK_OPTION_RATE ||
+           type == STK_OPTION_DURATION;
+}
+
 static bool knows_auto(const stk_option *option)
 {
-    return (option->type == STK_OPTION_INT || option->type == STK_OPTION_DOUBLE) &&
-           option->choices && strcmp(option->choices, "auto") == 0;
+    return stk__option_type_auto(option->type) && option->choices &&
+           strcmp(option->choices, "auto") == 0;
 }
 
 static bool in_range(const stk_option *option, double value)
@@ -482,12 +488,12 @@ int stk_options_format(const stk_option *option, const void *options, char *text
         break;
     }
     memcpy(&real, member, sizeof real);
+    if (knows_auto(option) && isnan(real))
+        return snprintf(text, size, "auto");
     if (option->type == STK_OPTION_RATE)
         return format_rate(real, text, size);
     if (option->type == STK_OPTION_DURATION)
         return format_duration(real, text, size);
-    if (knows_auto(option) && isnan(real))
-        return snprintf(text, size, "auto");
     stk__decimal(real, buffer);
     return snprintf(text, size, "%s", buffer);
 }

@@ -44,4 +44,29 @@ void stk__probe_remove(stk_context *ctx, const stk__probe *probe);
 bool stk__probed(const stk_context *ctx);
 void stk__emit(stk_context *ctx, const stk__event *event);
 
+/* ---- What is at work and can be asked (sources.c) -------------------------------------------- */
+
+typedef enum stk__source_kind {
+    STK__SOURCE_LOADER, /* a stk_loader */
+    STK__SOURCE_TRAINER /* a stk_trainer */
+} stk__source_kind;
+
+/* `object` can be asked by any thread from here on; of more than there is room for the first ones
+ * are. */
+void stk__source_add(stk_context *ctx, stk__source_kind kind, const void *object);
+/* Not any more: when this returns nobody asks. Of one that was not added nothing is done. */
+void stk__source_remove(stk_context *ctx, stk__source_kind kind, const void *object);
+/* Call `each` with those of a kind, in the order in which they were added. It neither adds nor
+ * removes any. */
+void stk__sources_each(stk_context *ctx, stk__source_kind kind,
+                       void (*each)(void *user, const void *object), void *user);
+
+/* What stk__progress() was told last, of the whole context. `what` is cut; at_ns 0: nothing yet. */
+typedef struct stk__progressed {
+    char what[64];
+    uint64_t done, total, at_ns;
+} stk__progressed;
+
+void stk__progress_last(stk_context *ctx, stk__progressed *out);
+
 #endif

@@ -40,26 +40,6 @@ stk_status stk_meter_open(stk_context *context, const stk_loader *loader,
     return STK_OK;
 }
 
-/* The time of the loop: waits, as the loader knows them, and what is between them. */
-static void time_figures(const stk_meter *meter, uint64_t end_ns, const stk_waits *waits,
-                         stk_figures *f)
-{
-    const double steps = (double)waits->batches;
-
-    f->wall = stk__seconds(end_ns - meter->begin_ns);
-    f->steps = waits->batches;
-    f->samples = waits->batches * meter->options.batch_size;
-    if (f->steps == 0 || f->wall <= 0)
-        return;
-    f->wait.n = f->steps;
-    f->wait.sum = stk__seconds(waits->total_ns);
-    f->wait.mean = f->wait.sum / steps;
-    const double step = f->wall > f->wait.sum ? f->wall - f->wait.sum : 0;
-    f->step_time = step / steps;
-    f->step_share = step / f->wall;
-    f->samples_per_s = (double)f->samples / f->wall;
-}
-
 /* Workers that are busy are taken to compute: what the step takes of the process is not known.
  * `whole`: the process may use every core of the machine. */
 static void usage_figures(const stk_meter *meter, bool whole, stk_figures *f)
@@ -98,7 +78,8 @@ void stk_meter_get(const stk_meter *meter, stk_figures *out)
     stk__bench_picture_side(meter->loader, &f);
     f.peak_bytes = now.memory_peak;
     stk__waits_subtract(&now.waits, &meter->begin.waits);
-    time_figures(meter, end_ns, &now.waits, &f);
+    stk__figures_of_waits(&now.waits, now.waits.batches * meter->options.batch_size,
+                          stk__seconds(end_ns - meter->begin_ns), &f);
     usage_figures(meter, whole, &f);
     stk__sized_write(out, &f);
 }

@@ -24,6 +24,7 @@ typedef struct stk__bench_planned {
     char label[STK_BENCH_LABEL], measure[STK_BENCH_LABEL];
     char *options_json, *about;
     stk__bench_knob *knobs; /* plan->num_knobs */
+    stk_prediction prediction;
 
     stk__bench_outcome *runs;
     size_t num_runs, room;

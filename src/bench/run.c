@@ -19,6 +19,7 @@
 
 #define PROGRESS_NS UINT64_C(100000000)
 #define TRACE_PATH  4096
+#define PREDICTION_MEMBERS 1024 /* bytes that those of the event fit */
 
 static bool cancelled(const stk__bench_run *run)
 {
@@ -38,6 +39,17 @@ static stk_status fail(stk__bench_run *run, stk_status status, const char *text)
 }
 
 /* ---- Setup ---------------------------------------------------------------------------------- */
+
+/* What is expected of the run stands before what comes of it. */
+static void log_prediction(const stk__bench_run *run)
+{
+    char members[PREDICTION_MEMBERS];
+
+    if (!run->setting->prediction || run->setting->rank != 0)
+        return;
+    stk_prediction_format(run->setting->prediction, members, sizeof members);
+    stk_event_log_write(run->log, "prediction", NULL, run->setup_ns, STK_NO_DURATION, members);
+}
 
 static stk_status open_log(stk__bench_run *run)
 {
@@ -61,6 +73,7 @@ static stk_status open_log(stk__bench_run *run)
         return fail(run, STK_ENOMEM, "no memory for the log");
     if (setting->log_summary)
         stk__event_log_summarize(run->log);
+    log_prediction(run);
     stk_event_log_write(run->log, "setup start", NULL, run->setup_ns, STK_NO_DURATION, NULL);
     return STK_OK;
 }

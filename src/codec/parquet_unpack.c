@@ -8,6 +8,9 @@
 
 static const stk__codec_step steps[STK__PARQUET_CODECS] = {
     [STK__PARQUET_GZIP] = {.ops = &stk__codec_gzip, .u.deflate.format = 'g'},
+#ifdef STK_WITH_BROTLI
+    [STK__PARQUET_BROTLI] = {.ops = &stk__codec_brotli},
+#endif
     [STK__PARQUET_ZSTD] = {.ops = &stk__codec_zstd},
     [STK__PARQUET_LZ4] = {.ops = &stk__codec_lz4_block},
     [STK__PARQUET_LZ4_RAW] = {.ops = &stk__codec_lz4_block},

@@ -193,13 +193,13 @@ static inline stk_status stk__pass_fail(stk__codec_pass *pass, stk_status status
 /* ---- The codecs ---- */
 
 extern const stk__codec_ops stk__codec_zstd, stk__codec_lz4, stk__codec_blosc, stk__codec_gzip,
-    stk__codec_zlib, stk__codec_deflate, stk__codec_bz2, stk__codec_lzma, stk__codec_crc32c,
-    stk__codec_crc32, stk__codec_adler32, stk__codec_fletcher32, stk__codec_shuffle,
-    stk__codec_swap, stk__codec_transpose, stk__codec_delta, stk__codec_fixedscaleoffset,
-    stk__codec_quantize, stk__codec_bitround, stk__codec_packbits, stk__codec_astype,
-    stk__codec_szip, stk__codec_nbit, stk__codec_scaleoffset, stk__codec_hdf5_lz4,
-    stk__codec_bitshuffle, stk__codec_optional, stk__codec_zfp, stk__codec_zfpy,
-    stk__codec_hdf5_zfp, stk__codec_lz4_block;
+    stk__codec_zlib, stk__codec_deflate, stk__codec_bz2, stk__codec_brotli, stk__codec_lzma,
+    stk__codec_crc32c, stk__codec_crc32, stk__codec_adler32, stk__codec_fletcher32,
+    stk__codec_shuffle, stk__codec_swap, stk__codec_transpose, stk__codec_delta,
+    stk__codec_fixedscaleoffset, stk__codec_quantize, stk__codec_bitround, stk__codec_packbits,
+    stk__codec_astype, stk__codec_szip, stk__codec_nbit, stk__codec_scaleoffset,
+    stk__codec_hdf5_lz4, stk__codec_bitshuffle, stk__codec_optional, stk__codec_zfp,
+    stk__codec_zfpy, stk__codec_hdf5_zfp, stk__codec_lz4_block;
 
 /*
  * Make the transpose step `order` (encoded axis i is decoded axis order[i]) of an array; false when

@@ -282,9 +282,10 @@ static void check_plan(reader *r, const char *rest)
     snprintf(expected, sizeof expected, "%016" PRIx64, r->head->plan);
     if (strcmp(rest, expected) != 0 && !*r->different)
         snprintf(r->different, sizeof r->different, "of %.300s",
-                 r->head->other
-                     ? r->head->other
-                     : "other arrays (shapes, chunks, codecs or attributes have changed)");
+                 r->head->other     ? r->head->other
+                 : r->head->plan_of ? r->head->plan_of
+                                    : "other arrays (shapes, chunks, codecs or attributes have "
+                                      "changed)");
 }
 
 static stk_status refuse_line(const reader *r, stk_error *err)

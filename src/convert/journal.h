@@ -25,6 +25,9 @@
  *     object NODE NUMBER SIZE SUM
  *     end SUM
  *
+ * That of shards has the same lines, with the samples up to a shard's end in the place of NODE, and
+ * of old shards the last, which stands for all of them.
+ *
  * "old" are files of an earlier conversion that may have no place in this one: at its end they are
  * removed where nothing of their name was written and they still have that size. Bytes that would
  * end a word are %XX. A whole line that is no such line is damage: it is refused.
@@ -60,7 +63,8 @@ typedef struct stk__journal_head {
     const char *const *skips; /* names of options that do not, NULL-ended; NULL: all do */
     uint64_t plan;            /* a fingerprint of what is written; 0: no line */
     const char *other;        /* what one of other options or another plan is of; NULL: the option
-                                 is named, and it is of other arrays */
+                                 is named, and another plan is of `plan_of` */
+    const char *plan_of;      /* NULL: of other arrays */
 } stk__journal_head;
 
 /* What reading a journal gives, line by line. A status ends it. */

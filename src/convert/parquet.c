@@ -48,6 +48,7 @@ static bool is_file(const stk_conversion_job *job)
 static stk_status add_sample(stk__parquet_out_file *file, const stk__samples *samples, size_t i,
                              uint64_t number, stk_error *err)
 {
+    file->files->samples = number;
     const bool full = file->files->ending && file->rows &&
                       stk__parquet_out_bytes(file) >= file->options->shard_size;
 
@@ -63,7 +64,7 @@ static stk_status write_samples(stk__parquet_out_file *file, stk__samples *sampl
     const stk_conversion_job *job = file->files->job;
     const uint64_t size = file->dataset->size;
 
-    for (uint64_t done = 0; done < size;) {
+    for (uint64_t done = file->files->samples; done < size;) {
         size_t count = (size_t)STK_MIN(TAKEN, size - done);
         if (job->canceled(job))
             return STK_ECANCELED;
@@ -84,9 +85,10 @@ static stk_status write_all(stk__parquet_out_file *file, stk_error *err)
     STK_TRY(stk__samples_init(file->files->job->dataset, TAKEN, &samples, err));
     stk_status status = write_samples(file, &samples, err);
     stk__samples_release(&samples);
-    if (status == STK_OK && !file->files->put)
+    if (status == STK_OK && !file->files->put && !file->files->begun)
         status = stk__parquet_out_begin(file, err); /* no rows at all */
-    if (status == STK_OK)
+    file->files->samples = file->dataset->size;
+    if (status == STK_OK && file->files->put)
         status = stk__parquet_out_finish(file, err);
     return status == STK_OK ? stk__shard_files_finish(file->files, err) : status;
 }
@@ -98,7 +100,9 @@ static stk_status run(const stk_conversion_job *job, stk_conversion_report *repo
 
     if (!files)
         return stk__parquet_out_no_memory(err);
-    stk_status status = stk__shard_files_open(files, job, is_file(job) ? NULL : ".parquet", err);
+    stk_status status =
+        stk__shard_files_open(files, job, is_file(job) ? NULL : ".parquet", &own_table, err);
+    report->resumed = files->samples;
     if (status == STK_OK)
         status = write_all(&file, err);
     if (status == STK_ECANCELED)

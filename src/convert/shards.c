@@ -59,6 +59,7 @@ static stk_status put_record(writing *w, stk_error *err)
 static stk_status finish(writing *w, stk_error *err)
 {
     STK_TRY(put_tail(w, err));
+    w->files.samples = w->files.job->dataset->size;
     return stk__shard_files_finish(&w->files, err);
 }
 
@@ -69,6 +70,7 @@ static stk_status write_group(writing *w, const stk__samples *samples, uint64_t 
 {
     for (size_t i = 0; i < count; i++) {
         w->record.length = 0;
+        w->files.samples = first + i;
         STK_TRY(w->format->record(samples, i, first + i, &w->record, err));
         STK_TRY(put_record(w, err));
     }
@@ -83,7 +85,7 @@ static stk_status write_all(writing *w, stk_error *err)
 
     STK_TRY(stk__samples_init(c->dataset, GROUP, &samples, err));
     stk_status status = STK_OK;
-    for (uint64_t done = 0; status == STK_OK && done < size;) {
+    for (uint64_t done = w->files.samples; status == STK_OK && done < size;) {
         size_t count = (size_t)STK_MIN(GROUP, size - done);
         status =
             c->canceled(c) ? STK_ECANCELED : stk__samples_take_group(&samples, done, &count, err);
@@ -104,7 +106,9 @@ stk_status stk__shards_write(const stk_conversion_job *job, const stk__shards_fo
     if (!s)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory to write shards");
     *s = (writing){.format = format, .size = size, .record.ctx = job->context};
-    stk_status status = stk__shard_files_open(&s->files, job, format->ending, err);
+    stk_status status = stk__shard_files_open(&s->files, job, format->ending,
+                                              &stk__convert_shards_option_table, err);
+    report->resumed = s->files.samples;
     if (status == STK_OK)
         status = write_all(s, err);
     if (status == STK_OK)

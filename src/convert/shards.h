@@ -21,7 +21,7 @@ typedef struct stk__shards_format {
  * more than one record: "shard-000000" with the ending, in the folder that is the target. Each has
  * its name when it is whole and safe. Shards that are there are refused (STK_EEXIST) but for the
  * option overwrite, which also removes those of an earlier conversion behind the last. A conversion
- * that was stopped begins again. Blocks.
+ * that was stopped goes on behind the last whole shard. Blocks.
  */
 stk_status stk__shards_write(const stk_conversion_job *job, const stk__shards_format *format,
                              uint64_t size, stk_conversion_report *report, stk_error *err);

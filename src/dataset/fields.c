@@ -254,6 +254,7 @@ static void prepare_some(const stk__view *view, thread_room *room, stk_sample *s
     for (size_t i = 0; i < n; i++) {
         samples[i].status = taken[i].status;
         samples[i].reason = taken[i].reason;
+        samples[i].line = taken[i].line;
         take_values(view, taken[i].values, &samples[i]);
     }
 }

@@ -3,7 +3,8 @@
 /*
  * What the parts of `images:` share. images.c is the dataset; the table of files comes from a tree
  * (images_folder.c), from an index of a tree (images_index.c, images_cache.c) or from a list file
- * (images_list.c); images_sizes.c looks at the files; images_pairs.c finds the mask of a picture;
+ * (images_list.c); images_sizes.c looks at the files; images_find.c finds one by its path,
+ * images_pairs.c the mask of each picture, images_labels.c its label in a table;
  * images_recognise.c tells a tree from other things; images_table.c is what they all use.
  */
 #ifndef STK_SRC_DATASET_IMAGES_H
@@ -11,6 +12,7 @@
 
 #include "dataset/dataset.h"
 #include "dataset/lookers.h"
+#include "dataset/names.h"
 #include "store/store.h"
 
 #define STK__IMAGES_MAX_FILES   (UINT64_C(1) << 27)
@@ -143,11 +145,16 @@ stk_status stk__images_open_tree(stk_context *ctx, stk_store *store, const stk__
 
 /* ---- Lists (images_list.c) ------------------------------------------------------------------- */
 
+/* The labels of the samples of a list or a table: one of three forms. */
 typedef struct stk__images_labels {
-    int64_t *labels; /* one for each file */
-    char *text;      /* what `classes` point into */
-    const char **classes;
-    uint32_t num_classes; /* 0: the labels are numbers */
+    int64_t *labels;  /* [samples]: classes */
+    float *values;    /* [samples][width]: targets */
+    uint32_t *marks;  /* several classes each: those of sample i are marks[starts[i]] on, */
+    uint64_t *starts; /* up to marks[starts[i + 1]] */
+    uint32_t width;   /* of values and marks: elements of a label */
+    bool flags;       /* values are 0 and 1 */
+    stk__names names; /* of the classes or the elements of a label; none: classes are numbers */
+    uint64_t pictures_left, rows_left; /* of a table: those that have no partner */
 } stk__images_labels;
 
 /* All of a list file, in new memory, also on failure. Blocks. */
@@ -163,9 +170,56 @@ stk_status stk__images_parse_list(stk_context *ctx, const char *name, char *data
                                   uint64_t **lines, bool *absolute, stk_error *err);
 void stk__images_release_labels(stk_context *ctx, stk__images_labels *labels);
 
+/* ---- Tables of labels (images_labels.c) ------------------------------------------------------ */
+
+enum { STK__LABELS_AUTO, STK__LABELS_CLASS, STK__LABELS_VALUE, STK__LABELS_MULTI };
+
+typedef struct stk__images_labels_options {
+    const char *labels;          /* spec of the table, from the folder of the pictures on */
+    const char *file_column;     /* of the paths; NULL: it is looked for */
+    const char *label_columns;   /* with commas; NULL: they are looked for */
+    const char *separator;       /* of names in a text; NULL: it is one name */
+    int32_t type;                /* STK__LABELS_... */
+    int32_t missing, duplicates; /* 1: drop; first */
+} stk__images_labels_options;
+
+/* Read the table for the pictures of the folder `url`. *picks receives the pictures that have a
+ * label, NULL where all have, *num_picks how many. Blocks. */
+stk_status stk__images_read_labels(const char *url, const stk__images_labels_options *options,
+                                   const stk__images_table *pictures, stk__images_labels *out,
+                                   uint32_t **picks, uint64_t *num_picks, stk_error *err);
+
 /* Remark class folders that are the splits of a dataset (images_table.c). */
 void stk__images_remark_splits(stk_context *ctx, const char *url, const char *const *classes,
                                uint32_t count);
+
+/* ---- Finding pictures (images_find.c) -------------------------------------------------------- */
+
+/* A path taken apart. */
+typedef struct stk__images_path {
+    const char *folder, *name;
+    size_t folder_length, name_length;
+    size_t stem_length; /* of `name` without the extension of a picture, which it may lack */
+} stk__images_path;
+
+void stk__images_path_split(const char *path, size_t length, stk__images_path *out);
+/* That of file `i`. */
+void stk__images_path_of(const stk__images_table *table, uint64_t i, stk__images_path *out);
+
+typedef struct stk__images_finder {
+    bool by_name; /* folders do not count */
+    bool any_end; /* extensions do not count; else one that a path has does */
+    const stk__images_table *table;
+    uint32_t *slots;
+    uint64_t num_slots;
+} stk__images_finder;
+
+/* `by_name` and `any_end` are set. STK_ENOMEM. */
+stk_status stk__images_finder_make(stk__images_finder *finder, const stk__images_table *table);
+/* The files of a path, two at most: how many. */
+uint32_t stk__images_find(const stk__images_finder *finder, const stk__images_path *path,
+                          uint32_t found[2]);
+void stk__images_finder_release(stk__images_finder *finder);
 
 /* ---- Pairs (images_pairs.c) ------------------------------------------------------------------ */
 

@@ -36,6 +36,7 @@ typedef struct filling {
     stk__images_table *table;
     stk__images_labels *labels;
     uint64_t *lines;
+    char *names; /* of the labels, as they are in the list */
     uint64_t names_used;
     bool numbers; /* all labels are numbers so far */
     bool absolute;
@@ -264,8 +265,8 @@ static stk_status add_record(const reader *r, filling *f, value path, value labe
     t->text_bytes += path.length + 1;
     f->lines[t->num_files] = r->begin;
     f->labels->labels[t->num_files++] = (int64_t)f->names_used;
-    memcpy(f->labels->text + f->names_used, label.text, label.length);
-    f->labels->text[f->names_used + label.length] = 0;
+    memcpy(f->names + f->names_used, label.text, label.length);
+    f->names[f->names_used + label.length] = 0;
     f->names_used += label.length + 1;
     f->numbers &= is_number(label);
     return STK_OK;
@@ -297,7 +298,7 @@ static stk_status read_numbers(reader *r, filling *f)
     stk__images_labels *l = f->labels;
 
     for (uint64_t i = 0; i < f->table->num_files; i++) {
-        char *text = l->text + l->labels[i];
+        char *text = f->names + l->labels[i];
         errno = 0;
         long long number = strtoll(text, NULL, 10);
         r->begin = f->lines[i];
@@ -310,53 +311,30 @@ static stk_status read_numbers(reader *r, filling *f)
     return STK_OK;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Number the names in their order. */
 static stk_status number_names(reader *r, filling *f)
 {
     stk__images_labels *l = f->labels;
-    uint64_t n = f->table->num_files, bytes = 0, count = 0;
+    const uint64_t n = f->table->num_files;
     stk_context *ctx = f->table->context;
-    char *text = NULL;
+    uint32_t number = 0, *renumber = NULL;
+    stk_status status = STK_OK;
 
-    const char **names = stk__calloc(ctx, n, sizeof(const char *));
-    if (!names)
-        return no_memory(r->err, r->name);
-    for (uint64_t i = 0; i < n; i++)
-        names[i] = l->text + l->labels[i];
-    qsort(names, n, sizeof *names, by_text);
-    for (uint64_t i = 0; i < n; i++)
-        if (!count || strcmp(names[count - 1], names[i]) != 0) {
-            names[count++] = names[i];
-            bytes += strlen(names[i]) + 1;
-        }
-    for (uint64_t i = 0; i < n; i++) {
-        const char *name = l->text + l->labels[i];
-        const char **found = bsearch(&name, names, count, sizeof *names, by_text);
-        l->labels[i] = found ? found - names : 0;
+    for (uint64_t i = 0; i < n && status == STK_OK; i++) {
+        char *name = f->names + l->labels[i];
+        status = stk__names_add(&l->names, name, strlen(name), &number);
+        l->labels[i] = number;
+        r->begin = f->lines[i];
+        if (status == STK_ELIMIT)
+            return fail_line(r, STK_ELIMIT, "too many names of labels, with",
+                             (value){name, strlen(name)}, "number the classes");
     }
-    l->classes = stk__calloc(ctx, count, sizeof(const char *));
-    text = stk__alloc(ctx, bytes);
-    stk_status status = l->classes && text ? STK_OK : no_memory(r->err, r->name);
-    if (status == STK_OK) {
-        char *to = text;
-        for (uint64_t i = 0; i < count; i++) {
-            size_t length = strlen(names[i]) + 1;
-            l->classes[i] = memcpy(to, names[i], length);
-            to += length;
-        }
-        l->num_classes = (uint32_t)count;
-        stk__free(ctx, l->text);
-        l->text = text;
-        text = NULL;
-    }
-    stk__free(ctx, text);
-    stk__free(ctx, names);
-    return status;
+    if (status == STK_OK)
+        status = stk__names_sort(&l->names, &renumber);
+    for (uint64_t i = 0; i < n && status == STK_OK; i++)
+        l->labels[i] = renumber[l->labels[i]];
+    stk__free(ctx, renumber);
+    return status == STK_OK ? STK_OK : no_memory(r->err, r->name);
 }
 
 /* ---- The list -------------------------------------------------------------------------------- */
@@ -364,9 +342,11 @@ static stk_status number_names(reader *r, filling *f)
 void stk__images_release_labels(stk_context *ctx, stk__images_labels *labels)
 {
     stk__free(ctx, labels->labels);
-    stk__free(ctx, labels->text);
-    stk__free(ctx, labels->classes);
-    *labels = (stk__images_labels){0};
+    stk__free(ctx, labels->values);
+    stk__free(ctx, labels->marks);
+    stk__free(ctx, labels->starts);
+    stk__names_release(&labels->names);
+    *labels = (stk__images_labels){.names.context = ctx};
 }
 
 /* Room for as many records as there are lines, and texts as long as the list. */
@@ -374,7 +354,8 @@ static stk_status make_room(filling *f, const reader *r, uint64_t records, uint6
 {
     stk__images_table *t = f->table;
     const uint64_t each = sizeof *t->files + sizeof *f->labels->labels + sizeof *f->lines +
-                          2 * sizeof(const char *); /* names and classes */
+                          sizeof(const char *) +
+                          2 * sizeof(uint64_t); /* of a name and its number */
     uint64_t bytes, left = stk__memory_left(t->context);
 
     /* Three texts: paths, labels, and the names of the classes. */
@@ -389,9 +370,9 @@ static stk_status make_room(filling *f, const reader *r, uint64_t records, uint6
     t->text = stk__alloc(t->context, length + 2);
     t->files = stk__calloc(t->context, records, sizeof *t->files);
     f->labels->labels = stk__calloc(t->context, records, sizeof *f->labels->labels);
-    f->labels->text = stk__alloc(t->context, length + 1);
+    f->names = stk__alloc(t->context, length + 1);
     f->lines = stk__calloc(t->context, records, sizeof *f->lines);
-    if (t->folders && t->text && t->files && f->labels->labels && f->labels->text && f->lines)
+    if (t->folders && t->text && t->files && f->labels->labels && f->names && f->lines)
         return STK_OK;
     return no_memory(r->err, r->name);
 }
@@ -421,7 +402,7 @@ stk_status stk__images_parse_list(stk_context *ctx, const char *name, char *data
     uint64_t records = 0;
 
     *out = (stk__images_table){.context = ctx};
-    *labels = (stk__images_labels){0};
+    *labels = (stk__images_labels){.names.context = ctx};
     *lines = NULL;
     if (length >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0)
         r.at += 3;
@@ -441,6 +422,7 @@ stk_status stk__images_parse_list(stk_context *ctx, const char *name, char *data
     }
     if (status == STK_OK)
         status = f.numbers ? read_numbers(&r, &f) : number_names(&r, &f);
+    stk__free(ctx, f.names);
     if (status != STK_OK) {
         stk__free(ctx, f.lines);
         stk__images_release_labels(ctx, labels);

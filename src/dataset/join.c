@@ -209,6 +209,7 @@ static void prepare_source(const stk__join *join, stk_sample *samples, const uin
             renumber(join, source[first], &taken[i]);
         samples[at[i]].status = taken[i].status;
         samples[at[i]].reason = taken[i].reason;
+        samples[at[i]].line = taken[i].line;
     }
 }
 

@@ -27,8 +27,22 @@ stk_status stk__object_find(stk_store *store, const char *key, stk__object *obje
     memset(object, 0, sizeof *object);
     snprintf(object->key, sizeof object->key, "%s", key);
     object->size = info.size;
+    object->identity = info.identity;
+    object->mtime_ns = info.mtime_ns;
     *found = true;
     return STK_OK;
+}
+
+stk_status stk__object_unchanged(stk_store *store, const stk__object *object, stk__watched_file *w,
+                                 const char *who, stk_error *err)
+{
+    const stk_object_info was = {.struct_size = sizeof was,
+                                 .size = object->size,
+                                 .identity = object->identity,
+                                 .mtime_ns = object->mtime_ns};
+
+    return object->owned ? STK_OK
+                         : stk__watched_look(w, who, "file", store, object->key, &was, err);
 }
 
 stk_status stk__object_map(stk_store *store, stk__object *object, stk_error *err)

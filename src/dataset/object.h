@@ -4,12 +4,13 @@
 #define STK_SRC_DATASET_OBJECT_H
 
 #include "dataset/dataset.h"
-#include "store/store.h"
+#include "dataset/watched.h"
 
 /* One object, and its bytes where they are in memory. */
 typedef struct stk__object {
     char key[512]; /* two names of 255 bytes and a '/' between them */
-    uint64_t size;
+    uint64_t size, identity;
+    int64_t mtime_ns;
     const unsigned char *data; /* all of it, readable STK_TAIL bytes beyond; NULL: in the store */
     void *owned;               /* memory to be freed, or NULL where the store keeps it */
 } stk__object;
@@ -32,6 +33,11 @@ stk_status stk__object_read(stk_store *store, const stk__object *object, uint64_
  * on; none where it is in memory. */
 stk_status stk__object_locate(const stk__object *object, uint64_t first, uint64_t step,
                               uint64_t length, const uint64_t *indices, size_t n, stk_locator *to);
+
+/* STK_ECHANGED for one that is another now, by stk__watched_look(); one that was loaded is what it
+ * was. Messages begin with `who`. Any thread. */
+stk_status stk__object_unchanged(stk_store *store, const stk__object *object, stk__watched_file *w,
+                                 const char *who, stk_error *err);
 
 /* Bytes of memory that it owns. */
 uint64_t stk__object_held(const stk__object *object);

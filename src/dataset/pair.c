@@ -159,6 +159,10 @@ static void prepare_source(const stk__join *join, uint32_t s, stk_sample *sample
         if (samples[i].status == STK_OK) {
             samples[i].status = taken[i].status;
             samples[i].reason = taken[i].reason;
+            /* The object that a message names is that of the first need. */
+            samples[i].line = s == 0                      ? taken[i].line
+                              : taken[i].status == STK_OK ? samples[i].line
+                                                          : 0;
         }
 }
 

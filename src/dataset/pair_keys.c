@@ -35,12 +35,6 @@ typedef struct list {
 
 /* ---- The field ---- */
 
-static bool is_integer(stk_dtype type)
-{
-    return type == STK_UINT8 || type == STK_INT8 || type == STK_UINT16 || type == STK_INT16 ||
-           type == STK_UINT32 || type == STK_INT32 || type == STK_UINT64 || type == STK_INT64;
-}
-
 /* A number for each sample, or text: bytes of any or of a fixed number. */
 static bool form_of(const stk_field *f, key_form *out)
 {
@@ -49,7 +43,8 @@ static bool form_of(const stk_field *f, key_form *out)
                                   : 0;
 
     *out = elements == 1 ? FORM_NUMBER : FORM_TEXT;
-    return *out == FORM_NUMBER ? is_integer(f->dtype) : f->dtype == STK_UINT8 && !f->picture;
+    return *out == FORM_NUMBER ? f->dtype != STK_BOOL && stk__taken_is_integer(f->dtype)
+                               : f->dtype == STK_UINT8 && !f->picture;
 }
 
 static stk_status find_key(const stk_dataset *d, uint32_t source, const char *name, uint32_t *field,
@@ -76,28 +71,13 @@ static stk_status find_key(const stk_dataset *d, uint32_t source, const char *na
                         source, name, names);
 }
 
-/* An integer of any type, so that the same number is the same key; false: it is beyond int64. */
-static bool number_of(const stk_field *f, const stk_value *value, int64_t *out)
-{
-    uint64_t bits = 0;
-    const size_t size = stk_dtype_size(f->dtype);
-
-    memcpy(&bits, value->data, size);
-    const bool is_signed = f->dtype == STK_INT8 || f->dtype == STK_INT16 || f->dtype == STK_INT32 ||
-                           f->dtype == STK_INT64;
-    if (is_signed && size < sizeof bits && bits >> (8 * size - 1))
-        bits |= UINT64_MAX << (8 * size);
-    *out = (int64_t)bits;
-    return is_signed || *out >= 0;
-}
-
 static entry entry_of(const stk_field *f, key_form form, const stk_value *value, uint64_t index)
 {
     int64_t number = 0;
     XXH128_hash_t hash;
 
     if (form == FORM_NUMBER) {
-        const uint64_t beyond = !number_of(f, value, &number);
+        const uint64_t beyond = !stk__taken_integer(f->dtype, value->data, &number);
         hash = XXH3_128bits_withSeed(&number, sizeof number, beyond);
     } else {
         hash = XXH3_128bits(value->size ? value->data : "", value->size);
@@ -116,7 +96,7 @@ static void say_key(stk_dataset *d, uint32_t field, key_form form, uint64_t inde
     if (stk__taken_open(&taken, d, NULL) == STK_OK &&
         stk__taken_read(&taken, index, NULL) == STK_OK) {
         const stk_value *value = &taken.values[field];
-        if (form == FORM_NUMBER && number_of(&d->fields[field], value, &number))
+        if (form == FORM_NUMBER && stk__taken_integer(d->fields[field].dtype, value->data, &number))
             snprintf(out, size, "%" PRId64, number);
         else if (form == FORM_TEXT)
             snprintf(out, size, "'%.*s'", (int)STK_MIN(value->size, TEXT_SHOWN),

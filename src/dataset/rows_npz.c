@@ -85,12 +85,14 @@ typedef struct listing {
     stk__rows *rows;
     stk_store *store;
     stk_error *err;
+    bool any; /* there is a list */
 } listing;
 
 static stk_status each_member(void *user, const char *key, const stk_object_info *info)
 {
     listing *l = user;
 
+    l->any = true;
     if (info->is_folder || !is_member(key) || strlen(key) >= MEMBER_MOST)
         return STK_OK;
     return add_member(l->rows, l->store, key, false, l->err);
@@ -132,7 +134,12 @@ static stk_status list_members(stk__rows *rows, stk_store *store, stk_error *err
 {
     listing l = {.rows = rows, .store = store, .err = err};
 
-    STK_TRY(stk_store_list(store, "", NULL, each_member, &l, err));
+    const stk_status status = stk_store_list(store, "", NULL, each_member, &l, err);
+    /* A web server has folders of any name, and lists none. */
+    if (status == STK_ENOTSUP && !l.any)
+        return stk__fail_at(err, STK_ENOENT, STK_STAGE_DATASET, rows->url, STK_NO_OFFSET,
+                            "'%.200s' is not there, or is no npz file", rows->url);
+    STK_TRY(status);
     if (rows->count)
         qsort(rows->arrays, rows->count, sizeof *rows->arrays, by_path);
     return STK_OK;

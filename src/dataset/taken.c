@@ -182,6 +182,22 @@ static stk_status place_values(stk__taken *t, uint64_t index, stk_error *err)
     return STK_OK;
 }
 
+/* A sample that is a line is named by its file and line. */
+static stk_status tell_bad(const stk__taken *t, const stk_sample *sample, stk_error *err)
+{
+    const char *reason = sample->reason ? sample->reason : stk_status_text(sample->status);
+    char key[STK_MAX_OBJECT_KEY];
+    stk_store *store;
+
+    if (!sample->line || !t->num_parts || !t->dataset->ops->object ||
+        t->dataset->ops->object(t->dataset, t->parts[0].need.object, &store, key, sizeof key) >=
+            sizeof key)
+        return stk__fail(err, sample->status, STK_STAGE_DATASET, "sample %" PRIu64 " is bad: %s",
+                         sample->index, reason);
+    return stk__fail_at(err, sample->status, STK_STAGE_DATASET, key, t->parts[0].need.offset,
+                        "%.200s:%" PRIu64 ": %s", key, sample->line, reason);
+}
+
 stk_status stk__taken_read(stk__taken *t, uint64_t index, stk_error *err)
 {
     stk_dataset *d = t->dataset;
@@ -208,10 +224,8 @@ stk_status stk__taken_read(stk__taken *t, uint64_t index, stk_error *err)
                          .values = t->values,
                          .worker = t->worker};
     d->ops->prepare(d, &sample, 1);
-    if (sample.status == STK_OK)
-        return STK_OK;
-    return stk__fail(err, sample.status, STK_STAGE_DATASET, "sample %" PRIu64 " is bad: %s", index,
-                     sample.reason ? sample.reason : stk_status_text(sample.status));
+    t->line = sample.line;
+    return sample.status == STK_OK ? STK_OK : tell_bad(t, &sample, err);
 }
 
 /* ---- Making ---- */
@@ -251,4 +265,29 @@ void stk__taken_close(stk__taken *t)
     stk__free(ctx, t->bounds);
     stk__free(ctx, t->out);
     *t = (stk__taken){0};
+}
+
+/* ---- Integers ---- */
+
+static bool is_signed(stk_dtype dtype)
+{
+    return dtype == STK_INT8 || dtype == STK_INT16 || dtype == STK_INT32 || dtype == STK_INT64;
+}
+
+bool stk__taken_is_integer(stk_dtype dtype)
+{
+    return is_signed(dtype) || dtype == STK_BOOL || dtype == STK_UINT8 || dtype == STK_UINT16 ||
+           dtype == STK_UINT32 || dtype == STK_UINT64;
+}
+
+bool stk__taken_integer(stk_dtype dtype, const void *data, int64_t *out)
+{
+    const size_t size = stk_dtype_size(dtype);
+    uint64_t bits = 0;
+
+    memcpy(&bits, data, size);
+    if (is_signed(dtype) && size < sizeof bits && bits >> (8 * size - 1))
+        bits |= UINT64_MAX << (8 * size);
+    *out = (int64_t)bits;
+    return is_signed(dtype) || *out >= 0;
 }

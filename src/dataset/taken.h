@@ -20,6 +20,7 @@ typedef struct stk__taken {
     stk_dataset *dataset;
     void *worker;                  /* what the dataset keeps for the thread, or NULL */
     stk_value *values;             /* of the sample, until the next one is taken */
+    uint64_t line;                 /* of its object, from 1; 0: not known */
     stk__taken_part *parts, *kept; /* of the sample; of the one before */
     size_t num_parts, room_parts, num_kept, room_kept;
     stk_slice *slices;
@@ -35,5 +36,10 @@ stk_status stk__taken_open(stk__taken *taken, stk_dataset *dataset, stk_error *e
  * it. Blocks. */
 stk_status stk__taken_read(stk__taken *taken, uint64_t index, stk_error *err);
 void stk__taken_close(stk__taken *taken);
+
+/* Whether a value is an integer, bool among them; one of any such type. False: as int64 it would be
+ * another number. */
+bool stk__taken_is_integer(stk_dtype dtype);
+bool stk__taken_integer(stk_dtype dtype, const void *data, int64_t *out);
 
 #endif

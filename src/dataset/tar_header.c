@@ -97,7 +97,8 @@ stk_status stk__tar_head_read(const unsigned char *head, stk__tar_head *out, con
     if (magic[0] && !posix && memcmp(magic, gnu_magic, sizeof gnu_magic) != 0)
         return STK_EFORMAT;
     out->name[0] = 0;
-    if (posix && head[PREFIX_AT]) {
+    out->split = posix && head[PREFIX_AT];
+    if (out->split) {
         append(out->name, head + PREFIX_AT, PREFIX);
         append(out->name, (const unsigned char *)"/", 1);
     }

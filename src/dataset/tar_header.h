@@ -19,6 +19,7 @@ typedef struct stk__tar_head {
     uint64_t size;
     bool binary; /* the size is a number of base 256, as GNU writes one of 8 GiB and more */
     bool sized;  /* there is a size that is a number */
+    bool split;  /* the name is put together of two fields */
 } stk__tar_head;
 
 /* STK_ECHECKSUM, STK_EFORMAT: *what is what is wrong with it, "a header whose ...". A size that is

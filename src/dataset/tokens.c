@@ -297,9 +297,9 @@ static stk_status find_file(stk__tokens *t, const char *key, const stk__tokens_o
         STK_TRY(find_pair(t, key, ".idx", index, indexed, err));
         if (!*indexed)
             return stk__fail_at(err, STK_ENOENT, STK_STAGE_DATASET, key, STK_NO_OFFSET,
-                                "tokens: %s is an index, and the .bin that it is for is not "
+                                "tokens: %s is an index, and %.*s.bin, which it is for, is not "
                                 "beside it",
-                                key);
+                                key, (int)(length - strlen(".idx")), key);
         return STK_OK;
     }
     if (*found && stk__ends_with(key, length, ".bin")) {
@@ -392,9 +392,9 @@ static stk_status locate_pieces(const stk__tokens *t, const uint64_t *indices, s
 static stk_status tokens_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
                                 stk_locator *to, stk_error *err)
 {
-    const stk__tokens *t = (const stk__tokens *)dataset;
+    stk__tokens *t = (stk__tokens *)dataset;
 
-    (void)err;
+    STK_TRY(stk__object_unchanged(t->store, &t->file, &t->watched, "tokens", err));
     if (t->mode == STK__TOKENS_SPLIT || t->mode == STK__TOKENS_PACK)
         return t->file.data ? STK_OK : locate_pieces(t, indices, n, to);
     return stk__object_locate(&t->file, t->first, t->stride * t->size, t->span * t->size, indices,

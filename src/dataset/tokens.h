@@ -35,6 +35,7 @@ typedef struct stk__tokens {
     stk_dataset base;
     stk_store *store;
     stk__object file;
+    stk__watched_file watched; /* is `file` */
     stk_field fields[STK__TOKENS_FIELDS];
     stk_dtype dtype;
     uint32_t size, swap;   /* bytes of a token; to be reversed in groups of so many: 0, 2, 4, 8 */

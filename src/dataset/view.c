@@ -145,6 +145,7 @@ static void view_prepare_rows(stk_dataset *dataset, stk_rows *rows)
         some.places = rows->places + done;
         some.statuses = rows->statuses + done;
         some.reasons = rows->reasons + done;
+        some.lines = rows->lines + done;
         view->map(view, rows->indices + done, mapped, some.num);
         view->inner->ops->prepare_rows(view->inner, &some);
     }

@@ -70,6 +70,7 @@ void stk__bad_note_locked(stk__step *step, uint32_t r, bool replaced)
                              .stage = row->stage,
                              .replaced = replaced,
                              .reason = row->reason,
+                             .line = row->line,
                              .next = step->bad};
     if (row->num_needs) {
         bad->has_object = true;
@@ -131,11 +132,15 @@ static void name_bad(stk_dataset *dataset, stk__bad_sample *bad)
     finder f = {.seam = stk__locator_of_needs(find_need), .bad = bad};
     char key[STK_MAX_OBJECT_KEY];
     stk_store *store;
+    stk_error said;
 
     if (!ops->locate || !ops->object)
         return;
-    if (!bad->has_object && ops->locate(dataset, &bad->index, 1, &f.seam, NULL) != STK_OK)
+    stk_error_init(&said);
+    if (!bad->has_object && ops->locate(dataset, &bad->index, 1, &f.seam, &said) != STK_OK) {
+        stk__copy_tail(bad->key, sizeof bad->key, said.key);
         return;
+    }
     if (bad->has_object && ops->object(dataset, bad->object, &store, key, sizeof key) < sizeof key)
         stk__copy_tail(bad->key, sizeof bad->key, key);
 }
@@ -165,7 +170,9 @@ static stk_status describe(const stk__bad *b, const stk__bad_sample *bad, uint64
     const stk_fault fault = stk_status_fault(bad->status);
     char reason[400], offset[40] = "";
 
-    if (*bad->key && bad->offset != STK_NO_OFFSET)
+    if (*bad->key && bad->line)
+        snprintf(offset, sizeof offset, ":%" PRIu64, bad->line);
+    else if (*bad->key && bad->offset != STK_NO_OFFSET)
         snprintf(offset, sizeof offset, " at byte %" PRIu64, bad->offset);
     write_reason(b, bad, reason, sizeof reason);
     stk_status status = stk__fail_at(
@@ -200,6 +207,8 @@ static void quarantine(stk__bad *b, uint64_t epoch, const stk__bad_sample *bad, 
                   bad->offset == STK_NO_OFFSET ? -1 : (int64_t)bad->offset,
                   stk__stage_name((stk_stage)bad->stage), stk_status_name(bad->status));
     stk__text_add_json(&text, reason);
+    if (bad->line)
+        stk__text_add(&text, ", \"line\": %" PRIu64, bad->line);
     stk__text_add(&text, ", \"action\": \"%s\"}\n", action);
     errno = ENOMEM;
     if (text.failed || write(b->file, text.bytes, text.length) != (ssize_t)text.length) {

@@ -17,6 +17,7 @@
 typedef struct stk__bad_sample {
     uint64_t position, index, offset, object;
     uint64_t wanted, left; /* bytes, where they do not fit the budget */
+    uint64_t line;         /* of the object; 0: not known */
     uint32_t need;         /* the need that failed */
     bool has_object;
     stk_status status;

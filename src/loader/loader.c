@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/probe.h"
 #include "base/sized.h"
 #include "base/tiers.h"
 #include "loader/parts.h"
@@ -104,6 +105,7 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
     /* What the caller gave as text may be gone tomorrow. */
     loader->options.transforms = loader->options.batch_transforms = loader->options.quarantine =
         loader->options.max_errors = NULL;
+    stk__source_add(loader->ctx, STK__SOURCE_LOADER, loader);
     *out = loader;
     return STK_OK;
 }
@@ -216,6 +218,7 @@ void stk_loader_destroy(stk_loader **loader)
      * is. */
     if (stk__context_forked(l->ctx))
         return;
+    stk__source_remove(l->ctx, STK__SOURCE_LOADER, l);
     atomic_store(&l->canceled, true);
     if (!stk__loader_end(l))
         return;

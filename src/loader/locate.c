@@ -405,6 +405,37 @@ static const char *keep_reason(stk__planner *p, const stk_error *said)
     return *said->text && strcmp(p->reason, said->text) == 0 ? p->reason : NULL;
 }
 
+/* Each of `n` samples by itself, since one of them failed: the others are not bad for it. */
+static void locate_each(stk__planner *p, stk__step *step, collector *c, uint32_t n)
+{
+    const uint32_t ragged = p->ring->num_ragged;
+    stk_error said;
+
+    step->num_needs = 0;
+    step->has_groups = false;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t r = p->map[i], before = step->num_needs;
+        stk__row *row = &step->rows[r];
+        const char *reason = NULL;
+        c->map = &p->map[i];
+        c->last = 0;
+        row->num_needs = 0;
+        row->follows = row->follower = row->group = 0;
+        for (uint32_t k = 0; k < ragged; k++)
+            step->ragged_bound[(uint64_t)r * ragged + k] = UINT64_MAX;
+        stk_error_init(&said);
+        stk_status status = p->dataset->ops->locate(p->dataset, &row->index, 1, &c->seam, &said);
+        status = stk__dataset_failure(status, &reason);
+        if (status == STK_OK)
+            continue;
+        row->status = status;
+        row->stage = STK_STAGE_DATASET;
+        row->reason = reason ? reason : keep_reason(p, &said);
+        row->num_needs = 0;
+        step->num_needs = before;
+    }
+}
+
 /* Forget what was located of the rows of a call. */
 static void forget_needs(const stk__planner *p, stk__step *step, uint32_t n)
 {
@@ -442,7 +473,10 @@ static bool locate_rows(stk__planner *p, stk__step *step, uint32_t n, bool block
     status = stk__dataset_failure(status, &reason);
     if (status != STK_OK && !reason)
         reason = keep_reason(p, &said);
-    if (status == STK_OK)
+    const bool some = status != STK_OK && n > 1 && stk_status_fault(status) == STK_FAULT_SAMPLE;
+    if (some)
+        locate_each(p, step, &c, n);
+    if (status == STK_OK || some)
         tie_needs(p, step);
     else
         fail_rows(step, status, reason);
@@ -493,6 +527,7 @@ stk_status stk__row_locate_substitute(stk__planner *p, stk__step *step, uint32_t
     row->index = substitute(p, step, row);
     row->status = STK_OK;
     row->reason = NULL;
+    row->line = 0;
     row->wanted = row->reserve = 0;
     row->num_needs = row->bad_need = 0;
     row->follows = row->follower = row->group = 0;

@@ -43,6 +43,7 @@ void stk__many_prepare(stk__worker *worker, const uint32_t *rows, uint32_t n)
                      .fields = worker->many_fields,
                      .statuses = worker->many_statuses,
                      .reasons = worker->many_reasons,
+                     .lines = worker->many_lines,
                      .worker = worker->state};
 
     /* The dataset's fields are the first columns, in order. */
@@ -53,6 +54,7 @@ void stk__many_prepare(stk__worker *worker, const uint32_t *rows, uint32_t n)
         worker->indices[i] = step->rows[rows[i]].index;
         worker->many_statuses[i] = STK_OK;
         worker->many_reasons[i] = NULL;
+        worker->many_lines[i] = 0;
     }
     w->dataset->ops->prepare_rows(w->dataset, &many);
     for (uint32_t i = 0; i < n; i++) {
@@ -61,6 +63,7 @@ void stk__many_prepare(stk__worker *worker, const uint32_t *rows, uint32_t n)
             continue;
         const stk_status status = stk__dataset_failure(worker->many_statuses[i], &reason);
         stk__row_is_bad(&step->rows[rows[i]], status, STK_STAGE_DATASET, reason);
+        step->rows[rows[i]].line = worker->many_lines[i];
         worker->num_bad++;
     }
 }

@@ -93,6 +93,7 @@ void stk__row_ready_locked(stk__step *step, uint32_t row)
             r->stage = leader->stage;
             r->reason = leader->reason;
             r->bad_need = leader->bad_need;
+            r->line = leader->line;
         }
         queue_locked(step, next - 1);
     }

@@ -42,6 +42,7 @@ typedef struct stk__row {
     stk_slice *slices;   /* parallel to needs: what prepare() reads */
     const void *decoded; /* blob of the decoded cache, or NULL */
     const char *reason;
+    uint64_t line;         /* of the object of its first need; 0: not known */
     uint64_t wanted, left; /* bytes, where they do not fit the budget, and what was left for them */
     uint64_t reserve; /* bytes of the pool that decoding it wants beyond the room of decoding */
     float cost;

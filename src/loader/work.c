@@ -210,6 +210,7 @@ static void check_rows(stk__worker *worker, const uint32_t *rows, uint32_t n)
                 const char *reason = sample->reason;
                 const stk_status status = stk__dataset_failure(sample->status, &reason);
                 stk__row_is_bad(row, status, STK_STAGE_DATASET, reason);
+                row->line = sample->line;
             } else
                 check_values(w, row, sample->values);
             if (keep && row->status == STK_OK)

@@ -44,6 +44,7 @@ typedef struct stk__worker {
     stk_rows_field *many_fields; /* of a call for rows that need the same; so the next two */
     stk_status many_statuses[STK__GROUP_ROWS];
     const char *many_reasons[STK__GROUP_ROWS];
+    uint64_t many_lines[STK__GROUP_ROWS];
     const void **sources; /* [STK__PREPARE_ROWS] of a pipeline run; so the next three */
     void **targets;
     uint64_t *run_positions, *run_epochs;

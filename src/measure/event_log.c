@@ -6,6 +6,7 @@
 
 #include "base/probe.h"
 #include "base/sized.h"
+#include "measure/machine.h"
 
 #define EVENTS_PER_SECOND 10000
 #define LINE_BYTES        512  /* one line of a built-in event */
@@ -227,6 +228,16 @@ static void write_system(void *user)
         stk_event_log_write(log, "system", NULL, now, STK_NO_DURATION, members);
 }
 
+/* What a run is of stands on top of it: its machine, with the disk of the working directory. */
+static void put_machine(const stk_event_log *log, char members[STK__MACHINE_JSON])
+{
+    stk_machine machine = {.struct_size = sizeof machine};
+
+    stk_machine_get(log->ctx, NULL, &machine);
+    if (stk_machine_format(&machine, members, STK__MACHINE_JSON) >= STK__MACHINE_JSON)
+        members[0] = 0;
+}
+
 void stk_event_log_write(stk_event_log *log, const char *name, const char *first, uint64_t when_ns,
                          uint64_t duration_ns, const char *more)
 {
@@ -246,8 +257,12 @@ void stk_event_log_write(stk_event_log *log, const char *name, const char *first
         write_thinned(log, when_ns);
         stk__writer_flush(log->writer);
     }
-    size_t size =
-        strlen(name) + (first ? strlen(first) : 0) + (more ? strlen(more) : 0) + LINE_BYTES / 2;
+    const bool start = strcmp(name, "run start") == 0;
+    char machine[STK__MACHINE_JSON] = "";
+    if (start)
+        put_machine(log, machine);
+    size_t size = strlen(name) + (first ? strlen(first) : 0) + (more ? strlen(more) : 0) +
+                  strlen(machine) + LINE_BYTES / 2;
     char *line = size <= sizeof small ? small : stk__alloc(log->ctx, size);
     if (!line) {
         stk__message(log->ctx, STK_MESSAGE_WARNING,
@@ -262,13 +277,15 @@ void stk_event_log_write(stk_event_log *log, const char *name, const char *first
         at = put_duration(at, duration_ns);
     if (more && *more)
         at = put(put(at, ", "), more);
+    if (*machine)
+        at = put(put(put(put_key(at, "machine"), "{"), machine), "}");
     /* The process tells apart what several ranks write into one file. */
     at = put(put_key(put_member(at, "time_ns", when_ns), "pid"), log->pid);
     at = end(at);
     stk__writer_put(log->writer, line, (size_t)(at - line));
     if (fence)
         stk__writer_flush(log->writer);
-    if (fence && strcmp(name, "run start") == 0)
+    if (start)
         atomic_store(&log->in_run, true);
     if (line != small)
         stk__free(log->ctx, line);

@@ -189,7 +189,34 @@ int stk_verdict_format(const stk_verdict *verdict, char *text, size_t size)
     put_string(&out, "knob", v->knob);
     put_string(&out, "value", v->value);
     put_real(&out, "gain", v->gain);
+    if (v->gain_high > 0) {
+        put_real(&out, "gain_low", v->gain_low);
+        put_real(&out, "gain_high", v->gain_high);
+    }
     put_string(&out, "text", v->text);
+    return (int)out.length;
+}
+
+int stk_prediction_format(const stk_prediction *prediction, char *text, size_t size)
+{
+    stk__text out = {.bytes = text, .room = size};
+    stk_prediction p = {0};
+
+    stk__sized_copy(&p, sizeof p, prediction);
+    put_real(&out, "samples_per_s", p.samples_per_s);
+    put_real(&out, "low", p.low);
+    put_real(&out, "high", p.high);
+    put_real(&out, "base_samples_per_s", p.base_samples_per_s);
+    put_real(&out, "wait_mean", p.wait.mean);
+    put_real(&out, "wait_p50", p.wait.p50);
+    put_real(&out, "wait_p95", p.wait.p95);
+    put_real(&out, "wait_p99", p.wait.p99);
+    put_real(&out, "cpu_cores", p.cpu_cores);
+    put_real(&out, "peak_bytes", p.peak_bytes);
+    put_real(&out, "step_time", p.step_time);
+    put_real(&out, "step_stretch", p.step_stretch);
+    put_key(&out, "recorded");
+    stk__text_add(&out, "%s", p.recorded ? "true" : "false");
     return (int)out.length;
 }
 

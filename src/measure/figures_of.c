@@ -87,6 +87,24 @@ void stk__figures_of_loader(const stk_loader_stats *then, const stk_loader_stats
     stk__sized_write(figures, &f);
 }
 
+void stk__figures_of_waits(const stk_waits *waits, uint64_t samples, double wall, stk_figures *f)
+{
+    const double steps = (double)waits->batches;
+
+    f->wall = wall;
+    f->steps = waits->batches;
+    f->samples = samples;
+    if (f->steps == 0 || f->wall <= 0)
+        return;
+    f->wait.n = f->steps;
+    f->wait.sum = stk__seconds(waits->total_ns);
+    f->wait.mean = f->wait.sum / steps;
+    const double step = f->wall > f->wait.sum ? f->wall - f->wait.sum : 0;
+    f->step_time = step / steps;
+    f->step_share = step / f->wall;
+    f->samples_per_s = (double)samples / f->wall;
+}
+
 /* ---- Trainers -------------------------------------------------------------------------------- */
 
 static void take_trainer_loader(stk_figures *f, const stk_trainer *trainer)

@@ -3,6 +3,7 @@
 #ifndef STK_SRC_MEASURE_KEPT_H
 #define STK_SRC_MEASURE_KEPT_H
 
+#include <stoker/measure.h>
 #include <stoker/report.h>
 
 #include "base/base.h"
@@ -64,5 +65,27 @@ typedef struct stk__bars {
 stk_status stk__bars_add(stk_context *ctx, stk__bars *bars, const stk_report_bar *bar);
 /* Bring into order, and down to `most`. */
 void stk__bars_finish(stk__bars *bars, size_t most);
+
+/* ---- Recorded times (read_records.c) --------------------------------------------------------- */
+
+#define STK__RECORDS_RUN 32768        /* of each kind that are kept of a run, its first */
+#define STK__RECORDS_ALL (1u << 21)   /* of all runs and kinds */
+
+/* What a run took for each sample, read and step: for predictions. Seconds and bytes. */
+typedef struct stk__records {
+    float *prepare, *steps;
+    stk_recorded_read *reads;
+    uint64_t num_prepare, num_reads, num_steps;
+    size_t room_prepare, room_reads, room_steps;
+} stk__records;
+
+/* `left`: how many more may be kept of all runs; what is beyond is left out. STK_ENOMEM. */
+stk_status stk__records_prepare(stk_context *ctx, stk__records *records, double seconds,
+                                uint64_t *left);
+stk_status stk__records_step(stk_context *ctx, stk__records *records, double seconds,
+                             uint64_t *left);
+stk_status stk__records_read(stk_context *ctx, stk__records *records, double start, double seconds,
+                             double bytes, uint64_t *left);
+void stk__records_release(stk_context *ctx, stk__records *records, uint64_t *left);
 
 #endif

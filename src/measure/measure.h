@@ -106,6 +106,10 @@ void stk__event_log_verdict(stk_event_log *log, const stk_figures *figures);
 /* The event "figures" without its braces. Returns the length, as snprintf(). */
 int stk__figures_format(const stk_figures *figures, char *text, size_t size);
 
+/* ---- What is predicted (what_if.c) ----------------------------------------------------------- */
+
+extern const stk_option_table stk__what_if_option_table;
+
 /* ---- Traces (trace.c) --------------------------------------------------------------------------
  */
 
@@ -190,6 +194,10 @@ struct stk_trainer;
  */
 void stk__figures_of_loader(const struct stk_loader_stats *then, const struct stk_loader_stats *now,
                             stk_figures *figures);
+/* The time of a loop of `wall` seconds that took batches of `samples` in all: its waits, and what
+ * is between them. `figures` has the size of this version. Pure. */
+void stk__figures_of_waits(const stk_waits *waits, uint64_t samples, double wall,
+                           stk_figures *figures);
 /*
  * The last training of a trainer as figures, or the one at work so far; of what it does not know
  * (the step alone, memory, other programs) they say nothing. `train` is what it reads from, with

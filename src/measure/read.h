@@ -89,6 +89,17 @@ typedef struct stk__series {
     stk__places places;
 } stk__series;
 
+#define STK__CURVES_MAX 64 /* of one run */
+#define STK__CURVES_ALL 512
+#define STK__POINTS_MAX 640 /* of one curve; even */
+
+/* A metric of a training (read_curves.c). */
+typedef struct stk__curve {
+    stk_report_curve out;
+    stk_report_point *points;
+    uint64_t room, each; /* each: values of a point that is full */
+} stk__curve;
+
 /* A run while it is read; `out` is what the caller sees. */
 typedef struct stk__run {
     stk_report_run out;
@@ -112,6 +123,7 @@ typedef struct stk__run {
     uint64_t turns;
     double turn_sum, first_step, step_sum;
     stk__values wait, notebook, get;
+    stk__records records;
     stk__blocks blocks;
     stk__places steps, waits, gets; /* over time */
     stk_report_epoch *epochs;
@@ -125,8 +137,11 @@ typedef struct stk__run {
     stk__series **series;
     uint64_t series_room;
     stk_report_series *series_out;
+    stk__curve **curves;
+    stk_report_curve *curves_out;
     stk_figures figures;
     stk_verdict verdict;
+    stk_prediction predicted;
     bool has_figures;
     char tiers[512];
 } stk__run;
@@ -161,7 +176,7 @@ struct stk_report {
     stk__run **runs;
     uint64_t num_runs, runs_room;
     stk__run *last; /* that an event without a known process belongs to */
-    uint64_t exact_left, series_left;
+    uint64_t exact_left, series_left, curves_left, records_left;
     stk__bars bars;
     bool reading;
     stk__log_object object;
@@ -183,9 +198,21 @@ stk_status stk__run_series(stk_report *report, stk__run *run, const stk__log_lin
 /* One number of it, where it has it. */
 stk_status stk__run_value(stk_report *report, stk__run *run, const char *group, const char *name,
                           const stk__log_line *line, double at);
+/* A "metrics" event as curves, and one value of one, a number or NULL, at step, epoch and time of
+ * `at` (read_curves.c). */
+stk_status stk__run_metrics(stk_report *report, stk__run *run, const stk__log_line *line,
+                            double time);
+stk_status stk__run_curve(stk_report *report, stk__run *run, const char *name,
+                          const stk__json_member *value, const stk_report_point *at);
+/* Have what the caller sees be as they are now. */
+stk_status stk__curves_show(stk_report *report, stk__run *run);
+void stk__curves_free(stk_report *report, stk__run *run);
 /* Settings of a "run start" (read_settings.c). */
 stk_status stk__run_settings(stk_report *report, stk__run *run, const stk__log_line *line);
 void stk__settings_free(stk_report *report, stk__run *run);
+/* The machine of a "run start" (read_machine.c). */
+stk_status stk__run_machine(stk_report *report, stk__run *run, const stk__json_member *machine);
+void stk__run_machine_free(stk_report *report, stk__run *run);
 /* Work through what waits in the order of time. */
 stk_status stk__run_drain(stk_report *report, stk__run *run, size_t keep);
 /* Figures of a run that was read (report.c). */
@@ -194,11 +221,28 @@ void stk__run_figures(stk_report *report, stk__run *run);
 void stk__run_summary(stk__run *run);
 /* Judge a run from its events alone. */
 void stk__run_judge(stk__run *run);
+#define STK__SIMULATED_VERDICTS 8 /* of a report: each takes some hundredths of a second */
+/* Where the log has what each sample took: simulate what the verdict advises. */
+void stk__run_simulate(stk_report *report, stk__run *run);
+/* The run as other settings are predicted from it; it points into the run (report_predict.c). */
+void stk__run_recording(const stk__run *run, stk_recording *out);
 /* Take "figures" and "verdict" events. */
 void stk__run_logged(stk__run *run, const stk__log_line *line);
 
 /* The value that `share` of Student's t distribution lies below. */
 double stk__student_quantile(double share, double freedom);
+
+/* ---- Charts (report_charts.c, report_training.c) ----------------------------------------------
+ */
+
+/* A string of ASCII alone, without what could end a script; a number of six digits, or null. */
+void stk__charts_string(stk__text *out, const char *string);
+void stk__charts_number(stk__text *out, double value);
+/* Members of a run's object, and of the object of all: its curves; the runs that are shown
+ * together.
+ */
+void stk__charts_curves(stk__text *out, const stk_report_run *run);
+void stk__charts_overlaid(stk__text *out, const stk_report *report);
 
 /* ---- Logs in pieces (report.c) --------------------------------------------------------------- */
 

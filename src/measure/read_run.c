@@ -11,7 +11,8 @@ static const char *const known[] = {
     "epoch start",     "epoch end",     "setup start",    "setup end",
     "run start",       "run end",       "read",           "batch ready",
     "bad sample",      "thinned",       "ledger",         "verdict",
-    "figures",         "trained",       "training epoch"};
+    "figures",         "trained",       "training epoch", "metrics",
+    "prediction"};
 
 enum {
     GET_START,
@@ -33,6 +34,8 @@ enum {
     FIGURES,
     TRAINED,
     TRAINING_EPOCH,
+    METRICS,
+    PREDICTION,
     OTHER
 };
 
@@ -85,6 +88,7 @@ stk_status stk__run_create(stk_report *report, const stk__log_line *start, stk__
     run->verdict.struct_size = sizeof run->verdict;
     run->out.verdict = &run->verdict;
     run->out.tiers = run->tiers;
+    run->out.machine_summary = "";
     run->first = INFINITY;
     run->last = -INFINITY;
     set_origin(run, start);
@@ -104,11 +108,13 @@ void stk__run_free(stk_report *report, stk__run *run)
     stk__values_release(ctx, &run->wait, &report->exact_left);
     stk__values_release(ctx, &run->notebook, &report->exact_left);
     stk__values_release(ctx, &run->get, &report->exact_left);
+    stk__records_release(ctx, &run->records, &report->records_left);
     for (uint64_t i = 0; i < run->out.num_series; i++)
         stk__free(ctx, run->series[i]);
     report->series_left += run->out.num_series;
     stk__free(ctx, run->series);
     stk__free(ctx, run->series_out);
+    stk__curves_free(report, run);
     stk__settings_free(report, run);
     stk__free(ctx, run->epochs);
     stk__free(ctx, run->losses);
@@ -259,7 +265,7 @@ static stk_status begin_step(stk_report *report, stk__run *run, const stk__main 
     return STK_OK;
 }
 
-static void end_step(stk__run *run, const stk__main *e)
+static stk_status end_step(stk_report *report, stk__run *run, const stk__main *e)
 {
     stk_report_epoch *epoch = epoch_now(run);
     double duration = e->duration;
@@ -278,6 +284,7 @@ static void end_step(stk__run *run, const stk__main *e)
     if (!isnan(run->end))
         stk__blocks_add(&run->blocks, e->time - run->end);
     run->end = e->time;
+    return stk__records_step(report->ctx, &run->records, duration, &report->records_left);
 }
 
 static stk_status work_off(stk_report *report, stk__run *run, const stk__main *e)
@@ -291,8 +298,7 @@ static stk_status work_off(stk_report *report, stk__run *run, const stk__main *e
     case STK__MAIN_TRAIN_START:
         return begin_step(report, run, e);
     case STK__MAIN_TRAIN_END:
-        end_step(run, e);
-        return STK_OK;
+        return end_step(report, run, e);
     }
     return STK_OK;
 }
@@ -420,6 +426,8 @@ static stk_status get_batch(stk_report *report, stk__run *run, const stk__log_li
     run->out.get_busy += line->duration / (double)line->task;
     stk__places_add(&run->gets, time, line->duration / (double)line->task);
     STK_TRY(stk__values_add(report->ctx, &run->get, line->duration, &(uint64_t){0}));
+    STK_TRY(stk__records_prepare(report->ctx, &run->records,
+                                 line->duration / (double)line->task, &report->records_left));
     return add_bar(report, run, ROW_GET, lane_of(run, line), time, line->duration);
 }
 
@@ -439,9 +447,11 @@ static stk_status other_event(stk_report *report, stk__run *run, const stk__log_
 }
 
 /* Epochs of a whole training end in their order. */
-static stk_status add_loss(stk_report *report, stk__run *run, const stk__log_line *line)
+static stk_status add_loss(stk_report *report, stk__run *run, const stk__log_line *line,
+                           double time)
 {
     const stk__json_member *m = stk__line_find(line, "loss");
+    const stk_report_point at = {.step = NAN, .epoch = (double)run->num_losses + 1, .time = time};
 
     if (run->num_losses == STK__EPOCHS_MAX)
         return STK_OK;
@@ -454,7 +464,27 @@ static stk_status add_loss(stk_report *report, stk__run *run, const stk__log_lin
     if (m)
         (void)stk__json_member_real(m, STK__RANGE_ANY, &losses[run->num_losses]);
     run->num_losses++;
-    return STK_OK;
+    return stk__run_curve(report, run, "train_loss (epoch)", m, &at);
+}
+
+static stk_status read_ended(stk_report *report, stk__run *run, const stk__log_line *line,
+                             double time)
+{
+    const double bytes = (double)count_of(line, "bytes");
+    char text[32] = "";
+
+    run->out.reads++;
+    run->out.read_bytes += (uint64_t)bytes;
+    const stk__json_member *m = stk__line_find(line, "status");
+    if (m)
+        stk__json_member_text(m, text, sizeof text);
+    run->out.read_failures += text[0] && strcmp(text, "STK_OK") != 0;
+    if (isnan(line->duration))
+        return STK_OK;
+    run->out.read_seconds += line->duration;
+    STK_TRY(stk__records_read(report->ctx, &run->records, time - line->duration, line->duration,
+                              bytes, &report->records_left));
+    return add_bar(report, run, ROW_READ, 0, time, line->duration);
 }
 
 static stk_status side_event(stk_report *report, stk__run *run, int event,
@@ -465,13 +495,7 @@ static stk_status side_event(stk_report *report, stk__run *run, int event,
 
     switch (event) {
     case READ:
-        run->out.reads++;
-        run->out.read_bytes += count_of(line, "bytes");
-        run->out.read_seconds += isnan(line->duration) ? 0 : line->duration;
-        if ((m = stk__line_find(line, "status")))
-            stk__json_member_text(m, text, sizeof text);
-        run->out.read_failures += text[0] && strcmp(text, "STK_OK") != 0;
-        return add_bar(report, run, ROW_READ, 0, time, line->duration);
+        return read_ended(report, run, line, time);
     case BAD_SAMPLE:
         run->out.bad_samples++;
         return STK_OK;
@@ -489,11 +513,13 @@ static stk_status side_event(stk_report *report, stk__run *run, int event,
     case VERDICT:
     case FIGURES:
     case TRAINED:
+    case PREDICTION:
         stk__run_logged(run, line);
         return STK_OK;
     case TRAINING_EPOCH:
-        STK_TRY(add_loss(report, run, line));
-        return stk__run_series(report, run, line, line->name, time, false);
+        return add_loss(report, run, line, time);
+    case METRICS:
+        return stk__run_metrics(report, run, line, time);
     case OTHER:
         return other_event(report, run, line, time);
     default:

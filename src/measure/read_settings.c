@@ -119,6 +119,8 @@ stk_status stk__run_settings(stk_report *report, stk__run *run, const stk__log_l
         return STK_ENOMEM;
     if ((m = stk__line_find(line, "locals")))
         STK_TRY(take_locals(report, run, m));
+    if ((m = stk__line_find(line, "machine")))
+        STK_TRY(stk__run_machine(report, run, m));
     run->out.data_params = run->data_params;
     run->out.batch_size = setting_number(run, "batch_size", NAN);
     run->out.num_workers = setting_number(run, "num_workers", run->out.num_settings ? 0 : NAN);
@@ -133,6 +135,7 @@ void stk__settings_free(stk_report *report, stk__run *run)
         stk__free(report->ctx, (char *)run->out.settings[i].value);
     }
     stk__free(report->ctx, (stk_report_setting *)run->out.settings);
+    stk__run_machine_free(report, run);
     stk__free(report->ctx, run->label);
     stk__free(report->ctx, run->measure);
     stk__free(report->ctx, run->data_params);

@@ -34,6 +34,8 @@ stk_status stk_report_create(stk_context *context, stk_report **out, stk_error *
     report->ctx = stk__context_ref(context);
     report->exact_left = STK__EXACT_MAX;
     report->series_left = STK__SERIES_ALL;
+    report->curves_left = STK__CURVES_ALL;
+    report->records_left = STK__RECORDS_ALL;
     report->bars.reach = -1;
     report->charts.ctx = context;
     atomic_init(&report->canceled, false);
@@ -286,6 +288,8 @@ stk_status stk__report_end(stk_report *report, stk_error *err)
             if (!run->series_out)
                 return fail_memory(err);
         }
+        if (stk__curves_show(report, run) != STK_OK)
+            return fail_memory(err);
         stk__run_figures(report, run);
     }
     return STK_OK;

@@ -29,7 +29,7 @@ static void put_character(stk__text *out, const char *bytes, size_t n)
 }
 
 /* A string of ASCII alone, without what could end a script. */
-static void put_string(stk__text *out, const char *string)
+void stk__charts_string(stk__text *out, const char *string)
 {
     size_t left = strlen(string), n;
 
@@ -52,7 +52,7 @@ static void put_string(stk__text *out, const char *string)
     put(out, "\"");
 }
 
-static void put_number(stk__text *out, double value)
+void stk__charts_number(stk__text *out, double value)
 {
     char text[40];
 
@@ -73,14 +73,14 @@ static void put_number(stk__text *out, double value)
 static void put_member(stk__text *out, const char *key, double value)
 {
     stk__text_add(out, ",\"%s\":", key);
-    put_number(out, value);
+    stk__charts_number(out, value);
 }
 
 /* The next object of a list, which begins with a text. */
 static void put_first(stk__text *out, bool next, const char *key, const char *value)
 {
     stk__text_add(out, "%s{\"%s\":", next ? "," : "", key);
-    put_string(out, value);
+    stk__charts_string(out, value);
 }
 
 /* ---- Bars: varints as base64 ---------------------------------------------------------------- */
@@ -176,11 +176,11 @@ static void put_bars(stk__text *out, const stk_report_run *run, const stk_report
 static void put_places(stk__text *out, const stk_report_series *s)
 {
     put(out, "\"width\":");
-    put_number(out, s->width);
+    stk__charts_number(out, s->width);
     stk__text_add(out, ",\"n\":%" PRIu32 ",\"sum\":[", s->n);
     for (uint32_t i = 0; i < s->n; i++) {
         put(out, i ? "," : "");
-        put_number(out, s->sum[i]);
+        stk__charts_number(out, s->sum[i]);
     }
     put(out, "],\"count\":[");
     for (uint32_t i = 0; i < s->n; i++)
@@ -193,7 +193,7 @@ static void put_histogram(stk__text *out, const stk_report_run *run)
     const stk_report_histogram *h = &run->histogram;
 
     put(out, "\"hist\":{\"edge\":");
-    put_number(out, h->edge);
+    stk__charts_number(out, h->edge);
     put_member(out, "most", h->most);
     put_member(out, "mean", run->wait.n ? run->wait.mean : 0);
     stk__text_add(out, ",\"beyond\":%" PRIu64 ",\"exact\":%s,\"bins\":[", h->beyond,
@@ -213,7 +213,7 @@ static void put_series(stk__text *out, const stk_report_run *run)
         const stk_report_series *s = &run->series[i];
         put_first(out, i > 0, "group", s->group);
         put(out, ",\"name\":");
-        put_string(out, s->name);
+        stk__charts_string(out, s->name);
         stk__text_add(out, ",\"ledger\":%s,", s->ledger ? "true" : "false");
         put_places(out, s);
         put(out, "}");
@@ -231,7 +231,7 @@ static void put_run(const stk_report_run *run, const char *name, stk__text *out,
         last = fmax(last, bars[k].start + (double)bars[k].length);
     }
     put(out, "{\"name\":");
-    put_string(out, name);
+    stk__charts_string(out, name);
     put_member(out, "first", first);
     put_member(out, "length", last);
     put_member(out, "batch", run->batch_size);
@@ -245,6 +245,8 @@ static void put_run(const stk_report_run *run, const char *name, stk__text *out,
     put_places(out, &run->wait_places);
     put(out, "},");
     put_series(out, run);
+    put(out, ",");
+    stk__charts_curves(out, run);
     put(out, "}");
 }
 
@@ -293,6 +295,7 @@ stk_status stk_report_charts(stk_report *report, const char **json, size_t *leng
     *out = (stk__text){.ctx = report->ctx};
     put_groups(all, out);
     put_rungs(all, out);
+    stk__charts_overlaid(out, report);
     put(out, ",\"runs\":[");
     for (uint64_t i = 0; i < report->num_runs; i++) {
         uint64_t from = at;

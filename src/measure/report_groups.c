@@ -537,6 +537,8 @@ stk_status stk_report_compare(stk_report *report, const stk_report_comparison **
     if (!c)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the runs of the logs");
     make_groups(c);
+    for (uint64_t i = 0; i < STK_MIN(c->shown.num_groups, STK__SIMULATED_VERDICTS); i++)
+        stk__run_simulate(report, report->runs[c->shown_groups[i]->shown]);
     make_rungs(c);
     make_pairs(c);
     c->shown.struct_size = sizeof c->shown;

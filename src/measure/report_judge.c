@@ -87,6 +87,33 @@ static void take_training(stk_report_run *run, const stk__log_line *line)
     run->peak_bytes = take_real(line, "peak_bytes", STK__RANGE_COUNT, NAN);
 }
 
+/* What was expected of the run before it began. */
+static void take_prediction(stk__run *run, const stk__log_line *line)
+{
+    static const stk__json_range rate = {0, 1e15};
+    const stk__json_member *recorded = stk__line_find(line, "recorded");
+    const double samples_per_s = take_real(line, "samples_per_s", rate, 0);
+
+    if (!(samples_per_s > 0))
+        return;
+    run->predicted = (stk_prediction){
+        .struct_size = sizeof run->predicted,
+        .samples_per_s = samples_per_s,
+        .low = take_real(line, "low", rate, 0),
+        .high = take_real(line, "high", rate, 0),
+        .base_samples_per_s = take_real(line, "base_samples_per_s", rate, 0),
+        .wait = {.mean = take_real(line, "wait_mean", STK__RANGE_DURATION, 0),
+                 .p50 = take_real(line, "wait_p50", STK__RANGE_DURATION, 0),
+                 .p95 = take_real(line, "wait_p95", STK__RANGE_DURATION, 0),
+                 .p99 = take_real(line, "wait_p99", STK__RANGE_DURATION, 0)},
+        .cpu_cores = take_real(line, "cpu_cores", STK__RANGE_FACTOR, 0),
+        .peak_bytes = take_real(line, "peak_bytes", STK__RANGE_COUNT, 0),
+        .step_time = take_real(line, "step_time", STK__RANGE_DURATION, 0),
+        .step_stretch = take_real(line, "step_stretch", STK__RANGE_FACTOR, 1),
+        .recorded = recorded && recorded->kind == STK__JSON_TRUE};
+    run->out.predicted = &run->predicted;
+}
+
 void stk__run_logged(stk__run *run, const stk__log_line *line)
 {
     stk_verdict *v = &run->verdict;
@@ -96,7 +123,10 @@ void stk__run_logged(stk__run *run, const stk__log_line *line)
         take_training(&run->out, line);
         return;
     }
-
+    if (strcmp(line->name, "prediction") == 0) {
+        take_prediction(run, line);
+        return;
+    }
     if (strcmp(line->name, "figures") == 0) {
         take_figures(run, line);
         return;
@@ -112,6 +142,8 @@ void stk__run_logged(stk__run *run, const stk__log_line *line)
     take_text(line, "text", v->text, sizeof v->text);
     v->lost_share = take_real(line, "lost_share", STK__RANGE_SHARE, 0);
     v->gain = take_real(line, "gain", STK__RANGE_FACTOR, 1);
+    v->gain_low = take_real(line, "gain_low", STK__RANGE_FACTOR, 0);
+    v->gain_high = take_real(line, "gain_high", STK__RANGE_FACTOR, 0);
     v->limit_share = take_real(line, "limit_share", STK__RANGE_SHARE, 0);
     run->out.verdict_logged = v->text[0] != 0;
 }

@@ -62,6 +62,14 @@ static void tell_run(const stk_report *report, uint64_t i, void (*each)(void *, 
                  name);
         each(user, line);
     }
+    const stk_report_run *first = stk_report_run_at(report, 0);
+    if (*run->machine_summary && *first->machine_summary &&
+        strcmp(run->machine_summary, first->machine_summary) != 0) {
+        snprintf(line, sizeof line,
+                 "%s ran on another machine, or on another state of it, than the first: %.300s.",
+                 name, run->machine_summary);
+        each(user, line);
+    }
     if (!run->ended) {
         snprintf(line, sizeof line,
                  "%s lacks its \"run end\": it was interrupted, or the log is not complete.", name);
@@ -78,6 +86,13 @@ static void tell_run(const stk_report *report, uint64_t i, void (*each)(void *, 
     if (run->epochs_left_out || run->series_left_out) {
         snprintf(line, sizeof line,
                  "%s has more epochs or series than are kept; totals count them all.", name);
+        each(user, line);
+    }
+    if (run->curves_left_out) {
+        snprintf(line, sizeof line,
+                 "%s logs more metrics than are kept: %" PRIu64 " values of the later ones are "
+                 "left out.",
+                 name, run->curves_left_out);
         each(user, line);
     }
 }

@@ -107,8 +107,25 @@ static void say_advice(stk_verdict *out, const stk__case *v)
         out->gain = STK_MIN(out->gain, cores_bound(v));
     if (stk__sweep_settle(v, out) || !out->knob[0] || !out->value[0])
         return;
+    const bool simulated = stk__verdict_simulate(v, out);
+    if (simulated && out->gain < STK_JUDGE_ALIKE) {
+        stk__verdict_say(out,
+                         " %s %s would be the next to try, but simulated with the recorded times "
+                         "it gives %.2fx the samples/s.",
+                         out->knob, out->value, out->gain);
+        out->knob[0] = out->value[0] = 0;
+        out->gain = 1;
+        out->gain_low = out->gain_high = 0;
+        return;
+    }
     stk__verdict_say(out, " Set %s to %s", out->knob, out->value);
-    if (out->gain > 1.005)
+    if (simulated)
+        stk__verdict_say(out,
+                         ": simulated with the recorded times %.2fx the samples/s (%.2fx to %.2fx; "
+                         "%.0f instead of %.0f, steady state, setup left out)",
+                         out->gain, out->gain_low, out->gain_high,
+                         v->f->samples_per_s * out->gain, v->f->samples_per_s);
+    else if (out->gain > 1.005)
         stk__verdict_say(
             out, ": up to %.2fx the samples/s (%.0f instead of %.0f, steady state, setup left out)",
             out->gain, v->f->samples_per_s * out->gain, v->f->samples_per_s);
@@ -395,6 +412,21 @@ static void judge_case(const stk__case *v, stk_verdict *out)
     stk__beside_remark(v, out);
     say_few(v, out);
     say_remarks(f, out);
+}
+
+void stk_judge_recording(stk_context *context, const stk_recording *recording, stk_verdict *out)
+{
+    stk_recording taken = {0};
+    stk_figures known = {0};
+    stk_verdict verdict = {.struct_size = sizeof verdict};
+
+    stk__sized_copy(&taken, sizeof taken, recording);
+    stk__sized_copy(&known, sizeof known, taken.figures);
+    stk__case v = look(&known);
+    v.ctx = context;
+    v.recording = taken.num_prepare ? &taken : NULL;
+    judge_case(&v, &verdict);
+    stk__sized_write(out, &verdict);
 }
 
 static void judge_beside(const stk_figures *figures, bool trainings, const stk_sweep_point *self,

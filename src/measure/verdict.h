@@ -33,6 +33,8 @@ typedef struct stk__case {
     const stk_sweep_point *self, *others; /* of the sweep it belongs to; NULL: it is alone */
     size_t num_others;
     bool trainings; /* the sweep is of whole trainings: its rates are factors */
+    stk_context *ctx;               /* memory to simulate with */
+    const stk_recording *recording; /* that advice is simulated with; NULL: it is not */
 } stk__case;
 
 /* Append to the paragraph. */
@@ -89,6 +91,9 @@ bool stk__sweep_has(const stk__case *v, const char *knob, const char *value);
 /* Compare the advice, or that there is none, with what the sweep has measured; true: a sentence
  * about it was said. */
 bool stk__sweep_settle(const stk__case *v, stk_verdict *out);
+/* Put what the advised setting gives when it is simulated into `out`; false: it cannot be
+ * (verdict_simulate.c). */
+bool stk__verdict_simulate(const stk__case *v, stk_verdict *out);
 /* One that costs much next to another limit. */
 void stk__beside_remark(const stk__case *v, stk_verdict *out);
 

@@ -205,6 +205,18 @@ stk_status stk__training_events_begin(stk_training_events *log, const char *loca
 /* One more event, where there is a file. */
 void stk__training_events_note(stk_training_events *log, const char *name, const char *members);
 
+/* A line of metrics as loggers get it, and where the training is (training_metrics.c). */
+typedef struct stk__training_line {
+    const stk_metric *metrics;
+    size_t n;
+    int64_t step;   /* what loggers count */
+    uint64_t epoch; /* from 0 */
+    double epochs;  /* done so far, with the part of the one at work; NaN: its length is unknown */
+    bool rates;     /* the learning rate, too */
+} stk__training_line;
+void stk__training_events_metrics(stk_event_log *log, stk_trainer *trainer,
+                                  const stk__training_line *line);
+
 /* ---- A recipe -------------------------------------------------------------------------------- */
 
 /* The real step of its model (step.c). */

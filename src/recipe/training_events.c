@@ -7,6 +7,7 @@
  * An epoch ends where the next begins, or the training: its checkpoint is part of it.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "base/sized.h"
@@ -25,6 +26,8 @@ struct stk_training_events {
     stk_event_log *log; /* NULL: likewise, or it has not begun, or has ended */
     uint64_t run_ns, epoch_ns, evaluation_ns, saved_ns; /* begin of what is at work; 0: nothing */
     uint64_t epoch, ready;
+    uint64_t batches, all_batches; /* of the epoch: so far, and in all; 0: not known */
+    bool rates_logged;             /* by a callback */
     uint32_t io_threads;
     uint64_t train_ns, cpu_ns, machine_ns; /* when the first epoch began: CPU time so far */
     double other_cores;
@@ -158,6 +161,8 @@ static stk_status on_train_epoch_start(stk_callback *self, stk_trainer *t, const
     (void)err;
     end_epoch(l);
     l->epoch = at->epoch;
+    l->batches = 0;
+    l->all_batches = stk_trainer_num_batches(t, STK_PHASE_TRAIN, 0);
     l->epoch_ns = stk__now_ns();
     if (!l->log)
         return STK_OK;
@@ -192,6 +197,7 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
     if (!l->log)
         return STK_OK;
     const uint64_t now = stk__now_ns();
+    l->batches = at->batch_idx + 1;
     stk_trainer_get_times(t, &times);
     log_saved(l, &times);
     part = times;
@@ -208,6 +214,24 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
     if (part.optimizer_steps)
         stk_event_log_write(l->log, "optimizer step", first, now, part.optimizer, more);
     return STK_OK;
+}
+
+/* A rate that a callback logs is not logged twice. */
+static void logged(stk_callback *self, stk_trainer *t, const stk_metric *metrics, size_t n,
+                   int64_t step)
+{
+    stk_training_events *l = log_of(self);
+    stk__training_line line = {
+        .metrics = metrics, .n = n, .step = step, .epoch = l->epoch, .epochs = NAN};
+
+    if (!l->log)
+        return;
+    for (size_t i = 0; i < n; i++)
+        l->rates_logged |= strncmp(metrics[i].name, "lr-", 3) == 0;
+    line.rates = stk_trainer_moment(t)->task == STK_TASK_FIT && !l->rates_logged;
+    if (l->all_batches && l->all_batches != UINT64_MAX)
+        line.epochs = (double)l->epoch + (double)l->batches / (double)l->all_batches;
+    stk__training_events_metrics(l->log, t, &line);
 }
 
 static void begin_evaluation(stk_training_events *l, const char *name)
@@ -308,7 +332,8 @@ static const stk_callback_ops watcher_ops = {.struct_size = sizeof watcher_ops,
                                              .on_sanity_check_start = on_sanity_check_start,
                                              .on_sanity_check_end = on_sanity_check_end,
                                              .on_save_checkpoint = on_save_checkpoint,
-                                             .roles = STK_ROLE_NO_METRICS};
+                                             .roles = STK_ROLE_NO_METRICS,
+                                             .logged = logged};
 /* Without a file nothing is called for a step. */
 static const stk_callback_ops quiet_ops = {.struct_size = sizeof quiet_ops,
                                            .name = "event_log",

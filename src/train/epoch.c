@@ -41,8 +41,7 @@ static stk_status log_step(stk_trainer *t, stk_error *err)
 {
     const uint64_t every = t->options.log_every_n_steps;
 
-    if (!(stk__is_alone(t) ? t->logs.queue != NULL : t->settings.logging) || !t->at.steps ||
-        every == 0 || (t->loop.stepped + 1) % every)
+    if (!stk__logs_lines(t) || !t->at.steps || every == 0 || (t->loop.stepped + 1) % every)
         return STK_OK;
     STK_TRY(stk__metrics_log_step(t, (int64_t)t->loop.stepped, err));
     stk__ledger_mark(&t->ledger, STK__PART_LOGGING);

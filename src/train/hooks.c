@@ -70,6 +70,9 @@ stk_status stk__hooks_build(stk_trainer *t, stk_error *err)
     if (!t->hooks.calls)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the hooks");
     next = t->hooks.calls;
+    t->hooks.wants_lines = false;
+    for (size_t i = 0; i < t->hooks.num_callbacks; i++)
+        t->hooks.wants_lines |= t->hooks.callbacks[i].ops.logged != NULL;
     for (size_t hook = 0; hook < STK__HOOKS; hook++) {
         stk_module_hook *call = module_hook(&t->ops, hook);
         t->hooks.rows[hook] = (stk__hook_row){.calls = next};
@@ -135,4 +138,13 @@ stk_status stk__hook_run(stk_trainer *t, const stk__hook_row *row, stk_error *er
             answer = status;
     }
     return answer;
+}
+
+void stk__callbacks_logged(stk_trainer *t, const stk_metric *metrics, size_t n, int64_t step)
+{
+    for (size_t i = 0; i < t->hooks.num_callbacks && t->hooks.wants_lines; i++) {
+        const stk__callback_entry *entry = &t->hooks.callbacks[i];
+        if (entry->ops.logged)
+            entry->ops.logged(entry->callback, t, metrics, n, step);
+    }
 }

@@ -41,6 +41,7 @@ typedef struct stk__hooks {
     stk__callback_entry *callbacks;
     size_t num_callbacks, room;
     bool defaults_added;
+    bool wants_lines; /* a callback has `logged` */
     stk__hook_row rows[STK__HOOKS];
     stk__hook_call *calls; /* of all rows */
 } stk__hooks;
@@ -54,6 +55,8 @@ const char *stk__callback_path(const stk__hooks *hooks, stk_checkpoint_which whi
 /* The folders of all those, each once, into `folders`, which has room for all callbacks; their
  * number. */
 size_t stk__callback_folders(const stk__hooks *hooks, const char **folders);
+/* Tell those that have `logged` of a line of metrics. */
+void stk__callbacks_logged(stk_trainer *t, const stk_metric *metrics, size_t n, int64_t step);
 /* What the best of those scored; false: nothing is monitored, or none was saved. */
 bool stk__callback_score(const stk__hooks *hooks, double *score);
 stk_status stk__hook_run(stk_trainer *t, const stk__hook_row *row, stk_error *err);

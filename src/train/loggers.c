@@ -235,7 +235,15 @@ stk_status stk__loggers_name(stk_trainer *t, stk_error *err)
 stk_status stk__log_line(stk_trainer *t, const stk_metric *metrics, size_t n, int64_t step,
                          stk_error *err)
 {
+    if (t->ranks.strategy.rank == 0)
+        stk__callbacks_logged(t, metrics, n, step);
     return t->logs.queue ? stk__log_queue_metrics(t->logs.queue, metrics, n, step, err) : STK_OK;
+}
+
+bool stk__logs_lines(const stk_trainer *t)
+{
+    /* All ranks come to a line or none does: what it holds is of all of them. */
+    return stk__is_alone(t) ? t->logs.queue || t->hooks.wants_lines : t->settings.logging;
 }
 
 stk_status stk_trainer_add_hparam(stk_trainer *t, const char *name, const char *value,

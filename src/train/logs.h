@@ -36,6 +36,8 @@ stk_status stk__loggers_open(stk_trainer *t, stk_error *err);
  * defaults where nothing is logged; *out is the caller's. NULL: a logger of others, who knows. */
 stk_status stk__loggers_runs(const stk_trainer *t, char **out, stk_error *err);
 void stk__loggers_release(stk_context *ctx, stk__logs *logs);
+/* Whether lines of metrics go anywhere. */
+bool stk__logs_lines(const stk_trainer *t);
 stk_status stk__log_line(stk_trainer *t, const stk_metric *metrics, size_t n, int64_t step,
                          stk_error *err);
 

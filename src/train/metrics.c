@@ -525,8 +525,6 @@ stk_status stk__metrics_log_step(stk_trainer *t, int64_t step, stk_error *err)
 {
     size_t n = 0;
 
-    if (stk__is_alone(t) && !t->logs.queue)
-        return STK_OK;
     STK_TRY(stk__metrics_reduce_step(t, err));
     for (size_t i = 0; i < t->metrics.num_slots; i++) {
         stk__metric_slot *slot = &t->metrics.slots[i];
@@ -551,5 +549,5 @@ stk_status stk_trainer_log_metrics(stk_trainer *t, const stk_metric *metrics, si
         set_item(t, item, metrics[i].value);
         used = add_item(t, used, item);
     }
-    return t->logs.queue ? log_line(t, used, (int64_t)t->loop.stepped, err) : STK_OK;
+    return log_line(t, used, (int64_t)t->loop.stepped, err);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/options.h"
+#include "base/probe.h"
 #include "base/registry.h"
 #include "base/sized.h"
 #include "base/url.h"
@@ -168,6 +169,7 @@ stk_status stk_trainer_create(stk_context *ctx, const stk_trainer_options *optio
         stk_trainer_destroy(&t);
         return status;
     }
+    stk__source_add(ctx, STK__SOURCE_TRAINER, t);
     *out = t;
     return STK_OK;
 }
@@ -182,6 +184,7 @@ void stk_trainer_destroy(stk_trainer **trainer)
     if (stk__context_forked(t->ctx))
         return;
     stk_context *ctx = t->ctx;
+    stk__source_remove(ctx, STK__SOURCE_TRAINER, t);
     remove_profiler(t, true);
     /* The bar's thread looks at the metrics: callbacks go first. */
     for (size_t i = t->hooks.num_callbacks; i-- > 0;) {

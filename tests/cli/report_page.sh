@@ -11,4 +11,4 @@ for program in python3 chromium; do
 done
 logs=$2/tests/golden/report
 exec python3 "$2/scripts/check_report.py" "$1" "$logs/baseline.log" "$logs/workers.log" "$logs/ledger.log" "$logs/ladder.log" \
-    --compare "$logs/baseline.log" "$logs/many.log"
+    --compare "$logs/baseline.log" "$logs/many.log" --trainings

@@ -108,7 +108,26 @@ class Mds(Folder):
             self.assertEqual(other["meta"], row["meta"])
             theirs.append(other | {"photo": row["photo"], "meta": json.dumps(row["meta"]), "real": str(other["real"])})
         self.check(ours, theirs, {"photo": "image", "cls": "label"})
-        self.assertIn("in the index, not checked", run("info", folder))
+        self.assertIn("sha1, not checked", run("info", folder))
+
+    def test_hashes(self):
+        rows = [{"a": i, "b": "x" * i} for i in range(COUNT)]
+        for hashes in (["sha1"], ["md5"], ["sha256"], ["xxh32"], ["xxh64"], ["xxh128"], ["xxh3_64"], ["xxh3_128"], ["blake2b", "xxh64"]):
+            with self.subTest(hashes=hashes):
+                folder = self.write("-".join(hashes), {"a": "int", "b": "str"}, rows, size_limit=500, hashes=hashes)
+                self.check(samples(f"mds:{folder}?hashes=check"), rows, {})
+                self.assertIn("checked of each shard", run("info", f"mds:{folder}?hashes=check"))
+                name = sorted(n for n in os.listdir(folder) if n.endswith(".mds"))[1]
+                with open(os.path.join(folder, name), "r+b") as file:
+                    file.seek(-1, 2)
+                    last = file.read(1)
+                    file.seek(-1, 2)
+                    file.write(bytes([last[0] ^ 1]))
+                says = run("info", f"mds:{folder}?hashes=check", fails=True)
+                self.assertIn(f"{name}: its {'xxh3_128' if hashes == ['xxh128'] else hashes[-1]} is", says)
+        folder = self.write("other", {"a": "int", "b": "str"}, rows, hashes=["blake2b"])
+        self.assertIn("blake2b", run("info", folder))
+        self.assertIn("to check, but for blake2b", run("info", f"mds:{folder}?hashes=check", fails=True))
 
     def test_raw_pictures(self):
         for mode, channels in (("L", 1), ("RGB", 3), ("RGBA", 4)):

@@ -357,7 +357,32 @@ static void measures(stk_context *ctx)
     plans(ctx, result, figures);
 }
 
-static void judges(void)
+/* A setting simulated from the figures of a run alone. */
+static void predicts(stk_context *ctx, stk_figures *figures)
+{
+    SIZED(stk_recording, recording);
+    SIZED(stk_prediction, prediction);
+    SIZED(stk_verdict, verdict);
+    stk_what_if *what = NEW(stk_what_if);
+    char text[1024];
+
+    stk_what_if_init(what);
+    set_all(stk_option_table_find("what_if"), what);
+    OK(stk_what_if_parse(ctx, "num_workers=2", what, &err));
+    CHECK(what->num_workers == 2 && what->struct_size == sizeof *what);
+    CHECK(stk_what_if_format(what, text, sizeof text) > 0 && strcmp(text, "num_workers=2") == 0);
+    figures->num_workers = 1;
+    figures->batch_size = 1;
+    figures->prepare_busy = 1;
+    recording->figures = figures;
+    OK(stk_predict(ctx, recording, what, prediction, &err));
+    CHECK(prediction->struct_size == sizeof *prediction && prediction->samples_per_s > 9);
+    CHECK(stk_prediction_format(prediction, text, sizeof text) > 0);
+    stk_judge_recording(ctx, recording, verdict);
+    CHECK(verdict->struct_size == sizeof *verdict);
+}
+
+static void judges(stk_context *ctx)
 {
     SIZED(stk_figures, figures);
     SIZED(stk_verdict, verdict);
@@ -378,6 +403,7 @@ static void judges(void)
     storage->many_per_s = 800;
     stk_storage_judge(storage, answer);
     CHECK(answer->storage == STK_STORAGE_OBJECTS);
+    predicts(ctx, figures);
 }
 
 static void pictures(stk_context *ctx, stk_dataset *dataset, const char *folder)
@@ -583,7 +609,7 @@ int main(int argc, char **argv)
     chunks();
     datasets(ctx);
     loaders(dataset);
-    judges();
+    judges(ctx);
     measures(ctx);
     pictures(ctx, dataset, argv[1]);
     recipes(ctx, argv[1]);

@@ -198,6 +198,53 @@ static bool same_columns(const json_t *a, const json_t *b)
 
 /* ---- Shards ---------------------------------------------------------------------------------- */
 
+/* Note once that there are hashes of this name, as far as there is room. */
+static void note_unknown(stk__tabled *out, const char *name)
+{
+    const size_t length = strlen(out->unknown);
+
+    if (!strstr(out->unknown, name) && length + strlen(name) + 3 < sizeof out->unknown)
+        snprintf(out->unknown + length, sizeof out->unknown - length, "%s%s", length ? ", " : "",
+                 name);
+}
+
+static bool is_hash(const char *text, size_t digits)
+{
+    return text && strlen(text) == digits && strspn(text, "0123456789abcdef") == digits;
+}
+
+/* Hashes of the shard that was added last. The fastest that is known is kept. */
+static stk_status read_hashes(const char *key, json_t *hashes, stk__tabled *out, stk_error *err)
+{
+    stk__tabled_shard *shard = &out->shards[out->num_shards - 1];
+    const char *name, *told = NULL;
+    json_t *value;
+
+    json_object_foreach(hashes, name, value)
+    {
+        const stk__shard_hash hash = stk__shard_hash_find(name);
+        if (hash == STK__HASH_NONE) {
+            note_unknown(out, name);
+            continue;
+        }
+        if (!is_hash(json_string_value(value), stk__shard_hash_digits(hash)))
+            return stk__tabled_wrong(WHO, key, err,
+                                     "gives the shard '%.100s' a hash %s that is not its %zu small "
+                                     "hexadecimal digits",
+                                     shard->name, name, stk__shard_hash_digits(hash));
+        if (!told || hash < shard->hash) {
+            shard->hash = hash;
+            told = json_string_value(value);
+        }
+    }
+    if (!told)
+        return STK_OK;
+    shard->told = stk__strdup(out->context, told);
+    return shard->told
+               ? STK_OK
+               : stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "%s: no memory for hashes", WHO);
+}
+
 static stk_status read_shard(const char *key, const json_t *shard, stk__tabled *out, stk_error *err)
 {
     const json_t *raw = json_object_get(shard, "raw_data"),
@@ -217,8 +264,8 @@ static stk_status read_shard(const char *key, const json_t *shard, stk__tabled *
         !stk__tabled_count(shard, "samples", &records) || (json_is_object(zip) && !packed))
         return stk__tabled_wrong(WHO, key, err,
                                  "has a shard without raw_data (basename, bytes) and samples");
-    out->hashed |= json_object_size(json_object_get(raw, "hashes")) > 0;
-    return stk__tabled_add_shard(out, WHO, name, packed, records, bytes, err);
+    STK_TRY(stk__tabled_add_shard(out, WHO, name, packed, records, bytes, err));
+    return read_hashes(key, json_object_get(raw, "hashes"), out, err);
 }
 
 static stk_status read_index(const char *key, const json_t *root, stk__tabled *out, stk_error *err)

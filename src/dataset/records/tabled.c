@@ -105,6 +105,7 @@ static void release(stk__tabled *t)
     for (size_t i = 0; i < t->num_shards; i++) {
         stk__free(t->context, t->shards[i].name);
         stk__free(t->context, t->shards[i].zip);
+        stk__free(t->context, t->shards[i].told);
     }
     stk__free(t->context, t->columns);
     stk__free(t->context, t->shards);

@@ -14,6 +14,7 @@
 
 #include "base/json.h"
 #include "dataset/records/records.h"
+#include "dataset/records/shard_hash.h"
 #include "dataset/widen.h"
 
 #define STK__TABLED_INDEX       "index.json"
@@ -57,6 +58,8 @@ typedef struct stk__tabled_shard {
     char *zip;  /* key of its compressed form, or NULL */
     uint64_t records;
     uint64_t bytes; /* UINT64_MAX: not told */
+    char *told;     /* its hash, in small digits; NULL: none that is known */
+    stk__shard_hash hash;
 } stk__tabled_shard;
 
 /* The state of such a dataset. */
@@ -68,7 +71,8 @@ typedef struct stk__tabled {
     size_t num_shards;
     uint64_t block_bytes; /* not 0: a record is so many bytes, of all items one behind the other */
     bool bare;            /* no sizes in front: the record is its one column */
-    bool hashed;          /* the index has hashes of the shards */
+    bool hashed;          /* what the index has of hashes is held against the shards */
+    char unknown[96];     /* names of hashes that are none of ours: "blake2b, sha512" */
     stk_field *fields;
     uint32_t num_fields;
 } stk__tabled;

@@ -342,6 +342,24 @@ stk_status stk__tabled_fields(stk__records *set, const void *options, stk_error 
     return STK_OK;
 }
 
+/* Which hash of the shards is known, and whether it was looked at. */
+static void describe_hashes(const stk__tabled *t,
+                            void (*line)(void *user, const char *name, const char *value),
+                            void *user)
+{
+    const stk__shard_hash first = t->num_shards ? t->shards[0].hash : STK__HASH_NONE;
+    char text[160];
+
+    if (first != STK__HASH_NONE) {
+        snprintf(text, sizeof text, "%s, %s", stk__shard_hash_name(first),
+                 t->hashed ? "checked of each shard when it is opened"
+                           : "not checked: hashes=check reads each shard whole for it");
+        line(user, "hashes", text);
+    }
+    if (*t->unknown)
+        line(user, "hashes of other kinds", t->unknown);
+}
+
 void stk__tabled_describe(const stk__records *set,
                           void (*line)(void *user, const char *name, const char *value), void *user)
 {
@@ -356,6 +374,5 @@ void stk__tabled_describe(const stk__records *set,
                  c->field < 0 ? "" : t->fields[c->field].name);
         line(user, name, text);
     }
-    if (t->hashed)
-        line(user, "hashes", "in the index, not checked");
+    describe_hashes(t, line, user);
 }

@@ -10,6 +10,7 @@
 #include "dataset/records/webdataset_fields.h"
 
 #define FORMAT_VERSION 2u
+#define KEYED_VERSION  3u /* of an index that has the keys of the samples */
 #define ARRAY          ".npy"
 
 typedef struct webdataset_options {
@@ -23,7 +24,9 @@ static const stk_option option_list[] = {
      .type = STK_OPTION_STRING,
      .offset = offsetof(webdataset_options, fields),
      .metavar = "EXT,...",
-     .doc = "Extensions of the members that are read, as jpg,cls; else all."},
+     .doc =
+         "Extensions of the members that are read, as jpg,cls; else all. __key__ is the name that "
+         "the members of a sample share, as text."},
     {.name = "missing",
      .type = STK_OPTION_ENUM,
      .offset = offsetof(webdataset_options, missing),
@@ -68,10 +71,17 @@ static stk__webdataset_form form_of(const char *kind)
                                      : STK__WEBDATASET_BYTES;
 }
 
+/* Both kinds that hold a key are of one name. */
+static const char *name_of(const char *kind)
+{
+    return strcmp(kind, STK__WEBDATASET_KEY_HEADER) == 0 ? STK__WEBDATASET_KEY : kind;
+}
+
 /* Whether `n` bytes of the option name the kind: an extension, "npz" for all arrays of a member, or
  * "npz.a" for the one that is the kind "npz/a.npy". */
 static bool is_named(const char *kind, const char *name, size_t n)
 {
+    kind = name_of(kind);
     const char *slash = strchr(kind, '/');
     const size_t length = strlen(kind), stem = slash ? (size_t)(slash - kind) : length;
 
@@ -91,6 +101,11 @@ static bool is_listed(const char *list, const char *kind)
         at += n;
     }
     return false;
+}
+
+static bool asks_for_keys(const webdataset_options *o)
+{
+    return o->fields && is_listed(o->fields, STK__WEBDATASET_KEY);
 }
 
 static bool names_any(const stk__records *set, const char *name, size_t n)
@@ -194,7 +209,7 @@ static const char *array_name(stk__records *set, uint32_t kind)
 
 static const char *field_name(stk__records *set, uint32_t kind, bool one_picture)
 {
-    const char *name = set->table.kinds[kind];
+    const char *name = name_of(set->table.kinds[kind]);
 
     if (one_picture && is_image(name) && !strchr(name, '.') && stk__records_kind(set, "image") < 0)
         return "image";
@@ -442,6 +457,7 @@ static stk_status learn(stk__records *set, const void *options, stk_error *err)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "webdataset: no memory for fields");
     set->state = w;
     w->missing = o->missing;
+    w->key_header = asks_for_keys(o) ? stk__records_kind(set, STK__WEBDATASET_KEY_HEADER) : -1;
     STK_TRY(choose_kinds(set, o->fields, err));
     STK_TRY(add_fields(set, err));
     set->base.fields = w->fields;
@@ -471,20 +487,25 @@ static void describe(const stk__records *set,
     line(user, "samples that lack a member", text);
 }
 
-static const stk__record_format format = {
-    .ops = &stk__dataset_webdataset,
-    .suffix = ".tar",
-    .version = FORMAT_VERSION,
-    .scan = stk__webdataset_scan,
-    .open = learn,
-    .close = forget,
-    .describe = describe,
-};
+static stk_status scan(stk__shard *shard, const void *options, stk_error *err)
+{
+    return stk__webdataset_scan(shard, options, asks_for_keys(options), err);
+}
+
+#define FORMAT(number)                                                                             \
+    {                                                                                              \
+        .ops = &stk__dataset_webdataset, .suffix = ".tar", .version = (number), .scan = scan,      \
+        .open = learn, .close = forget, .describe = describe                                       \
+    }
+
+/* Their kept indexes are two: one has no keys. */
+static const stk__record_format format = FORMAT(FORMAT_VERSION), keyed = FORMAT(KEYED_VERSION);
 
 static stk_status webdataset_open(stk_context *ctx, const char *url, const void *options,
                                   stk_dataset **out, stk_error *err)
 {
-    return stk__records_open(ctx, url, &format, options, out, err);
+    return stk__records_open(ctx, url, asks_for_keys(options) ? &keyed : &format, options, out,
+                             err);
 }
 
 /* A name that ends as a shard does is one. */

@@ -10,14 +10,22 @@
 /* Whether the name of a kind is text that can be shown. (webdataset_scan.c) */
 bool stk__webdataset_is_kind(const char *kind);
 
-/* Where the members of a shard lie: scan() of the format. (webdataset_scan.c) */
-stk_status stk__webdataset_scan(stk__shard *shard, const void *options, stk_error *err);
+/* Kinds of parts that hold the key of a sample: its bytes; a header of tar whose name has them. */
+#define STK__WEBDATASET_KEY        "__key__"
+#define STK__WEBDATASET_KEY_HEADER "__key__.header"
+
+/* Where the members of a shard lie, and, where `keyed`, the keys of its samples: scan() of the
+ * format. (webdataset_scan.c) */
+stk_status stk__webdataset_scan(stk__shard *shard, const void *options, bool keyed, stk_error *err);
 
 /* The sample that the members of a shard are added to; begins as zeros. */
 typedef struct stk__webdataset_sample {
     char key[STK__WEBDATASET_MAX_NAME + 1];
     size_t key_length;
     bool begun;
+    bool keyed;       /* the key is a part of its own */
+    bool split;       /* of the next member: its name does not lie in a row, but in its header */
+    uint64_t name_at; /* of the next member: where in the shard its name begins */
 } stk__webdataset_sample;
 
 /*

@@ -30,7 +30,8 @@ typedef struct stk__webdataset {
     stk__webdataset_field states[STK__RECORDS_MAX_KINDS];
     uint32_t count;
     int missing;
-    bool whole; /* no sample lacks a field */
+    bool whole;     /* no sample lacks a field */
+    int key_header; /* the kind STK__WEBDATASET_KEY_HEADER; -1: there is none */
     uint64_t
         inflated_most; /* bytes of an array of fixed shape in an npz archive, with its header */
     size_t names_used;

@@ -20,7 +20,9 @@ typedef struct walk {
     uint64_t size;                           /* of the member */
     char name[STK__WEBDATASET_MAX_NAME + 1]; /* of the member, or of the next one where `named` */
     stk__webdataset_sample sample;
-    bool named, sized; /* by a header in front: name, size */
+    bool named, sized;  /* by a header in front: name, size */
+    uint64_t name_at;   /* where the name lies, of a header in front */
+    const char *header; /* the bytes of an extended header */
 } walk;
 
 static stk_status damaged(const walk *w, stk_status status, const char *what, stk_error *err)
@@ -47,6 +49,7 @@ static stk_status read_long_name(walk *w, stk_error *err)
     if (strlen(w->name) + 1 < size)
         return damaged(w, STK_EFORMAT, "a zero byte in a name", err);
     w->named = true;
+    w->name_at = w->at + STK__TAR_BLOCK;
     return STK_OK;
 }
 
@@ -66,6 +69,7 @@ static stk_status take_path(walk *w, const stk__tar_pax *record, stk_error *err)
     memcpy(w->name, record->value, record->value_length);
     w->name[record->value_length] = 0;
     w->named = true;
+    w->name_at = w->at + STK__TAR_BLOCK + (uint64_t)(record->value - w->header);
     return STK_OK;
 }
 
@@ -121,6 +125,7 @@ static stk_status read_pax(walk *w, stk_error *err)
     if (!text)
         return stk__shard_fail(w->shard, STK_ENOMEM, w->at, err, "no memory for its header");
     stk_status status = stk__shard_read(w->shard, w->at + STK__TAR_BLOCK, text, size, err);
+    w->header = text;
     if (status == STK_OK)
         status = take_records(w, text, text + size, err);
     stk__free(ctx, text);
@@ -138,6 +143,7 @@ static stk_status check_name(walk *w, bool *is_folder, stk_error *err)
         name += 2;
         name += strspn(name, "/");
     }
+    w->sample.name_at += (uint64_t)(name - w->name);
     if (name != w->name)
         memmove(w->name, name, strlen(name) + 1);
     name = w->name;
@@ -163,6 +169,18 @@ bool stk__webdataset_is_kind(const char *kind)
     return stk__utf8_valid(kind, strlen(kind));
 }
 
+/* A part that is the key of the sample whose first member has its header at `at`. */
+static stk_status add_key(stk__shard *shard, const stk__webdataset_sample *sample, uint64_t at,
+                          stk_error *err)
+{
+    if (!sample->keyed)
+        return STK_OK;
+    return sample->split
+               ? stk__shard_part(shard, STK__WEBDATASET_KEY_HEADER, at, STK__TAR_BLOCK, err)
+               : stk__shard_part(shard, STK__WEBDATASET_KEY, sample->name_at, sample->key_length,
+                                 err);
+}
+
 stk_status stk__webdataset_member(stk__shard *shard, stk__webdataset_sample *sample,
                                   const char *name, uint64_t at, uint64_t size, stk_error *err)
 {
@@ -185,6 +203,7 @@ stk_status stk__webdataset_member(stk__shard *shard, stk__webdataset_sample *sam
         memcpy(sample->key, name, length);
         sample->key_length = length;
         sample->begun = true;
+        STK_TRY(add_key(shard, sample, at, err));
     }
     if (strcmp(kind, "npz") == 0 || stk__ends_with(kind, strlen(kind), ".npz"))
         return stk__webdataset_npz_scan(shard, kind, at + STK__TAR_BLOCK, size, err);
@@ -217,6 +236,8 @@ static stk_status take_member(walk *w, uint64_t *next, stk_error *err)
     const uint64_t offset = w->at + STK__TAR_BLOCK;
     bool is_folder = false;
 
+    w->sample.split = !w->named && w->head.split;
+    w->sample.name_at = w->named ? w->name_at : w->at;
     if (!w->named)
         memcpy(w->name, w->head.name, sizeof w->head.name);
     if (!w->sized)
@@ -313,19 +334,21 @@ static stk_status walk_shard(walk *w, stk_error *err)
     }
 }
 
-stk_status stk__webdataset_scan(stk__shard *shard, const void *options, stk_error *err)
+stk_status stk__webdataset_scan(stk__shard *shard, const void *options, bool keyed, stk_error *err)
 {
     stk_context *ctx = stk__shard_context(shard);
-
     bool listed = false;
 
-    STK_TRY(stk__webdataset_list(shard, options, &listed, err));
+    /* A list of members tells their names, and not where these lie. */
+    if (!keyed)
+        STK_TRY(stk__webdataset_list(shard, options, &listed, err));
     if (listed)
         return STK_OK;
     walk *w = stk__calloc(ctx, 1, sizeof *w);
     if (!w)
         return stk__shard_fail(shard, STK_ENOMEM, 0, err, "no memory to read it");
     w->shard = shard;
+    w->sample.keyed = keyed;
     const stk_status status = walk_shard(w, err);
     stk__free(ctx, w);
     return status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The members of a sample -> the values of its fields. */
 #include "dataset/records/webdataset_fields.h"
+#include "dataset/tar_header.h"
 
 #define NO_LABEL       INT64_C(-1)           /* where a label is missing and may be */
 #define INFLATER_BYTES (UINT64_C(128) << 10) /* that an inflater keeps, nearly */
@@ -186,6 +187,24 @@ static void give_part(const stk__webdataset *w, stk_sample *s, uint32_t field,
     value->size = bytes->size;
 }
 
+/* The key of a sample whose first member has this header, which has been read before. */
+static void give_key(stk_sample *s, const stk_slice *bytes, stk_value *value)
+{
+    stk__tar_head head;
+    const char *what, *name = head.name;
+
+    if (bytes->size != STK__TAR_BLOCK || stk__tar_head_read(bytes->data, &head, &what) != STK_OK) {
+        set_bad(s, STK_EFORMAT, "the header of its first member is damaged");
+        return;
+    }
+    while (name[0] == '.' && name[1] == '/')
+        name += 2 + strspn(name + 2, "/");
+    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+    value->size = (uint64_t)(base - name) + strcspn(base, ".");
+    memcpy(value->out, name, value->size);
+    value->data = value->out;
+}
+
 /* What a sample lacks. */
 static void give_missing(const stk__webdataset *w, stk_sample *s, const bool *there)
 {
@@ -223,7 +242,10 @@ void stk__webdataset_prepare(stk_dataset *dataset, stk_sample *samples, size_t n
             if (field < 0)
                 continue;
             there[field] = true;
-            give_part(w, s, (uint32_t)field, &s->needs[need++], in);
+            if ((int)parts[k].kind == w->key_header)
+                give_key(s, &s->needs[need++], &s->values[field]);
+            else
+                give_part(w, s, (uint32_t)field, &s->needs[need++], in);
         }
         if (!w->whole && s->status == STK_OK)
             give_missing(w, s, there);

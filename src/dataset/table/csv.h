@@ -58,6 +58,11 @@ stk_status stk__csv_decode(const stk__table *table, const stk__table_column *col
 uint64_t stk__csv_decoded(const stk__table_column *columns, const bool *wanted, uint32_t n,
                           uint64_t rows, uint64_t bytes);
 
+/* The numbers of `rows` lines at a place of decoded bytes: the vectors of the columns that are read
+ * point there. */
+uint32_t *stk__csv_lines(void *out, const stk__table_column *columns, uint32_t n, uint64_t place);
+/* The bytes that they take. */
+uint64_t stk__csv_lines_room(uint64_t rows);
 /* What both kinds of lines share: whether the first bytes of a file are text; *head is set to what
  * lies before the first line. And the types of options; NONE: `text`, or bytes. */
 stk_status stk__csv_check_text(const stk__table_file *file, const char *window, uint64_t length,

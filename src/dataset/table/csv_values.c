@@ -161,7 +161,8 @@ static uint64_t room_of(const stk__table_column *c, uint64_t rows)
 uint64_t stk__csv_decoded(const stk__table_column *columns, const bool *wanted, uint32_t n,
                           uint64_t rows, uint64_t bytes)
 {
-    uint64_t decoded = (uint64_t)n * sizeof(stk__table_vector) + stk__round_up(bytes, 8);
+    uint64_t decoded = (uint64_t)n * sizeof(stk__table_vector) + stk__round_up(bytes, 8) +
+                       stk__csv_lines_room(rows);
 
     for (uint32_t i = 0; i < n; i++)
         if (wanted[i])
@@ -177,6 +178,8 @@ typedef struct decoding {
     const char *at, *end;
     char *out;
     stk__table_vector *vectors;
+    uint32_t *lines;
+    uint64_t line; /* of the file, at `at` */
     char delimiter;
     bool strict;
 } decoding;
@@ -248,14 +251,18 @@ static bool take_line(decoding *d, uint64_t row, bool copy)
     stk__csv_cell cell;
     stk__csv_end end = STK__CSV_CELL;
 
-    stk__csv_skip_empty(&d->at, d->end);
+    d->line += stk__csv_skip_empty(&d->at, d->end);
     if (d->at == d->end)
         return false;
+    d->lines[row] = (uint32_t)STK_MIN(d->line, UINT32_MAX);
+    d->line++;
     for (uint32_t c = 0; c < n; c++) {
         if (end != STK__CSV_CELL)
             return false;
         end = stk__csv_next(&d->at, d->end, d->delimiter, &cell);
         const stk__table_column *column = &d->columns[c];
+        for (size_t i = 0; cell.quoted && i < cell.length; i++)
+            d->line += cell.text[i] == '\n';
         if (column->kind == STK__COLUMN_REFUSED)
             continue;
         if (column->kind == STK__COLUMN_BYTES) {
@@ -281,11 +288,27 @@ static bool take_line(decoding *d, uint64_t row, bool copy)
 static bool take_lines(decoding *d, const char *data, bool copy)
 {
     d->at = data;
+    d->line = d->piece->own[1];
     for (uint64_t row = 0; row < d->piece->rows; row++)
         if (!take_line(d, row, copy))
             return false;
     stk__csv_skip_empty(&d->at, d->end);
     return d->at == d->end;
+}
+
+uint64_t stk__csv_lines_room(uint64_t rows)
+{
+    return stk__round_up(rows * sizeof(uint32_t), 8);
+}
+
+uint32_t *stk__csv_lines(void *out, const stk__table_column *columns, uint32_t n, uint64_t place)
+{
+    stk__table_vector *vectors = out;
+
+    for (uint32_t c = 0; c < n; c++)
+        if (columns[c].kind != STK__COLUMN_REFUSED)
+            vectors[c].lines = (uint32_t)place;
+    return (uint32_t *)(void *)((char *)out + place);
 }
 
 /* Where each vector lies, but for the texts. */
@@ -308,7 +331,8 @@ static uint64_t lay_out(decoding *d)
         memset(d->out + at, 0, room);
         at += room;
     }
-    return at;
+    d->lines = stk__csv_lines(d->out, d->columns, p->columns, at);
+    return at + stk__csv_lines_room(p->rows);
 }
 
 stk_status stk__csv_decode(const stk__table *table, const stk__table_column *column,

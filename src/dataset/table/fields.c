@@ -24,7 +24,7 @@ static stk_status check_wanted(const stk__table *t, stk_error *err)
 
     for (uint32_t i = 0; i < t->num_wanted; i++) {
         const size_t length = strlen(t->wanted[i]);
-        bool found = false;
+        bool found = stk__table_key_by_name(t, t->wanted[i]) != NULL;
         for (uint32_t c = 0; c < l->num_columns && !found; c++)
             found = strncmp(l->columns[c].name, t->wanted[i], length) == 0 &&
                     (l->columns[c].name[length] == 0 || l->columns[c].name[length] == '.');
@@ -33,6 +33,8 @@ static stk_status check_wanted(const stk__table *t, stk_error *err)
         stk__text names = {.ctx = t->base.context};
         for (uint32_t c = 0; c < l->num_columns && names.length < 200; c++)
             stk__text_add(&names, "%s%.60s", c ? "," : "", l->columns[c].name);
+        for (uint32_t k = 0; k < t->num_keys && names.length < 200; k++)
+            stk__text_add(&names, ",%.60s", t->keys[k].column.name);
         stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "columns", STK_NO_OFFSET,
                      "%s: %.150s has no column '%.60s'; the columns are %.250s", stk__table_name(t),
                      key_of(t, 0), t->wanted[i], names.bytes ? names.bytes : "");
@@ -67,6 +69,8 @@ static const char *refused(const stk__table *t, const stk__table_column *c)
 {
     if (c->kind == STK__COLUMN_REFUSED)
         return c->note ? c->note : "it is of a type that is not read";
+    if (stk__table_key_by_name(t, c->name))
+        return "a folder says what it is";
     if (strcmp(c->name, "index") == 0)
         return "each batch has a field of this name: the number of its sample";
     if (!t->num_wanted && is_path_of_bytes(t->files[0].layout, c->name))
@@ -74,8 +78,7 @@ static const char *refused(const stk__table *t, const stk__table_column *c)
     return NULL;
 }
 
-/* It is asked for, and not for where alone. */
-static bool is_field(const stk__table *t, const stk__table_column *c)
+bool stk__table_is_field(const stk__table *t, const stk__table_column *c)
 {
     bool named = !t->num_wanted;
 
@@ -95,8 +98,9 @@ static stk_status choose(stk__table *t, stk_error *err)
     for (uint32_t i = 0; i < l->num_columns; i++) {
         const stk__table_column *c = &l->columns[i];
         const char *why = refused(t, c);
-        const bool wanted = l->chain_of[i] != STK__TABLE_NONE && is_field(t, c);
-        if (why && t->num_wanted && is_field(t, c)) {
+        const bool wanted = l->chain_of[i] != STK__TABLE_NONE && stk__table_is_field(t, c);
+        if (why && t->num_wanted && stk__table_is_field(t, c) &&
+            !stk__table_key_by_name(t, c->name)) {
             stk__text_release(&left);
             return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_DATASET, key_of(t, 0), STK_NO_OFFSET,
                                 "%s: the column '%.100s' can be no field: %.200s; leave it out of "
@@ -111,6 +115,10 @@ static stk_status choose(stk__table *t, stk_error *err)
     t->left = left.bytes;
     if (left.failed)
         return stk__table_no_memory(t, err);
+    if (!t->num_reads && t->num_keys && t->num_wanted)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "columns", STK_NO_OFFSET,
+                            "%s: columns names folders alone; add a column of the files",
+                            stk__table_name(t));
     if (!t->num_reads)
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, key_of(t, 0), STK_NO_OFFSET,
                             "%s: %.200s has no column that can be a field%s%.200s",
@@ -259,8 +267,9 @@ static int64_t label_of(const stk__table *t)
     for (uint32_t i = 0; i < t->num_reads; i++) {
         const stk__table_column *c = &t->reads[i].column;
         const bool exact = strcmp(c->name, "label") == 0;
-        const bool can = c->kind == STK__COLUMN_VALUES && !c->list && c->width == 1 &&
-                         stk__widen_c(c->dtype) && stk__rows_is_label_name(c->name);
+        const bool number =
+            c->kind == STK__COLUMN_VALUES && !c->list && c->width == 1 && stk__widen_c(c->dtype);
+        const bool can = (number || t->reads[i].names) && stk__rows_is_label_name(c->name);
         if (exact)
             return can ? (int64_t)i : -1;
         count += can;
@@ -299,7 +308,7 @@ static bool is_taken(const stk__table *t, const char *name)
     for (uint32_t i = 0; i < t->num_reads; i++)
         if (strcmp(t->reads[i].column.name, name) == 0)
             return true;
-    return false;
+    return stk__table_key_by_name(t, name) != NULL;
 }
 
 /* The next text in `names`, which has room for all of them. */
@@ -321,15 +330,17 @@ static stk_status make_field(stk__table *t, uint32_t i, bool label, char **at, s
     bool picture = false;
     const char *name = c->name;
 
-    STK_TRY(look(t, i, &picture, err));
+    if (!r->names)
+        STK_TRY(look(t, i, &picture, err));
     if (label && strcmp(name, "label") != 0)
         name = "label";
     if (picture && stk__ends_with(name, length, ".bytes")) {
         const char *shorter = put_name(at, name, length - strlen(".bytes"), "");
         name = is_taken(t, shorter) ? name : shorter;
     }
-    stk_field field = field_of(c, name, picture);
-    if (label && c->dtype != STK_INT64) {
+    stk_field field = r->names ? stk__field(name, STK_INT64, (const int64_t[]){-1}, false)
+                               : field_of(c, name, picture);
+    if (label && !r->names && c->dtype != STK_INT64) {
         field.dtype = STK_INT64;
         r->widen = stk__widen_c(c->dtype);
     }
@@ -349,6 +360,35 @@ static stk_status make_field(stk__table *t, uint32_t i, bool label, char **at, s
     return STK_OK;
 }
 
+/* The names of folders that are asked for are fields behind those of the files. */
+static stk_status make_key(stk__table *t, stk__table_key *key, char **at, stk_error *err)
+{
+    const char *name = key->column.name;
+
+    if (!stk__table_is_field(t, &key->column) || strcmp(name, "index") == 0)
+        return STK_OK;
+    for (uint32_t i = 0; i < t->base.num_fields; i++)
+        if (strcmp(t->fields[i].name, name) == 0)
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "columns", STK_NO_OFFSET,
+                                "%s: a column of the files and the folders '%.60s=' are fields of "
+                                "one name; leave one out by columns=COLUMN,...",
+                                stk__table_name(t), name);
+    key->null_reason = stk__format(t->base.context,
+                                   "its folder '%.100s=' has no value; choose nulls=zero, mask or "
+                                   "drop",
+                                   name);
+    if (!key->null_reason)
+        return stk__table_no_memory(t, err);
+    key->field = (int)t->base.num_fields;
+    t->fields[t->base.num_fields++] = field_of(&key->column, name, false);
+    if (t->nulls != STK__NULLS_MASK || !key->column.nullable)
+        return STK_OK;
+    key->mask = (int)t->base.num_fields;
+    t->fields[t->base.num_fields++] = stk__field(put_name(at, name, strlen(name), "_mask"),
+                                                 STK_BOOL, (const int64_t[]){-1}, false);
+    return STK_OK;
+}
+
 /* Reasons of bad samples name their column. */
 static stk_status make_reasons(stk__table *t, stk_error *err)
 {
@@ -362,7 +402,12 @@ static stk_status make_reasons(stk__table *t, stk_error *err)
                                      r->column.name);
         r->value_reasons =
             stk__calloc(ctx, (size_t)t->format->num_reasons + 1, sizeof *r->value_reasons);
-        if (!r->null_reason || !r->value_reasons)
+        r->name_reason = r->names ? stk__format(ctx,
+                                                "the text of its column '%.100s' is none of the "
+                                                "names in categories; give all of them",
+                                                r->column.name)
+                                  : NULL;
+        if (!r->null_reason || !r->value_reasons || (r->names && !r->name_reason))
             return stk__table_no_memory(t, err);
         for (uint32_t k = 0; k < t->format->num_reasons; k++) {
             r->value_reasons[k] = stk__format(ctx, "the value of its column '%.100s' %s",
@@ -381,16 +426,35 @@ stk_status stk__table_fields(stk__table *t, stk_error *err)
     STK_TRY(check_wanted(t, err));
     STK_TRY(choose(t, err));
     STK_TRY(match_all(t, err));
+    if (t->categories)
+        STK_TRY(stk__table_categories(t, t->categories, err));
     const int64_t label = label_of(t);
     for (uint32_t i = 0; i < t->num_reads; i++)
         room += 2 * (strlen(t->reads[i].column.name) + sizeof "label_mask");
+    for (uint32_t k = 0; k < t->num_keys; k++)
+        room += strlen(t->keys[k].column.name) + sizeof "_mask";
     t->names = stk__alloc(t->base.context, room);
-    t->fields = stk__calloc(t->base.context, 2 * (size_t)t->num_reads, sizeof *t->fields);
+    t->fields =
+        stk__calloc(t->base.context, 2 * ((size_t)t->num_reads + t->num_keys), sizeof *t->fields);
     if (!t->names || !t->fields)
         return stk__table_no_memory(t, err);
     char *at = t->names;
     for (uint32_t i = 0; i < t->num_reads; i++)
         STK_TRY(make_field(t, i, label == i, &at, err));
+    for (uint32_t k = 0; k < t->num_keys; k++)
+        STK_TRY(make_key(t, &t->keys[k], &at, err));
     t->base.fields = t->fields;
     return make_reasons(t, err);
+}
+
+const stk__table_column *stk__table_field_column(const stk_dataset *dataset, uint32_t f, int *mask)
+{
+    const stk__table *t = (const stk__table *)dataset;
+
+    for (uint32_t i = 0; dataset->ops->prepare == stk__table_prepare && i < t->num_reads; i++)
+        if (t->reads[i].field == (int)f) {
+            *mask = t->reads[i].mask;
+            return &t->reads[i].column;
+        }
+    return NULL;
 }

@@ -3,12 +3,14 @@
 /*
  * table.c is the dataset: opening, needs, samples. scan.c lists and scans the files by several
  * threads; file.c is one file while it is scanned, and what is kept of it; fields.c makes fields of
- * columns; load.c reads columns while the dataset is opened.
+ * columns; load.c reads columns while the dataset is opened; categories.c learns names of texts;
+ * keys.c makes columns of the names of folders.
  */
 #ifndef STK_SRC_DATASET_TABLE_INSIDE_H
 #define STK_SRC_DATASET_TABLE_INSIDE_H
 
 #include "dataset/listing.h"
+#include "dataset/names.h"
 #include "dataset/table/table.h"
 #include "dataset/watched.h"
 #include "dataset/widen.h"
@@ -65,10 +67,20 @@ typedef struct stk__table_read {
         column;      /* as the first file has it; nullable where one of the files says so */
     int field, mask; /* -1: none */
     stk__dataset_widen_fn *widen; /* of a label; NULL: values are taken as they are */
+    stk__names *names;            /* of a column of categories: a value is the number of its name */
     const char *null_reason;      /* of a bad sample */
     const char **value_reasons;   /* one for each of the format's reasons */
+    const char *name_reason;      /* of a text that is none of the names */
     uint64_t bytes;               /* of a value of a FIXED field */
 } stk__table_read;
+
+/* A column of the names of folders: NAME=VALUE. */
+typedef struct stk__table_key {
+    stk__table_column column; /* int64, or text */
+    uint32_t at;              /* in key_names */
+    int field, mask;          /* -1: none */
+    const char *null_reason;  /* of a bad sample */
+} stk__table_key;
 
 /* Rows of all files at which some piece of those that are read begins. */
 typedef struct stk__table_cuts {
@@ -94,10 +106,17 @@ struct stk__table {
     uint64_t num_rows; /* of all files */
     int32_t nulls;
     bool has_lengths;                 /* some field is of no fixed size */
-    char *left;                       /* a text on columns that are no fields, or NULL */
     stk__table_cuts cuts, block_cuts; /* the second of wholes; empty: there are none */
-    uint64_t *rows;                   /* those that are taken; NULL: all */
-    uint64_t num_taken, num_passed;   /* pieces that bounds kept from being read */
+    const char *categories;           /* the option, while it is opened */
+    stk__table_key *keys;
+    uint32_t num_keys;
+    stk__names key_names, key_values;
+    uint32_t *file_keys;  /* [file][key_names]: numbers of values; STK__TABLE_NONE: null */
+    int64_t *key_numbers; /* of each value */
+    size_t files_passed;  /* that where left out before they were opened */
+    char *left;           /* a text on columns that are no fields, or NULL */
+    uint64_t *rows;       /* those that are taken; NULL: all */
+    uint64_t num_taken, num_passed; /* pieces that bounds kept from being read */
 };
 
 /* One file while it is scanned. */
@@ -141,14 +160,38 @@ bool stk__table_layout_same(const stk__table_layout *a, const stk__table_layout 
 
 /* ---- fields.c ---- */
 
+/* Whether a column is asked for, and not for where alone. */
+bool stk__table_is_field(const stk__table *t, const stk__table_column *column);
 /* Choose columns, match them over the files, make fields. Blocks: it looks at values. */
 stk_status stk__table_fields(stk__table *t, stk_error *err);
+
+/* ---- keys.c ---- */
+
+/* The columns of the names of folders; the files are listed. */
+stk_status stk__table_keys_find(stk__table *t, stk_error *err);
+/* Leave out files in none of whose rows `where` (may be NULL) holds, and, of nulls=drop, those
+ * without a value. *decided: in the others it holds in every row. STK_EINVAL: no file is left. */
+struct stk__where;
+stk_status stk__table_keys_prune(stk__table *t, const struct stk__where *where, bool *decided,
+                                 stk_error *err);
+/* The column of a name, or NULL. */
+const stk__table_key *stk__table_key_by_name(const stk__table *t, const char *name);
+/* Its value in all rows of a file; NULL: there is none. */
+const void *stk__table_key_value(const stk__table *t, const stk__table_key *key, size_t file,
+                                 uint64_t *size);
+uint64_t stk__table_keys_print(const stk__table *t, uint64_t print);
+void stk__table_keys_release(stk__table *t);
+
+/* ---- categories.c ---- */
+
+/* Columns that are numbers of names, as the option says; columns are matched. Blocks: names that
+ * are not given are learnt. */
+stk_status stk__table_categories(stk__table *t, const char *text, stk_error *err);
 
 /* ---- rows.c ---- */
 
 /* Take the rows where `where` (may be NULL) holds and, of nulls=drop, which have no null. Sets
  * t->rows. Blocks: it reads the columns that it asks. */
-struct stk__where;
 stk_status stk__table_choose_rows(stk__table *t, const struct stk__where *where, stk_error *err);
 
 /* ---- runs.c: rows that lie in the same pieces ---- */

@@ -274,12 +274,13 @@ static stk_status end_piece(scan *s, uint64_t end)
     return STK_OK;
 }
 
-static void begin_piece(scan *s, uint64_t offset)
+static void begin_piece(scan *s, uint64_t offset, uint64_t line)
 {
     s->piece = (stk__table_piece){.offset = offset,
                                   .first_row = s->rows,
                                   .columns = s->num_columns,
-                                  .dictionary = STK__TABLE_NO_PIECE};
+                                  .dictionary = STK__TABLE_NO_PIECE,
+                                  .own = {line + 1}};
 }
 
 /* A line that is whole. */
@@ -320,7 +321,7 @@ static stk_status take_window(scan *s, bool last, uint64_t *behind)
         const uint64_t offset = s->w.at + (uint64_t)(next - s->w.bytes);
         if (offset - s->piece.offset >= PIECE_BYTES) {
             STK_TRY(end_piece(s, offset));
-            begin_piece(s, offset);
+            begin_piece(s, offset, s->line + 1);
         }
     }
     *behind = s->w.at + (uint64_t)(at - s->w.bytes);
@@ -332,7 +333,7 @@ static stk_status take_all(scan *s)
     const uint64_t size = stk__table_file_size(s->file);
     uint64_t behind = s->head;
 
-    begin_piece(s, s->head);
+    begin_piece(s, s->head, s->line);
     while (behind < size) {
         const uint64_t at = behind;
         STK_TRY(stk__text_window_fill(&s->w, at));

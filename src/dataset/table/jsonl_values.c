@@ -10,6 +10,7 @@ typedef struct decoding {
     char *out;
     stk__table_vector *vectors;
     uint64_t row;
+    uint32_t *lines;
     uint32_t next; /* the column that is expected */
     bool copy;     /* of what varies in length: it is copied, else only measured */
 } decoding;
@@ -33,7 +34,8 @@ static uint64_t room_of(const stk__table_column *c, uint64_t rows)
 uint64_t stk__jsonl_decoded(const stk__table_column *columns, const bool *wanted, uint32_t n,
                             uint64_t rows, uint64_t bytes)
 {
-    uint64_t decoded = (uint64_t)n * sizeof(stk__table_vector) + stk__round_up(bytes, 8);
+    uint64_t decoded = (uint64_t)n * sizeof(stk__table_vector) + stk__round_up(bytes, 8) +
+                       stk__csv_lines_room(rows);
     bool lists = false;
 
     for (uint32_t i = 0; i < n; i++) {
@@ -208,15 +210,17 @@ static void begin_row(const decoding *d)
 static bool take_lines(decoding *d, const char *at)
 {
     const char *end = at + d->piece->length, *next;
+    uint64_t line = d->piece->own[0];
 
     d->row = 0;
-    for (; at < end; at = next) {
+    for (; at < end; at = next, line++) {
         const char *stop = stk__jsonl_line(at, end, &next);
         if (stk__jsonl_is_blank(at, stop))
             continue;
         if (d->row == d->piece->rows)
             return false;
         begin_row(d);
+        d->lines[d->row] = (uint32_t)STK_MIN(line, UINT32_MAX);
         d->next = 0;
         if (stk__jsonl_walk(at, stop, take_member, d) != STK_OK)
             return false;
@@ -226,7 +230,7 @@ static bool take_lines(decoding *d, const char *at)
 }
 
 /* Where each vector lies, but for what varies in length. */
-static uint64_t lay_out(const decoding *d)
+static uint64_t lay_out(decoding *d)
 {
     const stk__table_piece *p = d->piece;
     uint64_t at = (uint64_t)p->columns * sizeof(stk__table_vector);
@@ -244,7 +248,8 @@ static uint64_t lay_out(const decoding *d)
         memset(d->out + at, 0, room);
         at += room;
     }
-    return at;
+    d->lines = stk__csv_lines(d->out, d->columns, p->columns, at);
+    return at + stk__csv_lines_room(p->rows);
 }
 
 stk_status stk__jsonl_decode(const stk__table *table, const stk__table_column *column,

@@ -23,6 +23,7 @@ static bool is_sound(const void *base, const stk__table_vector *v, const stk__ta
     uint64_t count = (uint64_t)p->rows * (v->codes ? 1 : c->width);
 
     if (v->rows != p->rows || (v->nulls && !lies_within(v->nulls, p->rows, 1, p->decoded)) ||
+        (v->lines && !lies_within(v->lines, p->rows, sizeof(uint32_t), p->decoded)) ||
         (v->codes && p->dictionary == STK__TABLE_NO_PIECE))
         return false;
     const bool list = c->kind == STK__COLUMN_LIST && p->kind != STK__PIECE_DICTIONARY;
@@ -55,7 +56,7 @@ stk_status stk__table_decode_piece(const stk__table *t, const stk__table_kept *k
             *reason = "the columns of the piece say what does not fit together";
             return STK_EFORMAT;
         }
-    ((stk__table_vector *)out)->piece = (uint32_t)(piece - kept->pieces);
+    ((stk__table_vector *)out)->piece = (uint32_t)(piece - kept->pieces) & INT32_MAX;
     return STK_OK;
 }
 

@@ -164,10 +164,15 @@ static stk_status check_chunk(const stk__parquet_scan *s, const stk__parquet_col
         return stk__table_file_fail(s->file, STK_EFORMAT, s->footer_at, err,
                                     "column %s of row group %u is not of the type of the schema",
                                     name, s->group);
+    if (chunk->codec == STK__PARQUET_BROTLI && !stk__parquet_codec_known((uint32_t)chunk->codec))
+        return stk__table_file_fail(
+            s->file, STK_ENOTSUP, s->footer_at, err,
+            "column %s of row group %u is compressed by brotli, which is not built in; build "
+            "stoker with libbrotlidec (STOKER_WITH_BROTLI), or leave it out by columns=",
+            name, s->group);
     if (!stk__parquet_codec_known((uint32_t)chunk->codec))
         return stk__table_file_fail(
-            s->file, chunk->codec == STK__PARQUET_BROTLI ? STK_ENOTSUP : STK_EKIND, s->footer_at,
-            err,
+            s->file, STK_EKIND, s->footer_at, err,
             "column %s of row group %u is compressed by %s (codec %d), which is not read; write it "
             "with zstd, or leave it out by columns=",
             name, s->group,

@@ -29,6 +29,7 @@ typedef struct job {
 
 /* A column as one thread reads it: the piece that it has. */
 typedef struct column {
+    const stk__table_key *key; /* it is in no piece; NULL: it is */
     uint32_t at, chain, piece, dictionary;
     void *data, *codes;
 } column;
@@ -61,6 +62,9 @@ static void enter_file(reader *r, uint32_t file)
     for (uint32_t i = 0; i < r->job->num_columns; i++) {
         column *c = &r->columns[i];
         forget(r, c);
+        c->key = stk__table_key_by_name(r->job->table, r->job->columns[i]->name);
+        if (c->key)
+            continue;
         c->at = 0;
         while (strcmp(r->kept->layout->columns[c->at].name, r->job->columns[i]->name) != 0)
             c->at++; /* it is there: see tie() */
@@ -75,6 +79,8 @@ static stk_status seek(reader *r, uint64_t row, uint64_t *end, stk_error *err)
 
     for (uint32_t i = 0; i < r->job->num_columns; i++) {
         column *c = &r->columns[i];
+        if (c->key)
+            continue;
         const uint32_t number = stk__table_piece_at(r->kept, c->chain, row);
         const stk__table_piece *p = &r->kept->pieces[number];
         *end = STK_MIN(*end, p->first_row + p->rows);
@@ -99,6 +105,10 @@ static stk_status seek(reader *r, uint64_t row, uint64_t *end, stk_error *err)
 static uint8_t cell(const reader *r, uint32_t i, uint64_t row, const void **data, uint64_t *size)
 {
     const column *c = &r->columns[i];
+    if (c->key) {
+        *data = stk__table_key_value(r->job->table, c->key, r->file, size);
+        return !*data;
+    }
     const stk__table_piece *p = &r->kept->pieces[c->piece];
     const stk__table_cells cells = {.base = c->data,
                                     .vector =
@@ -141,6 +151,8 @@ static bool bounds_of(void *user, uint32_t i, stk__table_bound *least, stk__tabl
 {
     const span *s = user;
     const stk__table_kept *k = s->reader->kept;
+    if (s->reader->columns[i].key)
+        return false;
     const uint32_t number = stk__table_piece_at(k, s->reader->columns[i].chain, s->first);
     size_t low = 0, high = k->num_limits;
 
@@ -237,6 +249,11 @@ static stk_status tie_where(job *j, stk_error *err)
 
     for (uint32_t i = 0; j->where && i < j->where->num_columns; i++) {
         const char *name = j->where->columns[i];
+        const stk__table_key *key = stk__table_key_by_name(t, name);
+        if (key) {
+            j->columns[j->num_columns++] = &key->column;
+            continue;
+        }
         const stk__table_column *first = column_of(t->files[0].layout, name);
         for (size_t f = 0; f < t->num_files; f++) {
             const stk__table_column *c = column_of(t->files[f].layout, name);
@@ -261,11 +278,16 @@ static stk_status make_tasks(job *j, stk_error *err)
     const stk__table *t = j->table;
     stk_context *ctx = t->base.context;
 
+    uint32_t first = 0;
+
+    /* One that is in the files: where of keys alone was decided before. */
+    while (first + 1 < j->num_columns && stk__table_key_by_name(t, j->columns[first]->name))
+        first++;
     for (size_t f = 0; f < t->num_files; f++) {
         const stk__table_kept *k = &t->files[f];
         for (uint64_t row = 0; row < k->rows;) {
             const stk__table_layout *l = k->layout;
-            const stk__table_column *c = column_of(l, j->columns[0]->name);
+            const stk__table_column *c = column_of(l, j->columns[first]->name);
             const stk__table_piece *p =
                 &k->pieces[stk__table_piece_at(k, l->chain_of[c - l->columns], row)];
             task *tasks =

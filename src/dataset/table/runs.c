@@ -109,6 +109,7 @@ typedef struct run_rows {
     uint32_t first, num; /* of `to` */
     uint64_t in_file[AT_A_TIME];
     uint32_t in_piece[AT_A_TIME];
+    const stk__table_vector *vector; /* of the last column of a slot: it has the lines */
 } run_rows;
 
 /* A column of it, and where its values lie. */
@@ -148,6 +149,14 @@ static void put_cell(const column *c, uint32_t i)
     } else if (stk__table_is_coded_list(&c->cells, &r->column)) {
         if (!stk__table_look_up(&c->cells, &r->column, data, size, out))
             to->statuses[row] = STK_EFORMAT;
+    } else if (r->names) {
+        uint32_t number;
+        if (stk__names_find(r->names, data, size, &number)) {
+            memcpy(out, &(int64_t){number}, sizeof(int64_t));
+        } else {
+            to->statuses[row] = STK_EFORMAT;
+            to->reasons[row] = r->name_reason;
+        }
     } else if (r->widen) {
         int64_t wide;
         r->widen(data, 1, &wide);
@@ -251,10 +260,37 @@ static void take_column(column *c)
         const stk_rows_field *mask = &run->to->fields[r->mask];
         *((uint8_t *)mask->out + c->places[i] * mask->stride) = 1;
     }
-    const bool all = r->widen ? take_labels(c, size) : take(c, size);
+    const bool all = !r->names && (r->widen ? take_labels(c, size) : take(c, size));
     for (uint32_t i = 0; (nulls || !all) && i < run->num; i++)
         if (!all || nulls[run->in_piece[i]])
             put_cell(c, i);
+}
+
+/* The value of the names of folders is that of all rows of a file. */
+static void take_key(const run_rows *run, const stk__table_key *key, size_t file)
+{
+    const stk_rows *to = run->to;
+    const stk_rows_field *field = &to->fields[key->field];
+    uint64_t size;
+    const void *data = stk__table_key_value(run->t, key, file, &size);
+
+    for (uint32_t i = run->first; i < run->first + run->num; i++) {
+        uint8_t *out = (uint8_t *)field->out + to->places[i] * field->stride;
+        if (to->statuses[i] != STK_OK)
+            continue;
+        if (key->mask >= 0) {
+            const stk_rows_field *mask = &to->fields[key->mask];
+            *((uint8_t *)mask->out + to->places[i] * mask->stride) = data != NULL;
+        }
+        if (data) {
+            memcpy(out, data, size);
+        } else if (run->t->nulls == STK__NULLS_FAIL) {
+            to->statuses[i] = STK_EFORMAT;
+            to->reasons[i] = key->null_reason;
+        } else {
+            memset(out, 0, sizeof(int64_t));
+        }
+    }
 }
 
 /* Slot by slot, as locate() added their needs; then the columns of each. */
@@ -282,10 +318,19 @@ static void take_run(run_rows *run, const stk__table_kept *k)
                         .stride = field->stride};
             c.cells.vector = (const stk__table_vector *)(const void *)cells.base +
                              (l->column_of[number] - p->column);
+            run->vector = c.cells.vector;
             take_column(&c);
         }
+        const stk__table_vector *v = run->vector;
+        for (uint32_t i = 0; v && v->lines && !slot && i < run->num; i++)
+            run->to->lines[run->first + i] =
+                ((const uint32_t *)(const void *)(cells.base + v->lines))[run->in_piece[i]];
+        run->vector = NULL;
         need += 1 + coded;
     }
+    for (uint32_t c = 0; c < t->num_keys; c++)
+        if (t->keys[c].field >= 0)
+            take_key(run, &t->keys[c], (size_t)(k - t->files));
 }
 
 void stk__table_prepare_rows(stk_dataset *dataset, stk_rows *rows)

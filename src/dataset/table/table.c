@@ -2,6 +2,7 @@
 /* A table of files as a dataset: opening, needs, samples, description. */
 #include <stdio.h>
 
+#include "base/text.h"
 #include "dataset/object.h"
 #include "dataset/table/inside.h"
 #include "dataset/table/where.h"
@@ -26,11 +27,18 @@ void stk__table_close(stk_dataset *dataset)
         for (uint32_t k = 0; t->reads[i].value_reasons && k < t->format->num_reasons; k++)
             stk__free(ctx, (void *)t->reads[i].value_reasons[k]);
         stk__free(ctx, t->reads[i].value_reasons);
+        stk__free(ctx, (void *)t->reads[i].name_reason);
+        if (t->reads[i].names)
+            stk__names_release(t->reads[i].names);
+        stk__free(ctx, t->reads[i].names);
     }
     for (size_t i = 0; i < t->num_files; i++)
         stk__table_kept_release(ctx, &t->files[i]);
     for (uint32_t i = 0; i < t->num_wanted; i++)
         stk__free(ctx, t->wanted[i]);
+    for (uint32_t k = 0; k < t->num_keys; k++)
+        stk__free(ctx, (void *)t->keys[k].null_reason);
+    stk__table_keys_release(t);
     stk__listed_stores_release(&t->stores);
     stk__free(ctx, t->wanted);
     stk__free(ctx, t->reads);
@@ -99,9 +107,11 @@ static uint64_t print_of(const stk__table *t)
         const uint32_t what[] = {(uint32_t)c->kind, (uint32_t)c->dtype, c->width, c->list};
         print = stk__fingerprint(print, c->name, strlen(c->name) + 1);
         print = stk__fingerprint(print, what, sizeof what);
+        if (t->reads[i].names)
+            print = stk__names_print(t->reads[i].names, print);
     }
     const uint64_t whole[] = {t->num_rows, printed ? sum : sizes, (uint64_t)t->nulls};
-    print = stk__fingerprint(print, whole, sizeof whole);
+    print = stk__table_keys_print(t, stk__fingerprint(print, whole, sizeof whole));
     return t->rows ? stk__fingerprint(print, t->rows, t->num_taken * sizeof *t->rows) : print;
 }
 
@@ -154,14 +164,19 @@ static stk_status open_files(stk__table *t, const char *url, const void *options
                              const stk__where *where, stk_error *err)
 {
     const stk__table_options *o = options;
+    bool decided = false;
 
     t->nulls = o->nulls;
+    t->categories = o->categories;
     if (o->columns)
         STK_TRY(take_names(t, o->columns, where, err));
     STK_TRY(stk__table_list(t, url, err));
     if (!t->num_files)
         return stk__fail_at(err, STK_ENOENT, STK_STAGE_DATASET, url, STK_NO_OFFSET,
                             "%s: %.200s names no files", stk__table_name(t), url);
+    STK_TRY(stk__table_keys_find(t, err));
+    if (t->num_keys && (where || t->nulls == STK__NULLS_DROP))
+        STK_TRY(stk__table_keys_prune(t, where, &decided, err));
     STK_TRY(stk__table_scan(t, options, err));
     if (!t->num_rows)
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, url, STK_NO_OFFSET,
@@ -171,6 +186,8 @@ static stk_status open_files(stk__table *t, const char *url, const void *options
     if (!t->watched)
         return stk__table_no_memory(t, err);
     STK_TRY(stk__table_fields(t, err));
+    if (decided)
+        where = NULL;
     if (where || t->nulls == STK__NULLS_DROP)
         STK_TRY(stk__table_choose_rows(t, where, err));
     return stk__table_cut(t, err);
@@ -191,10 +208,17 @@ static stk_status open_table(stk__table *t, const char *url, const void *options
     t->base.fingerprint = stk__fingerprint(t->base.fingerprint, (uint64_t[]){print_of(t)}, 8);
     t->base.block_size = block_rows(t);
     t->base.block_bytes = block_bytes(t);
+    for (uint32_t i = 0; i < t->num_reads; i++)
+        if (t->reads[i].names && strcmp(t->fields[t->reads[i].field].name, "label") == 0) {
+            t->base.classes = t->reads[i].names->list;
+            t->base.num_classes = t->reads[i].names->count;
+        }
     t->base.cost_ns = COST_NS + COLUMN_NS * t->num_reads;
     t->base.worker_bytes = t->format->worker_open ? kept_bytes(t) : 0;
     for (uint32_t c = 0; c < t->num_reads; c++)
         t->has_lengths |= t->fields[t->reads[c].field].layout != STK_FIXED;
+    for (uint32_t c = 0; c < t->num_keys; c++)
+        t->has_lengths |= t->keys[c].field >= 0 && t->fields[t->keys[c].field].layout != STK_FIXED;
     return STK_OK;
 }
 
@@ -297,6 +321,14 @@ static void tell_bytes(const stk__table *t, uint64_t row, size_t i, stk_locator 
         const uint32_t chain = l->chain_at[l->slot_of[c]];
         to->bytes(to, i, (uint32_t)r->field,
                   longest(k, &k->pieces[stk__table_piece_at(k, chain, row - k->first_row)]));
+    }
+    for (uint32_t c = 0; c < t->num_keys; c++) {
+        const stk__table_key *key = &t->keys[c];
+        uint64_t size = 0;
+        if (key->field < 0 || t->fields[key->field].layout == STK_FIXED)
+            continue;
+        (void)stk__table_key_value(t, key, number, &size);
+        to->bytes(to, i, (uint32_t)key->field, size);
     }
 }
 
@@ -402,6 +434,22 @@ bool stk__table_takes(const stk__table *t, const stk__table_read *r, uint8_t nul
     return false;
 }
 
+/* The number of a name. */
+static void put_number_of(const stk__table_read *r, const void *data, uint64_t size,
+                          stk_value *value, stk_sample *s)
+{
+    uint32_t number;
+
+    if (!stk__names_find(r->names, data, size, &number)) {
+        s->status = STK_EFORMAT;
+        s->reason = r->name_reason;
+        return;
+    }
+    memcpy(value->out, &(int64_t){number}, sizeof(int64_t));
+    value->data = value->out;
+    value->size = sizeof(int64_t);
+}
+
 static void put_value(const stk__table *t, const stk__table_read *r, const stk__table_cells *cells,
                       uint64_t row, stk_sample *s)
 {
@@ -420,6 +468,8 @@ static void put_value(const stk__table *t, const stk__table_read *r, const stk__
     if (!stk__table_takes(t, r, null, size, &s->status, &s->reason)) {
         if (s->status == STK_OK)
             put_nothing(field, value, r->bytes);
+    } else if (r->names) {
+        put_number_of(r, data, size, value, s);
     } else if (r->widen) {
         r->widen(data, 1, value->out);
         value->data = value->out;
@@ -432,6 +482,30 @@ static void put_value(const stk__table *t, const stk__table_read *r, const stk__
     } else {
         value->data = data;
         value->size = size;
+    }
+}
+
+/* The value of the names of folders: it is the dataset's. */
+static void put_key(const stk__table *t, const stk__table_key *key, size_t file, stk_sample *s)
+{
+    stk_value *value = stk_sample_value(s, (uint32_t)key->field);
+    uint64_t size;
+    const void *data = stk__table_key_value(t, key, file, &size);
+
+    if (key->mask >= 0) {
+        stk_value *mask = stk_sample_value(s, (uint32_t)key->mask);
+        *(uint8_t *)mask->out = data != NULL;
+        mask->data = mask->out;
+        mask->size = 1;
+    }
+    if (data) {
+        value->data = data;
+        value->size = size;
+    } else if (t->nulls == STK__NULLS_FAIL) {
+        s->status = STK_EFORMAT;
+        s->reason = key->null_reason;
+    } else {
+        put_nothing(&t->fields[key->field], value, sizeof(int64_t));
     }
 }
 
@@ -458,8 +532,14 @@ static void prepare_one(const stk__table *t, stk_sample *s)
             if (s->status == STK_OK)
                 put_value(t, &t->reads[c], &cells, row - p->first_row, s);
         }
+        if (cells.vector && cells.vector->lines && !slot)
+            s->line =
+                ((const uint32_t *)(const void *)(base + cells.vector->lines))[row - p->first_row];
         need += 1 + coded;
     }
+    for (uint32_t c = 0; c < t->num_keys; c++)
+        if (t->keys[c].field >= 0 && s->status == STK_OK)
+            put_key(t, &t->keys[c], number, s);
 }
 
 void stk__table_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
@@ -491,6 +571,34 @@ static void describe_column(const stk__table *t, const stk__table_read *r,
     snprintf(text, sizeof text, "%s%s%.60s%s, field %.60s", type, c->note ? ", " : "",
              c->note ? c->note : "", c->nullable ? ", may be null" : "", t->fields[r->field].name);
     line(user, name, text);
+    if (!r->names)
+        return;
+    stk__text names = {.bytes = text, .room = sizeof text};
+    snprintf(name, sizeof name, "categories of %.100s", c->name);
+    stk__text_add(&names, "%u:", r->names->count);
+    for (uint32_t i = 0; i < r->names->count && names.length < sizeof text - 60; i++)
+        stk__text_add(&names, " %.40s", r->names->list[i]);
+    line(user, name, text);
+}
+
+static void describe_keys(const stk__table *t,
+                          void (*line)(void *user, const char *name, const char *value), void *user)
+{
+    char name[160], text[160];
+
+    for (uint32_t k = 0; k < t->num_keys; k++) {
+        const stk__table_key *key = &t->keys[k];
+        snprintf(name, sizeof name, "column %.100s", key->column.name);
+        snprintf(text, sizeof text, "%s, of the names of folders%s%s%.60s",
+                 key->column.text ? "text" : "int64", key->column.nullable ? ", may be null" : "",
+                 key->field < 0 ? ", no field" : ", field ",
+                 key->field < 0 ? "" : t->fields[key->field].name);
+        line(user, name, text);
+    }
+    if (t->files_passed) {
+        snprintf(text, sizeof text, "%zu, by what their folders say", t->files_passed);
+        line(user, "files left out", text);
+    }
 }
 
 stk_status stk__table_describe(stk_dataset *dataset,
@@ -516,6 +624,7 @@ stk_status stk__table_describe(stk_dataset *dataset,
     line(user, "pieces", text);
     for (uint32_t i = 0; i < t->num_reads; i++)
         describe_column(t, &t->reads[i], line, user);
+    describe_keys(t, line, user);
     if (t->left)
         line(user, "no fields", t->left);
     if (t->rows) {

@@ -57,11 +57,13 @@ typedef struct stk__table_vector {
     uint64_t nulls; /* uint8_t [rows], 1: null (its value is zero, its list empty); 2 and more: the
                        row has no value of the type (zero and empty as well), for the reason
                        reasons[n - 2] of the format; 0: no row is */
-    uint32_t codes; /* 1: values are uint32_t, numbers of rows of the piece's dictionary, whose
-                       vector has the column's values (never codes), each below its rows; a null
-                       has the code 0, whatever the dictionary holds. Of LIST each value of a list
-                       is one, and rows of the dictionary are values, without offsets */
-    uint32_t piece; /* the core's, of the first vector: the piece's number */
+    uint32_t codes : 1;  /* 1: values are uint32_t, numbers of rows of the piece's dictionary, whose
+                        vector has the column's values (never codes), each below its rows; a null
+                        has the code 0, whatever the dictionary holds. Of LIST each value of a list
+                        is one, and rows of the dictionary are values, without offsets */
+    uint32_t piece : 31; /* the core's, of the first vector: the piece's number */
+    uint32_t lines; /* uint32_t [rows], numbers of their lines in the file, from 1, UINT32_MAX of
+                       all beyond; 0: rows are no lines */
 } stk__table_vector;
 
 /* ---- Pieces ---- */
@@ -164,9 +166,10 @@ typedef struct stk__table_format {
 /* The first member of the options of each format; their rows of the table. */
 typedef struct stk__table_options {
     uint32_t struct_size;
-    int32_t nulls;       /* stk__table_nulls */
-    const char *columns; /* names with commas; NULL: all that can be fields */
-    const char *where;   /* "split == 'train' and length > 10"; NULL: all rows */
+    int32_t nulls;          /* stk__table_nulls */
+    const char *columns;    /* names with commas; NULL: all that can be fields */
+    const char *where;      /* "split == 'train' and length > 10"; NULL: all rows */
+    const char *categories; /* "color,size:small|large": texts that are numbers; NULL: none */
 } stk__table_options;
 
 typedef enum stk__table_nulls {
@@ -189,6 +192,12 @@ typedef enum stk__table_nulls {
          .metavar = "EXPRESSION",                                                                  \
          .doc = "Only rows for which it is true: columns compared by == != < <= > >= or in (...) " \
                 "with numbers and 'texts', is null, and, or, not, parentheses."},                  \
+        {.name = "categories",                                                                     \
+         .type = STK_OPTION_STRING,                                                                \
+         .offset = offsetof(stk__table_options, categories),                                       \
+         .metavar = "COLUMN[:NAME|...],...",                                                       \
+         .doc = "Columns of text that become numbers of names, int64: the names given, or all "    \
+                "texts of the column in the order of their bytes."},                               \
     {                                                                                              \
         .name = "nulls", .type = STK_OPTION_ENUM, .offset = offsetof(stk__table_options, nulls),   \
         .initial = "fail", .choices = "fail|zero|mask|drop",                                       \
@@ -199,6 +208,9 @@ typedef enum stk__table_nulls {
 stk_status stk__table_open(stk_context *ctx, const char *url, const stk__table_format *format,
                            const void *options, stk_dataset **out, stk_error *err);
 void stk__table_close(stk_dataset *dataset);
+/* The column of field `f` of a dataset of a table; *mask: the field that is 0 where it has no
+ * value, or -1. NULL: `f` is such a mask, or this is no table but a view of one. */
+const stk__table_column *stk__table_field_column(const stk_dataset *dataset, uint32_t f, int *mask);
 stk_status stk__table_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
                              stk_locator *to, stk_error *err);
 size_t stk__table_object(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,

@@ -313,6 +313,8 @@ stk_status stk__where_check(const stk__where *w, const stk__table_column *const 
         if (n->kind <= STK__WHERE_NULL)
             continue;
         const stk__table_column *c = columns[n->column];
+        if (!c)
+            continue;
         const bool text = c->kind == STK__COLUMN_BYTES;
         if (!text && !is_scalar(c))
             return wrong(&p, w->text + n->at, "the column has no single number or text in a row");
@@ -412,6 +414,8 @@ static int evaluate(const evaluation *e, uint32_t number)
         const int right = evaluate(e, n->right);
         return right == decides || left != UNKNOWN ? right : UNKNOWN;
     }
+    if (!e->columns[n->column])
+        return UNKNOWN;
     const void *data = e->cell(e->user, n->column, e->row, &size);
     if (n->kind == STK__WHERE_NULL)
         return !data;
@@ -431,6 +435,14 @@ bool stk__where_holds(const stk__where *w, const stk__table_column *const *colum
     const evaluation e = {w, columns, cell, user, row};
 
     return evaluate(&e, w->root) == YES;
+}
+
+bool stk__where_may(const stk__where *w, const stk__table_column *const *columns,
+                    stk__where_cell_fn *cell, void *user)
+{
+    const evaluation e = {w, columns, cell, user, 0};
+
+    return evaluate(&e, w->root) != NO;
 }
 
 /* ---- Bounds ---------------------------------------------------------------------------------- */

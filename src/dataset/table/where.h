@@ -57,13 +57,17 @@ typedef struct stk__where {
 /* Parse a text, which has to outlive it. Errors say where. To be released, whatever comes. */
 stk_status stk__where_parse(stk_context *ctx, const char *text, stk__where *out, stk_error *err);
 void stk__where_release(stk__where *where);
-/* Whether what is compared fits the columns, given in the order of where->columns. */
+/* Whether what is compared fits the columns, given in the order of where->columns; NULL: nothing is
+ * known of it yet. */
 stk_status stk__where_check(const stk__where *where, const stk__table_column *const *columns,
                             stk_error *err);
 /* The value of a column in a row, NULL for null: `data` of `size` bytes. */
 typedef const void *stk__where_cell_fn(void *user, uint32_t column, uint64_t row, uint64_t *size);
 bool stk__where_holds(const stk__where *where, const stk__table_column *const *columns,
                       stk__where_cell_fn *cell, void *user, uint64_t row);
+/* False: it holds in no row whatever the columns are that nothing is known of. */
+bool stk__where_may(const stk__where *where, const stk__table_column *const *columns,
+                    stk__where_cell_fn *cell, void *user);
 /* False: it holds in no row of those that have these bounds. `bounds` gives false where a column
  * has none. */
 typedef bool stk__where_bounds_fn(void *user, uint32_t column, stk__table_bound *least,

@@ -123,6 +123,7 @@ static void judge_head(stk__http_try *t)
     t->judged = true;
     x->code = code;
     memcpy(x->region, t->head.region, sizeof x->region);
+    x->date_ns = t->head.date_ns;
     if (code < 200 || code >= 300) {
         t->body = STK__HTTP_JUDGE;
         return;

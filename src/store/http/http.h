@@ -76,6 +76,7 @@ struct stk__http_exchange {
     int64_t mtime_ns;  /* Last-Modified; 0: not said */
     bool is_folder;    /* it was led to the same path with a '/' behind it: STK_EKIND */
     char etag[128];    /* as it came; "": none, or longer */
+    int64_t date_ns;   /* Date: the server's clock; 0: not said */
     char region[32];   /* x-amz-bucket-region */
     char content_type[64];
     char location[256]; /* of a redirect that was not followed; "": none, or longer */

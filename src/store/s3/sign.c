@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a request needs before each try, and what an answer that failed means. */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "store/s3/s3.h"
+
+#define MOST_SKEW 900 /* seconds */
 
 /* ---- Before each try ------------------------------------------------------------------------- */
 
@@ -145,6 +148,22 @@ static bool is_plain(int32_t code, const stk__s3_error *error)
            code == 412 || code == 416;
 }
 
+/* An answer to HEAD has no body that says why. A wrong clock is seen by the server's own: of a
+ * quarter of an hour and more requests are refused [S3 API Reference, RequestTimeTooSkewed]. */
+static void judge_bodiless(const stk__s3_store *store, const stk__http_exchange *exchange,
+                           stk__s3_error *error)
+{
+    const int64_t server = exchange->date_ns / INT64_C(1000000000);
+    const int64_t ahead = server - (int64_t)stk__wall_seconds() - store->skew;
+
+    if (exchange->code != 403 || !store->cache || !server || imaxabs(ahead) < MOST_SKEW)
+        return;
+    error->server_seconds = server;
+    snprintf(error->code, sizeof error->code, "RequestTimeTooSkewed");
+    snprintf(error->message, sizeof error->message, "its clock is %" PRId64 " s %s", imaxabs(ahead),
+             ahead > 0 ? "ahead" : "behind");
+}
+
 static stk_status judge(void *user, stk__http_exchange *exchange, const char *body, size_t length,
                         stk_error *err)
 {
@@ -164,8 +183,10 @@ static stk_status judge(void *user, stk__http_exchange *exchange, const char *bo
         return STK_OK;
     if (!error.region[0] && stk__s3_region_valid(exchange->region))
         memcpy(error.region, exchange->region, sizeof error.region);
+    if (!error.code[0])
+        judge_bodiless(store, exchange, &error);
     stk__s3_error_judge(code, &error);
-    /* An answer to HEAD has no body that says that keys have expired. */
+    /* Nor that keys have expired. */
     if (code == 400 && !error.code[0] && !error.region[0])
         error.cure = STK__S3_KEYS;
     const bool moved = error.region[0] && strcmp(error.region, store->region) != 0;

@@ -78,13 +78,35 @@ static void test_lists(void **state)
     test_folder_remove(folder);
 }
 
+/* Classes by name, several classes each, and numbers; the table is opened twice. */
+static void test_tables(void **state)
+{
+    static const char *const queries[] = {"label_columns=name",
+                                          "label_columns=marks&label_separator=space",
+                                          "label_columns=a,b&missing=drop"};
+    char folder[256], spec[800], text[8192] = "image,name,marks,a,b\n";
+    size_t used = strlen(text);
+
+    test_folder(folder);
+    write_tree(folder, "jpg");
+    for (int i = 0; i < 90; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%03d,class %d,m%d n%d,%d,%d.5\n",
+                                 i, i % 4, i % 3, i % 5, i, i);
+    test_write(folder, "labels.csv", text, used);
+    for (size_t i = 0; i < STK_COUNT(queries); i++) {
+        snprintf(spec, sizeof spec, "images:%s?index=none&labels=labels.csv&%s", folder,
+                 queries[i]);
+        torture(spec);
+    }
+    test_folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_index_that_is_refused),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_tree),   cmocka_unit_test(test_index_that_is_refused),
+        cmocka_unit_test(test_pairs),  cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_tables),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

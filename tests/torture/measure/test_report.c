@@ -9,7 +9,7 @@
 #include "support/faults.h"
 #include "support/support.h"
 
-/* Two logs of several runs. True when no allocation failed. */
+/* Logs of several runs, the last of a training. True when no allocation failed. */
 static bool run(const char *const *logs, int64_t n, bool for_good)
 {
     faults f = {n, for_good, 0};
@@ -52,11 +52,12 @@ static bool run(const char *const *logs, int64_t n, bool for_good)
 
 static void test_allocations(void **state)
 {
-    char a[512], b[512];
-    const char *logs[] = {a, b, NULL};
+    char a[512], b[512], c[512];
+    const char *logs[] = {a, b, c, NULL};
 
     snprintf(a, sizeof a, "%s/golden/report/baseline.log", TESTS_DIR);
     snprintf(b, sizeof b, "%s/golden/report/ledger.log", TESTS_DIR);
+    snprintf(c, sizeof c, "%s/golden/report/training.log", TESTS_DIR);
     for (int for_good = 0; for_good < 2; for_good++) {
         int64_t n = 0;
         while (!run(logs, n, for_good)) {

@@ -106,8 +106,8 @@ static void test_shards(void **state)
     assert_ok(convert(*state, "digits:?size=9", target, false, &report, &err), &err);
     assert_true(is_there(folder, "shard-000008.parquet"));
     assert_false(is_there(folder, "shard-000009.parquet"));
-    assert_fails(convert(*state, "digits:?size=5", target, false, &report, &err), STK_EEXIST, &err,
-                 "has shards already");
+    assert_fails(convert(*state, "digits:?size=5", target, false, &report, &err), STK_EMISMATCH,
+                 &err, "of ?size=9 and not of ?size=5");
     assert_ok(convert(*state, "digits:?size=5", target, true, &report, &err), &err);
     assert_true(is_there(folder, "shard-000004.parquet"));
     assert_false(is_there(folder, "shard-000005.parquet"));

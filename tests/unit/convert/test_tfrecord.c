@@ -174,8 +174,8 @@ static void test_overwrite(void **state)
     snprintf(spec, sizeof spec,
              "tfrecord:%s?index=none&schema=image_raw:raw_uint8[28,28,1],label:int64", folder);
     assert_ok(convert(*state, "digits:?size=9", target, false, &report, &err), &err);
-    assert_fails(convert(*state, "digits:?size=5", target, false, &report, &err), STK_EEXIST, &err,
-                 "has shards already");
+    assert_fails(convert(*state, "digits:?size=5", target, false, &report, &err), STK_EMISMATCH,
+                 &err, "of ?size=9 and not of ?size=5");
     assert_int_equal(same_samples(*state, "digits:?size=9", spec), 9);
     assert_ok(convert(*state, "digits:?size=5", target, true, &report, &err), &err);
     assert_int_equal(same_samples(*state, "digits:?size=5", spec), 5);

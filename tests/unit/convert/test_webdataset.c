@@ -52,7 +52,7 @@ static bool is_there(const char *name)
 /* Shards of other sizes have the same samples; old shards that are left go. */
 static void test_again(void **state)
 {
-    char source[600];
+    char source[600], journal[600];
     stk_error err;
 
     shard_numbers(folder, "a/a.tar", 0, 30);
@@ -64,6 +64,10 @@ static void test_again(void **state)
     for (int i = 0; i < 30; i++)
         shard_check_number(d, (uint64_t)i, i);
     stk_dataset_close(&d);
+    assert_fails(convert(source, "b?shard_size=16KiB", false, &err), STK_EMISMATCH, &err,
+                 "begun as a conversion with shard_size=");
+    snprintf(journal, sizeof journal, "%s/b/.stoker-convert", folder);
+    assert_int_equal(unlink(journal), 0);
     assert_fails(convert(source, "b?shard_size=16KiB", false, &err), STK_EEXIST, &err,
                  "has shards already");
     assert_ok(convert(source, "b?shard_size=16KiB", true, &err), &err);

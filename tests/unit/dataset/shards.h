@@ -59,6 +59,20 @@ static inline void shard_text(tar_bytes *t, const char *name, const char *text)
     tar_file(t, name, text, strlen(text));
 }
 
+/* An extended header of pax, and GNU's with a name, of the member that follows. */
+static inline void shard_pax(tar_bytes *t, char type, const char *records, size_t length)
+{
+    tar_head(t, "x", type, length);
+    if (length)
+        memcpy(tar_room(t, (length + 511) / 512 * 512), records, length);
+}
+
+static inline void shard_long_name(tar_bytes *t, const char *name, size_t length)
+{
+    tar_head(t, "././@LongLink", 'L', length);
+    memcpy(tar_room(t, (length + 511) / 512 * 512), name, length);
+}
+
 /* Samples "KEY.txt" of their number and "KEY.cls", [first, end). */
 static inline void shard_numbers(const char *folder, const char *name, int first, int end)
 {

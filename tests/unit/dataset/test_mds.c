@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MDS: golden shards of all encodings, and indexes and shards that are wrong in one thing. */
+#include "support/changed.h"
 #include "tabled.h"
 
 #define GOLDEN "mds:" TESTS_DIR "/golden/tabled/mds"
@@ -217,6 +218,138 @@ static void test_other_sizes(void **state)
     test_room_close(&r);
 }
 
+/* ---- Hashes ---- */
+
+#define HASHED(hashes)                                                                             \
+    INDEX("{\"version\":2,\"format\":\"mds\",\"column_names\":[\"a\"],\"column_encodings\":["      \
+          "\"int\"],\"column_sizes\":[8],\"raw_data\":{\"basename\":\"a.mds\",\"bytes\":32,"       \
+          "\"hashes\":" hashes "},\"samples\":2,\"zip_data\":null}")
+
+#define SHA1 "8a1ced898cf1b929d71cf61aded469eefa376b68"
+
+/* What Python's hashlib and xxhash make of the shard of check_index(). */
+static const char *const known[][2] = {
+    {"sha1", SHA1},
+    {"md5", "308995da9ed60e7c2fda249e8a29b108"},
+    {"sha256", "225cfd8d3d991c71833d000abb7cef4aa46628ac35a84a5af99befaadf323803"},
+    {"xxh64", "c2dc72174d00eedb"},
+    {"xxh32", "7d2abf0b"},
+    {"xxh3_64", "1a3df40b3d770458"},
+    {"xxh3_128", "9762be9f1c0719b87009d8c9f6dc41bb"},
+    {"xxh128", "9762be9f1c0719b87009d8c9f6dc41bb"},
+};
+
+/* A line of the description; empty: there is none. */
+typedef struct told {
+    const char *name;
+    char value[256];
+} told;
+
+static void find_told(void *user, const char *name, const char *value)
+{
+    told *t = user;
+
+    if (strcmp(name, t->name) == 0)
+        snprintf(t->value, sizeof t->value, "%s", value);
+}
+
+static void check_told(stk_dataset *d, const char *name, const char *part)
+{
+    told t = {.name = name};
+    stk_error err;
+
+    assert_ok(stk_dataset_describe(d, find_told, &t, &err), &err);
+    if (!strstr(t.value, part) || (!*part && *t.value))
+        fail_msg("%s: '%s' has no '%s'", name, t.value, part);
+}
+
+static void test_hashes(void **state)
+{
+    const made good = made_shard(2, "12345678", 8);
+    char index[600];
+    stk_dataset *d;
+    stk_error err;
+
+    (void)state;
+    for (size_t i = 0; i < STK_COUNT(known); i++) {
+        made shard = good;
+        snprintf(index, sizeof index, HASHED("{\"blake2b\":\"00\",\"%s\":\"%s\"}"), known[i][0],
+                 known[i][1]);
+        test_room r = room_of(index, &shard);
+        assert_ok(stk_dataset_open(r.ctx, "mds:mem://m", &d, &err), &err);
+        check_told(d, "hashes", "not checked");
+        check_told(d, "hashes of other kinds", "blake2b");
+        stk_dataset_close(&d);
+        assert_ok(stk_dataset_open(r.ctx, "mds:mem://m?hashes=check", &d, &err), &err);
+        check_told(d, "hashes", "checked of each shard");
+        stk_dataset_close(&d);
+        shard.bytes[20] ^= 1;
+        test_put(r.store, "a.mds", shard.bytes, shard.size);
+        assert_ok(stk_dataset_open(r.ctx, "mds:mem://m", &d, &err), &err);
+        stk_dataset_close(&d);
+        check_refused(r.ctx, "mds:mem://m?hashes=check", STK_ECHECKSUM, known[i][1]);
+        check_refused(r.ctx, "mds:mem://m?hashes=check", STK_ECHECKSUM, "mds: a.mds: its ");
+        test_room_close(&r);
+    }
+}
+
+/* Each shard has its own, and of several the fastest counts. */
+static void test_hashes_chosen(void **state)
+{
+    const made good = made_shard(2, "12345678", 8);
+    test_room r = room_of(HASHED("{\"sha1\":\"" SHA1 "\",\"xxh64\":\"0123456789abcdef\"}"), &good);
+
+    (void)state;
+    check_refused(r.ctx, "mds:mem://m?hashes=check", STK_ECHECKSUM,
+                  "its xxh64 is c2dc72174d00eedb, and its index says 0123456789abcdef");
+    test_room_close(&r);
+    r = room_of(HASHED("{\"blake2b\":\"00\"}"), &good);
+    check_refused(r.ctx, "mds:mem://m?hashes=check", STK_ENOTSUP,
+                  "no hash of 'a.mds' to check, but for blake2b");
+    test_room_close(&r);
+    r = room_of(HASHED("{}"), &good);
+    check_refused(r.ctx, "mds:mem://m?hashes=check", STK_ENOTSUP, "to check; known are xxh3_128");
+    check_refused(r.ctx, "mds:mem://m?hashes=sha1", STK_EINVAL, "it takes none | check");
+    test_room_close(&r);
+    check_index(HASHED("{\"sha1\":\"8A\"}"), STK_EFORMAT, "not its 40 small hexadecimal digits");
+    check_index(HASHED("{\"xxh32\":\"7D2ABF0B\"}"), STK_EFORMAT, "not its 8 small");
+    check_index(HASHED("{\"xxh32\":7}"), STK_EFORMAT, "a hash xxh32 that is not its 8");
+}
+
+/* An index that is kept of shards which nobody checked does not stand for the check. */
+static void test_hashes_and_kept_index(void **state)
+{
+    static const char index[] = HASHED("{\"sha1\":\"" SHA1 "\"}");
+    made shard = made_shard(2, "12345678", 8);
+    char folder[256], spec[400];
+    stk_context *ctx = test_context();
+    stk_dataset *d;
+    stk_error err;
+
+    (void)state;
+    test_folder(folder);
+    test_write(folder, "index.json", index, strlen(index));
+    shard.bytes[20] ^= 1;
+    write_at(folder, "a.mds", shard.bytes, shard.size, 0);
+    snprintf(spec, sizeof spec, "mds:%s?index=auto", folder);
+    for (int again = 0; again < 2; again++) {
+        assert_ok(stk_dataset_open(ctx, spec, &d, &err), &err);
+        check_told(d, "index", again ? "used" : "written");
+        stk_dataset_close(&d);
+    }
+    snprintf(spec, sizeof spec, "mds:%s?index=auto&hashes=check", folder);
+    check_refused(ctx, spec, STK_ECHECKSUM, "its sha1 is");
+    shard.bytes[20] ^= 1;
+    write_at(folder, "a.mds", shard.bytes, shard.size, 1);
+    for (int again = 0; again < 2; again++) {
+        assert_ok(stk_dataset_open(ctx, spec, &d, &err), &err);
+        check_told(d, "index", again ? "used" : "written");
+        stk_dataset_close(&d);
+    }
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 /* ---- Bad samples ---- */
 
 /* The first of two records of this column is bad, and this is why. */
@@ -375,11 +508,19 @@ static void test_learnt(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),       cmocka_unit_test(test_chosen_fields),
-        cmocka_unit_test(test_recognised),   cmocka_unit_test(test_wrong_indexes),
-        cmocka_unit_test(test_wrong_shards), cmocka_unit_test(test_other_sizes),
-        cmocka_unit_test(test_bad_samples),  cmocka_unit_test(test_wrong_arrays),
-        cmocka_unit_test(test_mixed_arrays), cmocka_unit_test(test_learnt),
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_chosen_fields),
+        cmocka_unit_test(test_recognised),
+        cmocka_unit_test(test_wrong_indexes),
+        cmocka_unit_test(test_wrong_shards),
+        cmocka_unit_test(test_other_sizes),
+        cmocka_unit_test(test_bad_samples),
+        cmocka_unit_test(test_wrong_arrays),
+        cmocka_unit_test(test_mixed_arrays),
+        cmocka_unit_test(test_learnt),
+        cmocka_unit_test(test_hashes),
+        cmocka_unit_test(test_hashes_chosen),
+        cmocka_unit_test(test_hashes_and_kept_index),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -309,6 +309,31 @@ static void test_other_pairs(void **state)
     stk_dataset_close(&by_l);
 }
 
+/* Shards of pictures and shards of what is said of them, by the names of their samples. */
+static void test_names(void **state)
+{
+    tar_bytes t = {NULL, 0};
+    char a[400], b[400];
+    stk_dataset *d;
+    stk_error err;
+
+    shard_numbers(folder, "names/a.tar", 0, 40);
+    for (int i = 0; i < 40; i++) {
+        char name[128], text[16];
+        snprintf(name, sizeof name, "%06d.more.cls", 39 - i);
+        snprintf(text, sizeof text, "%d", 39 - i);
+        shard_text(&t, name, text);
+    }
+    tar_end(&t);
+    shard_write(folder, "names/b.tar", &t);
+    snprintf(a, sizeof a, "(webdataset:%s/names/a.tar?fields=__key__,cls)", folder);
+    snprintf(b, sizeof b, "(webdataset:%s/names/b.tar?fields=__key__,more.cls)", folder);
+    assert_ok(open_pair(*state, a, b, "by=__key__", &d, &err), &err);
+    assert_int_equal(d->size, 40);
+    assert_int_equal(walk(d, "label", "more.cls", 2, STK_SHUFFLE_FULL), 40 * 39 / 2);
+    stk_dataset_close(&d);
+}
+
 /* Samples that are made of their index alone. */
 static void test_made(void **state)
 {
@@ -365,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_refused),     cmocka_unit_test(test_unread),
         cmocka_unit_test(test_identity),    cmocka_unit_test(test_chunks),
         cmocka_unit_test(test_other_pairs), cmocka_unit_test(test_made),
+        cmocka_unit_test(test_names),
     };
 
     return cmocka_run_group_tests(tests, open_folder, close_folder);

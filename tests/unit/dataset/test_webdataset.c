@@ -246,19 +246,6 @@ static void test_missing(void **state)
 
 /* ---- Headers ---- */
 
-static void pax(tar_bytes *t, char type, const char *records, size_t length)
-{
-    tar_head(t, "x", type, length);
-    if (length)
-        memcpy(tar_room(t, (length + 511) / 512 * 512), records, length);
-}
-
-static void long_name(tar_bytes *t, const char *name, size_t length)
-{
-    tar_head(t, "././@LongLink", 'L', length);
-    memcpy(tar_room(t, (length + 511) / 512 * 512), name, length);
-}
-
 static void test_long_names(void **state)
 {
     char name[4200], record[4300];
@@ -267,7 +254,7 @@ static void test_long_names(void **state)
     memset(name, 'n', sizeof name);
     memset(name + 90, '/', 1);
     memcpy(name + 4092, ".txt", 5);
-    long_name(&t, name, 4097);
+    shard_long_name(&t, name, 4097);
     shard_text(&t, "cut.bin", "gnu");
     tar_head(&t, "link", 'K', 3);
     tar_room(&t, 512);
@@ -275,9 +262,9 @@ static void test_long_names(void **state)
     memcpy(name + 296, ".txt", 5);
     const int n = snprintf(record, sizeof record, "%d path=%s\n", 310, name);
     assert_int_equal(n, 310);
-    pax(&t, 'x', record, 310);
+    shard_pax(&t, 'x', record, 310);
     shard_text(&t, "cut.bin", "pax");
-    pax(&t, 'g', "12 comment=\n", 12);
+    shard_pax(&t, 'g', "12 comment=\n", 12);
     shard_text(&t, "last.txt", "last");
     stk_dataset *d = open_shard(&t, "");
     static const char *const texts[] = {"gnu", "none", "pax", "last"};
@@ -298,7 +285,7 @@ static void test_sizes(void **state)
     memcpy(t.data + at + 124, "\200\0\0\0\0\0\0\0\0\0\2\1", 12);
     tar_sum(t.data + at);
     memset(tar_room(&t, 1024), 'a', 513);
-    pax(&t, 'x', "10 size=7\n", 10);
+    shard_pax(&t, 'x', "10 size=7\n", 10);
     tar_head(&t, "b.txt", '0', 3);
     memcpy(tar_room(&t, 512), "1234567", 7);
     at = tar_head(&t, "c.txt", '7', 0);
@@ -329,11 +316,11 @@ static void test_kinds_refused(void **state)
         tar_end(&t);
         refuse(&t, STK_EKIND, types[i].part);
     }
-    pax(&t, 'x', "22 GNU.sparse.major=1\n", 22);
+    shard_pax(&t, 'x', "22 GNU.sparse.major=1\n", 22);
     shard_text(&t, "a.txt", "x");
     tar_end(&t);
     refuse(&t, STK_EKIND, "record 0, byte 0: a sparse member");
-    pax(&t, 'g', "14 path=a.txt\n", 14);
+    shard_pax(&t, 'g', "14 path=a.txt\n", 14);
     shard_text(&t, "a.txt", "x");
     tar_end(&t);
     refuse(&t, STK_EKIND, "for all members");
@@ -352,26 +339,26 @@ static void test_names_refused(void **state)
     }
     memset(name, 'n', sizeof name);
     name[4097] = 0;
-    long_name(&t, name, 4098);
+    shard_long_name(&t, name, 4098);
     tar_end(&t);
     refuse(&t, STK_ELIMIT, "a name of 4098 bytes");
-    long_name(&t, name, 4097);
+    shard_long_name(&t, name, 4097);
     tar_end(&t);
     refuse(&t, STK_EFORMAT, "without its end");
-    long_name(&t, "a\0b.txt", 8);
+    shard_long_name(&t, "a\0b.txt", 8);
     tar_end(&t);
     refuse(&t, STK_EFORMAT, "a zero byte");
     assert_int_equal(snprintf(record, sizeof record, "4108 path=%.4097s\n", name), 4108);
-    pax(&t, 'x', record, 4108);
+    shard_pax(&t, 'x', record, 4108);
     tar_end(&t);
     refuse(&t, STK_ELIMIT, "a name of 4097 bytes");
-    pax(&t, 'x', "12 path=a\0b\n", 12);
+    shard_pax(&t, 'x', "12 path=a\0b\n", 12);
     tar_end(&t);
     refuse(&t, STK_EFORMAT, "a zero byte");
     memset(name, 'e', 300);
     memcpy(name, "a.", 2);
     name[300] = 0;
-    long_name(&t, name, 301);
+    shard_long_name(&t, name, 301);
     shard_text(&t, "x", "x");
     tar_end(&t);
     refuse(&t, STK_EFORMAT, "too long or no text");
@@ -393,7 +380,7 @@ static void test_pax_refused(void **state)
     tar_bytes t = {NULL, 0};
 
     for (size_t i = 0; i < STK_COUNT(records); i++) {
-        pax(&t, 'x', records[i], strlen(records[i]));
+        shard_pax(&t, 'x', records[i], strlen(records[i]));
         shard_text(&t, "a.txt", "x");
         tar_end(&t);
         refuse(&t, STK_EFORMAT, i == 0 || i == 6 ? "no number" : "no list of records");
@@ -402,7 +389,7 @@ static void test_pax_refused(void **state)
     tar_room(&t, (1 << 20) + 512);
     tar_end(&t);
     refuse(&t, STK_ELIMIT, "an extended header of 1048577 bytes");
-    pax(&t, 'x', "9 size=1\n", 9);
+    shard_pax(&t, 'x', "9 size=1\n", 9);
     tar_end(&t);
     refuse(&t, STK_EFORMAT, "without its member");
 }
@@ -453,7 +440,7 @@ static void make_two(tar_bytes *t)
 
     memset(big, 'b', sizeof big);
     tar_file(t, "a.bin", big, sizeof big);
-    pax(t, 'x', "14 path=b.bin\n", 14);
+    shard_pax(t, 'x', "14 path=b.bin\n", 14);
     tar_file(t, "c.bin", big, 700);
     tar_end(t);
 }

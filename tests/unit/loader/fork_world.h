@@ -42,6 +42,9 @@ typedef struct world {
     stk__event_trace *trace;
     stk__counter *counter;
     stk_meter *meter;
+    stk_live *live;
+    stk_live_address address;
+    stk_live_server *server; /* NULL: built without */
     stk_bench *bench;
     stk_bench_plan *plan;
     stk_report *report;
@@ -252,6 +255,11 @@ static void make_world(world *w)
     w->loader = make_loader(w, 2);
     const stk_loader_options loader = {.struct_size = sizeof loader, .batch_size = BATCH};
     assert_ok(stk_meter_open(w->ctx, w->loader, &loader, &w->meter, &err), &err);
+    w->address.struct_size = sizeof w->address;
+    assert_ok(stk_live_open(w->ctx, "test", "fork", &w->live, &err), &err);
+    assert_ok(stk_live_bind("0", &w->address, &err), &err);
+    if (stk_live_serve(w->live, &w->address, &w->server, &err) != STK_OK)
+        assert_int_equal(err.status, STK_ENOTSUP);
     stk_loader_get_state(w->loader, &w->state);
     assert_ok(stk_loader_next(w->loader, -1, &w->batch, &err), &err);
     w->hash = next_hash(0, w->batch);
@@ -282,6 +290,9 @@ static void end_world(world *w)
     stk_conversion_destroy(&w->conversion);
     stk_report_destroy(&w->report);
     stk__counter_close(&w->counter);
+    stk_live_stop(&w->server);
+    stk_live_unbind(&w->address);
+    stk_live_close(&w->live);
     stk_meter_close(&w->meter);
     stk_bench_destroy(&w->bench);
     assert_ok(stk__event_trace_close(&w->trace, &err), &err);

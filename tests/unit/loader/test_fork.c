@@ -127,6 +127,12 @@ static void call_stores(world *w)
     stk_meter *meter;
     stk_bench *bench;
     REFUSED(stk_meter_open, w->ctx, w->loader, &loader, &meter, NULL);
+    stk_live *live;
+    stk_live_server *server;
+    stk_live_state seen = {.struct_size = sizeof seen, .pid = 1};
+    REFUSED(stk_live_open, w->ctx, "x", "x", &live, NULL);
+    RETURNS(stk_live_get, seen.pid == 0, w->live, &seen);
+    REFUSED(stk_live_serve, w->live, &w->address, &server, NULL);
     RETURNS(stk_meter_stop, true, w->meter);
     RETURNS(stk_meter_go_on, true, w->meter);
     RETURNS(stk_meter_get, measured.steps == 0, w->meter, &measured);
@@ -145,6 +151,14 @@ static void call_stores(world *w)
     const char *charts;
     size_t length;
     REFUSED(stk_report_charts, w->report, &charts, &length, NULL);
+    const stk_recording recording = {.struct_size = sizeof recording, .figures = &measured};
+    stk_prediction predicted = {.struct_size = sizeof predicted};
+    stk_what_if what;
+    stk_what_if_init(&what);
+    REFUSED(stk_what_if_parse, w->ctx, "num_workers=2", &what, NULL);
+    REFUSED(stk_predict, w->ctx, &recording, &what, &predicted, NULL);
+    REFUSED(stk_report_predict, w->report, 0, &what, &predicted, NULL);
+    REFUSED(stk_bench_plan_predict, w->plan, NULL, NULL);
     stk_storage_figures storage = {.struct_size = sizeof storage};
     REFUSED(stk_storage_measure, w->ctx, "mem://x", NULL, &storage, NULL);
 }
@@ -351,6 +365,8 @@ static void call_ends(world *w)
     RETURNS(stk_mirror_close, !w->mirror, &w->mirror, NULL);
     RETURNS(stk__event_trace_close, !w->trace, &w->trace, NULL);
     RETURNS(stk__counter_close, !w->counter, &w->counter);
+    RETURNS(stk_live_stop, !w->server, &w->server);
+    RETURNS(stk_live_close, !w->live, &w->live);
     RETURNS(stk_meter_close, !w->meter, &w->meter);
     RETURNS(stk_bench_destroy, !w->bench, &w->bench);
     RETURNS(stk_bench_plan_destroy, !w->plan, &w->plan);

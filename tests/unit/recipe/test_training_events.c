@@ -80,12 +80,13 @@ static void test_recipe(void **state)
     assert_ok(stk_training_events_end(m.parts.log, &m.err), &m.err);
     assert_ok(stk_training_events_end(m.parts.log, &m.err), &m.err);
     read_events(events, sizeof events, &first);
-    snprintf(expected, sizeof expected,
-             "run start; setup start; sanity check start; sanity check end; setup end; "
-             "epoch start; %svalidation start; validation end; epoch end; ledger; "
-             "epoch start; %svalidation start; validation end; epoch end; ledger; "
-             "ledger; figures; verdict; test end; run end",
-             steps, steps);
+    snprintf(
+        expected, sizeof expected,
+        "run start; setup start; sanity check start; sanity check end; setup end; "
+        "epoch start; %svalidation start; metrics; validation end; metrics; epoch end; ledger; "
+        "epoch start; %svalidation start; metrics; validation end; metrics; epoch end; ledger; "
+        "ledger; figures; verdict; metrics; test end; run end",
+        steps, steps);
     assert_string_equal(events, expected);
     const json_t *locals = json_object_get(first, "locals");
     assert_string_equal(json_string_value(json_object_get(locals, "dataset")), "digits:?size=96");
@@ -119,6 +120,99 @@ static void test_accumulation(void **state)
                                    "training end; optimizer step; training start; training end; "
                                    "training start; training end; optimizer step; validation"));
     json_decref(first);
+    made_release(&m);
+}
+
+/* The values of the line of metrics that has `name`, from line `*at` on; its event is the caller's.
+ */
+static json_t *metrics_of(FILE *f, const char *name)
+{
+    json_t *object = NULL;
+    char *line = NULL;
+    size_t room = 0;
+
+    while (!object && getline(&line, &room, f) > 0) {
+        json_t *one = json_loads(line, 0, NULL);
+        if (json_object_get(json_object_get(one, "metrics"), name))
+            object = one;
+        else
+            json_decref(one);
+    }
+    free(line);
+    return object;
+}
+
+static double real_of(const json_t *object, const char *name)
+{
+    return json_number_value(json_object_get(object, name));
+}
+
+/* What loggers get is in the log, without a logger, too: at the steps that they count, with the
+ * part of the epoch that is done and the learning rate. */
+static void test_metrics(void **state)
+{
+    const stk_recipe_options options = {
+        .struct_size = sizeof options, .tasks = STK_RECIPE_FIT, .log = path};
+    double loss;
+    made m;
+
+    made_load(&m, *state, DIGITS);
+    made_set(&m, "trainer.log_every_n_steps", "2");
+    made_set(&m, "trainer.logger", "false");
+    made_set(&m, "optimizer.lr", "0.125");
+    made_set(&m, "trainer.num_sanity_val_steps", "0");
+    assert_ok(made_create(&m, &options), &m.err);
+    assert_ok(stk_trainer_fit(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err), &m.err);
+    assert_true(stk_trainer_metric(m.parts.trainer, "val_loss", &loss));
+    assert_ok(stk_training_events_end(m.parts.log, &m.err), &m.err);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    for (int i = 0; i < 4; i++) {
+        json_t *event = metrics_of(f, "train_loss");
+        assert_non_null(event);
+        assert_true(real_of(event, "step") == 2 * i + 1);
+        assert_true(real_of(event, "epochs") == 0.5 * (i + 1));
+        assert_true(real_of(event, "epoch") == i / 2);
+        const json_t *values = json_object_get(event, "metrics");
+        assert_true(real_of(values, "lr") == 0.125 && real_of(values, "train_loss") > 0);
+        assert_null(json_object_get(values, "epoch"));
+        json_decref(event);
+    }
+    rewind(f);
+    json_decref(metrics_of(f, "val_loss"));
+    json_t *last = metrics_of(f, "val_loss");
+    assert_non_null(last);
+    assert_true(real_of(last, "epochs") == 2);
+    assert_true(real_of(json_object_get(last, "metrics"), "val_loss") == loss);
+    json_decref(last);
+    assert_null(metrics_of(f, "val_loss"));
+    fclose(f);
+    made_release(&m);
+}
+
+/* A rate that a callback logs is there once. */
+static void test_rate_once(void **state)
+{
+    const stk_recipe_options options = {
+        .struct_size = sizeof options, .tasks = STK_RECIPE_FIT, .log = path};
+    made m;
+
+    made_load(&m, *state, DIGITS);
+    made_set(&m, "trainer.log_every_n_steps", "1");
+    made_set(&m, "callbacks", "lr_monitor(logging_interval=step)");
+    made_set(&m, "trainer.logger", "csv");
+    made_set(&m, "trainer.default_root_dir", folder);
+    assert_ok(made_create(&m, &options), &m.err);
+    assert_ok(stk_trainer_fit(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err), &m.err);
+    assert_ok(stk_training_events_end(m.parts.log, &m.err), &m.err);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    json_t *event = metrics_of(f, "lr-Adam");
+    assert_non_null(event);
+    json_decref(event);
+    rewind(f);
+    assert_null(metrics_of(f, "lr"));
+    fclose(f);
     made_release(&m);
 }
 
@@ -230,6 +324,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_recipe, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_accumulation, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_metrics, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_rate_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_by_hand, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fails_late, set_up, tear_down),

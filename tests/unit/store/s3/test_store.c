@@ -503,6 +503,40 @@ static void test_clock(void **state)
     stk_store_close(&store);
 }
 
+/* An answer to HEAD says nothing but its date: one that is far off is tried once by that clock. */
+static void test_clock_of_head(void **state)
+{
+    static const struct {
+        int64_t off;
+        uint64_t refusals, requests; /* 0: all are refused */
+        stk_status status;
+    } cases[] = {
+        {1000, 1, 2, STK_OK},
+        {-1000, 1, 2, STK_OK},
+        {1000, 0, 2, STK_EACCES},
+        {800, 1, 1, STK_EACCES},
+    };
+    fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const http_fault fault = {.method = "HEAD",
+                                  .count = cases[i].refusals,
+                                  .status = 403,
+                                  .body = "",
+                                  .date_off = cases[i].off};
+        stk_object_info info = {.struct_size = sizeof info};
+        stk_store *store = open_store(f, "s3://bucket/d/");
+        stk_error err;
+
+        http_server_mend(f->server);
+        http_server_fault(f->server, &fault);
+        http_server_reset_counters(f->server);
+        assert_int_equal(stk_store_stat(store, "x", NULL, &info, &err), cases[i].status);
+        assert_int_equal(http_server_counters(f->server).requests, cases[i].requests);
+        stk_store_close(&store);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -518,6 +552,7 @@ int main(void)
                                        TEST(test_refused),
                                        TEST(test_memory),
                                        TEST(test_clock),
+                                       TEST(test_clock_of_head),
                                        TEST(test_redirect_behind_a_proxy)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state of a run as JSON, and as metrics of Prometheus [exposition formats, version 0.0.4]. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/decimal.h"
+#include "base/sized.h"
+#include "base/text.h"
+#include "measure/live.h"
+
+static void take(stk_live_state *out, const stk_live_state *theirs)
+{
+    *out = (stk_live_state){.struct_size = sizeof *out};
+    stk__sized_copy(out, sizeof *out, theirs);
+    stk__live_tame(out);
+}
+
+/* A number of JSON, which has no NaN. */
+static void put_number(stk__text *text, double value)
+{
+    char number[32];
+
+    stk_number_format(value, number);
+    stk__text_add(text, "%s", number);
+}
+
+/* A member behind others: what is unknown is null. */
+static void member(stk__text *text, const char *name, double value)
+{
+    stk__text_add(text, ", \"%s\": ", name);
+    put_number(text, value);
+}
+
+/* Readers of JSON have signed integers. */
+static void put_count(stk__text *text, uint64_t value)
+{
+    stk__text_add(text, "%" PRIu64, STK_MIN(value, (uint64_t)INT64_MAX));
+}
+
+static void count(stk__text *text, const char *name, uint64_t value)
+{
+    stk__text_add(text, ", \"%s\": ", name);
+    put_count(text, value);
+}
+
+static void words(stk__text *text, const char *name, const char *value)
+{
+    stk__text_add(text, ", \"%s\": ", name);
+    stk__text_add_json(text, value);
+}
+
+static void put_progress(stk__text *text, const stk_live_state *s)
+{
+    stk__text_add(text, ", \"progress\": {\"what\": ");
+    stk__text_add_json(text, s->what);
+    count(text, "done", s->done);
+    count(text, "total", s->total);
+    member(text, "eta_s", s->eta >= 0 ? s->eta : NAN);
+    count(text, "epoch", s->epoch);
+    stk__text_add(text, ", \"epochs\": %" PRId64, s->epochs);
+    count(text, "batch", s->batch);
+    count(text, "batches_of_epoch", s->batches_of_epoch);
+    stk__text_add(text, "}");
+}
+
+static void put_loader(stk__text *text, const stk_live_state *s)
+{
+    stk__text_add(text, ", \"loader\": ");
+    if (!s->loader) {
+        stk__text_add(text, "null");
+        return;
+    }
+    stk__text_add(text, "{\"num_workers\": ");
+    put_count(text, s->workers);
+    count(text, "io_depth", s->io_depth);
+    count(text, "ready_batches", s->ready);
+    count(text, "depth_batches", s->depth);
+    count(text, "memory_bytes", s->memory_bytes);
+    count(text, "memory_budget_bytes", s->memory_budget);
+    member(text, "wait_share", s->wait_share);
+    stk__text_add(text, ", \"wait_shares\": {");
+    for (int i = 0; i < STK_WAIT_PARTS; i++) {
+        stk__text_add(text, "%s\"%s\": ", i ? ", " : "", stk__wait_name((stk_wait)i));
+        put_number(text, s->wait_shares[i]);
+    }
+    stk__text_add(text, "}");
+    words(text, "limit", s->limit);
+    words(text, "verdict", s->verdict);
+    stk__text_add(text, "}");
+}
+
+static void put_workers(stk__text *text, const stk_live_state *s)
+{
+    stk__text_add(text, ", \"workers\": [");
+    for (uint32_t i = 0; i < s->num_workers; i++) {
+        const stk_live_worker *w = &s->worker[i];
+        stk__text_add(text, i ? ", {\"samples\": " : "{\"samples\": ");
+        put_count(text, w->samples);
+        count(text, "index", w->index);
+        member(text, "busy_share", w->busy);
+        member(text, "idle_s", w->idle);
+        stk__text_add(text, "}");
+    }
+    stk__text_add(text, "], \"metrics\": {");
+    for (uint32_t i = 0; i < s->num_metrics; i++) {
+        stk__text_add(text, i ? ", " : "");
+        stk__text_add_json(text, s->metric[i].name);
+        stk__text_add(text, ": ");
+        put_number(text, s->metric[i].value);
+    }
+    stk__text_add(text, "}");
+}
+
+int stk_live_format(const stk_live_state *state, char *bytes, size_t size)
+{
+    stk__text text = {.bytes = bytes, .room = size};
+    stk_live_state s;
+
+    take(&s, state);
+    stk__text_add(&text, "{\"stoker\": ");
+    stk__text_add_json(&text, s.stoker);
+    words(&text, "command", s.command);
+    words(&text, "label", s.label);
+    stk__text_add(&text, ", \"pid\": %" PRId64, s.pid);
+    member(&text, "started", s.started);
+    member(&text, "age_s", s.age);
+    member(&text, "window_s", s.window);
+    put_progress(&text, &s);
+    count(&text, "samples", s.samples);
+    count(&text, "batches", s.batches);
+    count(&text, "bad_samples", s.bad_samples);
+    member(&text, "samples_per_s", s.samples_per_s);
+    member(&text, "batches_per_s", s.batches_per_s);
+    count(&text, "reads", s.reads);
+    count(&text, "read_bytes", s.read_bytes);
+    count(&text, "read_failures", s.read_failures);
+    count(&text, "retries", s.retries);
+    member(&text, "reads_per_s", s.reads_per_s);
+    member(&text, "read_bytes_per_s", s.read_bytes_per_s);
+    member(&text, "read_latency_s", s.read_latency > 0 ? s.read_latency : NAN);
+    put_loader(&text, &s);
+    stk__text_add(&text, ", \"usable_cores\": %u", s.usable_cores);
+    member(&text, "process_cores", s.process_cores);
+    member(&text, "machine_cores", s.machine_cores);
+    count(&text, "process_bytes", s.process_bytes);
+    put_workers(&text, &s);
+    words(&text, "machine", s.machine);
+    stk__text_add(&text, "}\n");
+    return (int)text.length;
+}
+
+/* ---- Prometheus ------------------------------------------------------------------------------ */
+
+/* A value of a label: backslash, quote and line end are escaped, other controls are left out. */
+static void put_label(stk__text *text, const char *value)
+{
+    size_t left = strlen(value);
+
+    stk__text_put(text, "\"", 1);
+    while (left) {
+        size_t n = stk__utf8_character(value, left);
+        if (*value == '\\' || *value == '"')
+            stk__text_add(text, "\\%c", *value);
+        else if (*value == '\n')
+            stk__text_add(text, "\\n");
+        else if (n && (unsigned char)*value >= ' ')
+            stk__text_put(text, value, n);
+        n = n ? n : 1;
+        value += n;
+        left -= n;
+    }
+    stk__text_put(text, "\"", 1);
+}
+
+static void put_value(stk__text *text, double value)
+{
+    char number[STK__DECIMAL];
+
+    if (isfinite(value)) {
+        stk__decimal(value, number);
+        stk__text_add(text, " %s\n", number);
+    } else {
+        stk__text_add(text, isnan(value) ? " NaN\n" : value < 0 ? " -Inf\n" : " +Inf\n");
+    }
+}
+
+static void head(stk__text *text, const char *name, const char *type, const char *help)
+{
+    stk__text_add(text, "# HELP stoker_%s %s\n# TYPE stoker_%s %s\n", name, help, name, type);
+}
+
+static void metric(stk__text *text, const char *name, const char *type, const char *help,
+                   double value)
+{
+    head(text, name, type, help);
+    stk__text_add(text, "stoker_%s", name);
+    put_value(text, value);
+}
+
+static void put_counters(stk__text *text, const stk_live_state *s)
+{
+    metric(text, "samples_total", "counter", "Samples prepared.", (double)s->samples);
+    metric(text, "batches_total", "counter", "Batches handed out.", (double)s->batches);
+    metric(text, "bad_samples_total", "counter", "Samples that were bad.", (double)s->bad_samples);
+    metric(text, "reads_total", "counter", "Reads of storage that ended.", (double)s->reads);
+    metric(text, "read_bytes_total", "counter", "Bytes of these reads.", (double)s->read_bytes);
+    metric(text, "read_failures_total", "counter", "Reads that failed.", (double)s->read_failures);
+    metric(text, "retries_total", "counter", "Requests over the network that were sent again.",
+           (double)s->retries);
+    metric(text, "read_latency_seconds", "gauge", "Mean duration of a read, of the last seconds.",
+           s->read_latency);
+}
+
+static void put_gauges(stk__text *text, const stk_live_state *s)
+{
+    metric(text, "workers", "gauge", "Workers of the loader.", (double)s->workers);
+    metric(text, "ready_batches", "gauge", "Finished batches that wait for the step.",
+           (double)s->ready);
+    metric(text, "depth_batches", "gauge", "Batches that may be finished ahead.", (double)s->depth);
+    metric(text, "memory_bytes", "gauge", "Memory that the loader holds.", (double)s->memory_bytes);
+    metric(text, "memory_budget_bytes", "gauge", "Memory that the loader may hold.",
+           (double)s->memory_budget);
+    metric(text, "process_memory_bytes", "gauge", "Anonymous and shared memory of the process.",
+           (double)s->process_bytes);
+    metric(text, "process_cores", "gauge", "Cores that the process keeps busy.", s->process_cores);
+    metric(text, "machine_cores", "gauge", "Cores that all programs keep busy.", s->machine_cores);
+    metric(text, "usable_cores", "gauge", "Cores that the process may use.",
+           (double)s->usable_cores);
+    metric(text, "epoch", "gauge", "Epoch of the last batch, from 0.", (double)s->epoch);
+    metric(text, "progress_ratio", "gauge", "Share of the run that is done; NaN: unknown.",
+           s->total ? (double)s->done / (double)s->total : NAN);
+    metric(text, "eta_seconds", "gauge", "Time left; NaN: unknown.", s->eta >= 0 ? s->eta : NAN);
+    metric(text, "start_time_seconds", "gauge", "Unix time of the start.", s->started);
+    metric(text, "wait_ratio", "gauge", "Share of the time that the step waited for data.",
+           s->wait_share);
+}
+
+int stk_live_metrics(const stk_live_state *state, char *bytes, size_t size)
+{
+    stk__text text = {.bytes = bytes, .room = size};
+    stk_live_state s;
+
+    take(&s, state);
+    head(&text, "run_info", "gauge", "What runs; always 1.");
+    stk__text_add(&text, "stoker_run_info{version=");
+    put_label(&text, s.stoker);
+    stk__text_add(&text, ",command=");
+    put_label(&text, s.command);
+    stk__text_add(&text, ",label=");
+    put_label(&text, s.label);
+    stk__text_add(&text, ",machine=");
+    put_label(&text, s.machine);
+    stk__text_add(&text, "} 1\n");
+    put_counters(&text, &s);
+    put_gauges(&text, &s);
+    head(&text, "wait_cause_ratio", "gauge", "The same by what was waited for.");
+    for (int i = 0; i < STK_WAIT_PARTS; i++) {
+        stk__text_add(&text, "stoker_wait_cause_ratio{cause=\"%s\"}", stk__wait_name((stk_wait)i));
+        put_value(&text, s.wait_shares[i]);
+    }
+    head(&text, "worker_busy_ratio", "gauge", "Share of the last seconds that a worker worked.");
+    for (uint32_t i = 0; i < s.num_workers; i++) {
+        stk__text_add(&text, "stoker_worker_busy_ratio{worker=\"%u\"}", i);
+        put_value(&text, s.worker[i].busy);
+    }
+    head(&text, "training_metric", "gauge", "Metrics of a training, by name.");
+    for (uint32_t i = 0; i < s.num_metrics; i++) {
+        stk__text_add(&text, "stoker_training_metric{name=");
+        put_label(&text, s.metric[i].name);
+        stk__text_add(&text, "}");
+        put_value(&text, s.metric[i].value);
+    }
+    return (int)text.length;
+}

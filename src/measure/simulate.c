@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What would be: the stages of a recording in another setting, simulated some times over. */
+#include "measure/simulate.h"
+
+#include <math.h>
+
+#include "base/sized.h"
+
+#define RUNS 5 /* of the model: in the order of the records, then of blocks of them */
+/* As far apart as 95 % of single runs are from their mean, by Student's t of RUNS - 1 degrees. */
+#define SPREAD 2.776
+
+/* Of the rate, that what the model leaves out may be: wake-ups, locks. */
+#define LEFT_OUT 0.02
+#define SETTLE  8    /* tries of how much of the work waited for a core */
+#define SETTLED 0.99 /* of the recorded rate */
+
+enum { CACHE_AUTO, CACHE_NONE, CACHE_ENCODED };
+
+/* ---- Changes --------------------------------------------------------------------------------- */
+
+static uint32_t chosen(int64_t wanted, uint32_t recorded)
+{
+    return wanted == STK_AUTO ? recorded : (uint32_t)wanted;
+}
+
+/* Times by a factor, so that their mean is `mean`; all alike where they were nothing. */
+static void scale(float *values, uint64_t n, double mean)
+{
+    double sum = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        sum += values[i];
+    for (uint64_t i = 0; i < n; i++)
+        values[i] = sum > 0 ? (float)(values[i] * (mean * (double)n / sum)) : (float)mean;
+}
+
+static stk_status change_storage(const stk_what_if *what, stk__stages *stages, stk_error *err)
+{
+    const bool asked = !isnan(what->latency) || !isnan(what->bandwidth);
+
+    if (asked && !(stages->reads > 0))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
+                         "latency and bandwidth change nothing: the recorded run has no reads that "
+                         "take time. Record one that reads from such a storage (slow+file:// with "
+                         "latency and bandwidth)");
+    if (!isnan(what->latency))
+        scale(stages->latency, stages->num_reads, what->latency);
+    if (!isnan(what->bandwidth))
+        stages->bandwidth = what->bandwidth;
+    return STK_OK;
+}
+
+/* Half of the budget beyond two batches, as far as it goes for what an epoch reads. */
+static stk_status change_cache(const stk_what_if *what, const stk_recording *recording,
+                               const stk__stages *stages, stk__setting *set, stk_error *err)
+{
+    if (what->cache != CACHE_ENCODED)
+        return STK_OK;
+    if (recording->epoch_steps == 0 || !(set->budget > 0))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
+                         "cache=encoded cannot be predicted: the recorded run has not ended an "
+                         "epoch, so how much there is to keep is not known. Record more steps, or "
+                         "fewer samples");
+    const double epoch = (double)recording->epoch_steps * set->batch * set->ranks * stages->reads *
+                         stages->read_bytes,
+                 room = set->budget / 2 - 2 * set->batch * stages->sample_bytes;
+    set->hit_share = epoch > 0 ? STK_MIN(STK_MAX(room, 0.0) / epoch, 1.0) : 0;
+    return STK_OK;
+}
+
+/* What is asked for comes from a program: its numbers pass the same ranges as text does. */
+static stk_status check(const stk_what_if *what, stk_error *err)
+{
+    char text[512];
+    stk_what_if scratch;
+
+    stk_what_if_init(&scratch);
+    for (size_t i = 0; i < stk__what_if_option_table.count; i++) {
+        const stk_option *option = &stk__what_if_option_table.options[i];
+        stk_options_format(option, what, text, sizeof text);
+        STK_TRY(stk_options_set(&stk__what_if_option_table, &scratch, option->name, text, err));
+    }
+    return STK_OK;
+}
+
+static stk_status change(const stk_what_if *what, const stk_recording *recording,
+                         stk__stages *stages, stk__setting *set, stk_error *err)
+{
+    STK_TRY(check(what, err));
+    set->workers = chosen(what->num_workers, set->workers);
+    set->depth = chosen(what->io_depth, set->depth);
+    set->connections = chosen(what->connections, set->connections);
+    set->prefetch = chosen(what->prefetch_factor, set->prefetch);
+    set->ranks = chosen(what->ranks, set->ranks);
+    if (what->batch_size) {
+        /* An epoch has as many samples as before. */
+        set->epoch_steps =
+            (set->epoch_steps * set->batch + what->batch_size - 1) / what->batch_size;
+        set->batch = (uint32_t)what->batch_size;
+    }
+    if (what->memory_budget)
+        set->budget = (double)what->memory_budget;
+    if (!isnan(what->cores))
+        set->cores = what->cores;
+    if (!isnan(what->train_step_time)) {
+        scale(stages->steps, stages->num_steps, what->train_step_time);
+        if (what->train_step_time > 0 && !(stages->mean_step > 0))
+            set->compute = 0;
+    }
+    STK_TRY(change_storage(what, stages, err));
+    return change_cache(what, recording, stages, set, err);
+}
+
+/* ---- Predicting ------------------------------------------------------------------------------ */
+
+/* What came of the runs of the model. */
+typedef struct outcome {
+    double rate, deviation; /* samples/s of a rank */
+    double cpu_cores, bytes, step_time, step_stretch;
+    stk_spread wait;
+} outcome;
+
+static stk_status run_all(const stk__stages *stages, const stk__setting *set, double *waits,
+                          outcome *out, stk_error *err)
+{
+    double rates[RUNS], squares = 0;
+    uint64_t n = 0;
+
+    *out = (outcome){0};
+    for (uint64_t i = 0; i < RUNS; i++) {
+        stk__simulated one = {.waits = waits + n};
+        STK_TRY(stk__simulate(stages, set, i, &one, err));
+        n += one.num_waits;
+        rates[i] = one.samples_per_s / set->ranks;
+        out->rate += rates[i] / RUNS;
+        out->cpu_cores += one.cpu_cores / RUNS;
+        out->step_time += one.step_time / RUNS;
+        out->step_stretch += one.step_stretch / RUNS;
+        out->bytes = STK_MAX(out->bytes, (one.slab_bytes + one.pool_bytes) / set->ranks);
+    }
+    for (uint64_t i = 0; i < RUNS; i++)
+        squares += (rates[i] - out->rate) * (rates[i] - out->rate);
+    out->deviation = sqrt(squares / (RUNS - 1));
+    stk_spread_of(waits, n, &out->wait);
+    return STK_OK;
+}
+
+/* The interval: how runs differ, and as far to the side on which the model was off. */
+static void put_rate(const outcome *base, const outcome *now, double measured, stk_prediction *out)
+{
+    const double off = base->rate > 0 && measured > 0 ? measured / base->rate : 1;
+    const double most = SPREAD * now->deviation + LEFT_OUT * now->rate;
+
+    out->samples_per_s = now->rate;
+    out->base_samples_per_s = base->rate;
+    out->low = STK_MAX(now->rate - most, 0.0) * STK_MIN(off, 1.0);
+    out->high = (now->rate + most) * STK_MAX(off, 1.0);
+}
+
+/*
+ * Work that waited for a core was recorded as longer than it is. What waited for threads of its own
+ * loader waits in the model again, and has to be taken off; what waited for other programs stays.
+ * So as much is taken off as makes the model as fast as the run was.
+ */
+static stk_status settle_work(stk__stages *stages, const stk__setting *set, double measured,
+                              double *waits, stk_error *err)
+{
+    double now = 1, least = stages->least_work, most = 1;
+
+    for (int i = 0; i < SETTLE && least < 1 && measured > 0; i++) {
+        stk__simulated one = {.waits = waits};
+        STK_TRY(stk__simulate(stages, set, 0, &one, err));
+        if (one.samples_per_s / set->ranks >= SETTLED * measured)
+            least = now;
+        else
+            most = now;
+        if (least >= most)
+            break;
+        const double next = (least + most) / 2;
+        stk__stages_shorten(stages, next / now);
+        now = next;
+    }
+    return STK_OK;
+}
+
+static stk_status predict(stk__stages *stages, const stk_recording *recording,
+                          const stk_what_if *what, double *waits, stk_prediction *out,
+                          stk_error *err)
+{
+    stk_figures f = {0};
+    stk__setting set;
+    outcome base, now;
+
+    stk__sized_copy(&f, sizeof f, recording->figures);
+    stk__setting_of(recording, stages, &set);
+    STK_TRY(settle_work(stages, &set, f.samples_per_s, waits, err));
+    STK_TRY(run_all(stages, &set, waits, &base, err));
+    now = base;
+    if (what) {
+        STK_TRY(change(what, recording, stages, &set, err));
+        STK_TRY(run_all(stages, &set, waits, &now, err));
+    }
+    put_rate(&base, &now, f.samples_per_s, out);
+    out->wait = now.wait;
+    out->cpu_cores = now.cpu_cores;
+    out->peak_bytes = STK_MAX((double)f.peak_bytes - base.bytes, 0.0) + now.bytes;
+    out->step_time = now.step_time;
+    out->step_stretch = now.step_stretch;
+    out->recorded = recording->num_prepare > 0;
+    return STK_OK;
+}
+
+stk_status stk_predict(stk_context *context, const stk_recording *recording,
+                       const stk_what_if *what_if, stk_prediction *out, stk_error *err)
+{
+    stk_prediction result = {.struct_size = sizeof result};
+    stk_recording known = {.struct_size = sizeof known};
+    stk_what_if what;
+    stk__stages stages;
+
+    STK_TRY(stk__context_check(context, err));
+    STK_TRY(stk__sized_check(out, "stk_prediction", STK_STAGE_MEASURE, err));
+    STK_TRY(stk__sized_read(&known, sizeof known, recording, "stk_recording", STK_STAGE_MEASURE,
+                            err));
+    stk_what_if_init(&what);
+    if (what_if)
+        STK_TRY(
+            stk__sized_read(&what, sizeof what, what_if, "stk_what_if", STK_STAGE_MEASURE, err));
+    double *waits = stk__calloc(context, RUNS * STK__SIMULATED_STEPS, sizeof *waits);
+    stk_status status = waits ? stk__stages_of(context, &known, &stages, err)
+                              : stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE,
+                                          "no memory to simulate");
+    if (status == STK_OK)
+        status = predict(&stages, &known, what_if ? &what : NULL, waits, &result, err);
+    if (waits)
+        stk__stages_release(&stages);
+    stk__free(context, waits);
+    if (status == STK_OK)
+        stk__sized_write(out, &result);
+    return status;
+}

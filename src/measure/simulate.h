@@ -1,0 +1,140 @@
+/* recorded stages of a loader, a setting -> what that setting would give */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_MEASURE_SIMULATE_H
+#define STK_SRC_MEASURE_SIMULATE_H
+
+#include "measure/measure.h"
+
+/*
+ * A discrete-event model of the loader (docs/internals/loader.md) beside a step. Pure: no clock, no
+ * I/O; the same records, setting and seed give the same bits.
+ *
+ *   recording --stages of it--> stages --with a setting and a seed--> waits, rate, cores, memory
+ */
+
+/* ---- Stages (simulate_stages.c) -------------------------------------------------------------- */
+
+/* What a recording says of each stage, made free of what the recorded setting did to it. Seconds
+ * and bytes. Arrays are in the order in which they were recorded. */
+typedef struct stk__stages {
+    stk_context *ctx;
+    float *prepare; /* of a worker for a sample */
+    uint64_t num_prepare;
+    double mean_prepare;
+    double cpu;        /* time of all threads but the step's for a sample; 0: not known */
+    double least_work; /* as much of `prepare` is left at least where it waited for cores */
+    double cpu_share;  /* of a worker's time that it computes; the rest it sleeps */
+    double cpu_beside; /* CPU time of other threads for a sample */
+    float *latency;    /* of a read, without its bytes on the link */
+    float *bytes;      /* of a read */
+    uint64_t num_reads;
+    double reads;      /* of a sample; 0: it needs none, or none that takes time */
+    double bandwidth;  /* of the link that all reads share, bytes/s; INFINITY: it is no limit */
+    double fail_share; /* of the reads, which are tried again */
+    float *steps;      /* of a step alone */
+    uint64_t num_steps;
+    double mean_step;
+    double sample_bytes; /* in a batch */
+    double read_bytes;   /* mean of a read */
+} stk__stages;
+
+/* What is simulated; numbers are those of one rank. */
+typedef struct stk__setting {
+    uint32_t workers, depth, prefetch, batch, ranks;
+    uint32_t connections; /* reads under way at most, whatever `depth` is; 0: no limit */
+    double cores;         /* that the ranks share */
+    uint32_t compute;     /* threads of a step that computes; 0: it sleeps */
+    double budget;        /* bytes; 0: no limit */
+    uint64_t epoch_steps; /* after which nothing is ahead; 0: prefetch runs on */
+    double hit_share;     /* of the samples whose bytes the cache has */
+    bool whole_batches;   /* a worker makes a batch alone, as those of PyTorch do */
+    bool helps;           /* the thread of the step helps while it waits, as rows are cheap */
+} stk__setting;
+
+/* Allocates; stk__stages_release() is due even on failure. */
+stk_status stk__stages_of(stk_context *ctx, const stk_recording *recording, stk__stages *out,
+                          stk_error *err);
+void stk__stages_release(stk__stages *stages);
+/* What a worker takes becomes `by` times as long, its CPU time stays. */
+void stk__stages_shorten(stk__stages *stages, double by);
+#define STK__WHAT_WORKERS  1024 /* most of what may be asked for, as of the loader's options */
+#define STK__WHAT_DEPTH    65536
+#define STK__WHAT_PREFETCH 1024
+#define STK__WHAT_BATCH    (1u << 24)
+#define STK__WHAT_AHEAD    2     /* prefetch_factor where there were no workers to have one */
+#define STK__HELP_SECONDS  10e-6 /* rows that take less the step's thread prepares, too, while it
+                                    waits [loader/workers.c] */
+
+/* The setting that was recorded. */
+void stk__setting_of(const stk_recording *recording, const stk__stages *stages, stk__setting *out);
+/*
+ * The bytes a second of a link that carries reads one after the other, in the order in which they
+ * were sent, that explain best how long they took; INFINITY where none does better than no link.
+ * `reads` are in the order of their begin.
+ */
+double stk__link_of(const stk_recorded_read *reads, uint64_t n);
+
+/* ---- One run of the model (simulate_run.c) --------------------------------------------------- */
+
+#define STK__SIMULATED_STEPS 512        /* measured at most, of all ranks together */
+#define STK__SIMULATED_ROWS  40000      /* samples and reads measured, where steps are so small */
+#define STK__SIMULATED_LEAST 12         /* steps of a rank, however large they are */
+#define STK__SIMULATED_RING  (1u << 21) /* samples, and reads, ahead that can be simulated */
+#define STK__SIMULATED_ALL   (UINT64_C(1) << 23) /* samples and reads of a run of the model */
+#define STK__SIMULATED_RANKS 256
+#define STK__SIMULATED_WORKERS 65536 /* of all ranks */
+
+typedef struct stk__simulated {
+    double samples_per_s; /* of all ranks */
+    double *waits;        /* of the measured steps, s; room for STK__SIMULATED_STEPS, the caller's */
+    uint64_t num_waits;
+    double cpu_cores;     /* that the loaders kept busy, without the steps */
+    double step_time;     /* mean of a step */
+    double step_stretch;  /* against the step alone */
+    double slab_bytes;    /* of all ranks: batches, and the most that reads held */
+    double pool_bytes;
+} stk__simulated;
+
+/* Records are taken in their order with seed 0, else in blocks of neighbours drawn by the seed.
+ * STK_ENOMEM; STK_ELIMIT: more than can be simulated. */
+stk_status stk__simulate(const stk__stages *stages, const stk__setting *setting, uint64_t seed,
+                         stk__simulated *out, stk_error *err);
+
+/* ---- Its events and cores (simulate_events.c) ------------------------------------------------ */
+
+typedef struct stk__sim_event {
+    double at;       /* s; of work on a core: when the shared clock of the cores is there */
+    uint64_t order;  /* of two at the same time, the one that was added first */
+    uint64_t number; /* of the read, the worker */
+    uint32_t what, rank;
+    double weight; /* threads that work on it; 0: it is no work on a core */
+} stk__sim_event;
+
+typedef struct stk__sim_heap {
+    stk__sim_event *events;
+    uint64_t room, n;
+} stk__sim_heap;
+
+/*
+ * What happens next. Threads that compute share the cores in equal parts: each advances at the rate
+ * of one core, or of its share where there are more threads than cores.
+ */
+typedef struct stk__sim_clock {
+    stk_context *ctx;
+    double now, shared; /* shared: seconds that a thread that always computed would have had */
+    double cores, weight; /* weight: threads that compute */
+    uint64_t order;
+    stk__sim_heap timed, computing;
+} stk__sim_clock;
+
+/* Something is due in `seconds`. STK_ENOMEM. */
+stk_status stk__sim_after(stk__sim_clock *clock, double seconds, uint32_t what, uint32_t rank,
+                          uint64_t number);
+/* `threads` threads begin to compute for `seconds` each. STK_ENOMEM. */
+stk_status stk__sim_compute(stk__sim_clock *clock, double seconds, double threads, uint32_t what,
+                            uint32_t rank, uint64_t number);
+/* Go on to the next event; false: there is none. */
+bool stk__sim_next(stk__sim_clock *clock, stk__sim_event *out);
+void stk__sim_release(stk__sim_clock *clock);
+
+#endif
