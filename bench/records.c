@@ -2,6 +2,7 @@
 /*
  * Workload `records`: the samples of any dataset as they are, in batches: `--dataset SPEC` and
  * options of the loader. `--mode index`: the dataset is opened again and again; milliseconds.
+ * `--mode once`: it is opened and read to its end, again and again; samples a second of both.
  */
 #include "stream.h"
 
@@ -32,6 +33,33 @@ static int open_often(const char *spec, double seconds)
     return 0;
 }
 
+static int read_often(const char *spec, const stk_loader_options *options, double seconds)
+{
+    const double cpu = bench_cpu(), begin = bench_now();
+    uint64_t samples = 0;
+    double end = begin;
+
+    for (; end - begin < seconds; end = bench_now()) {
+        struct bench_stream stream;
+        stk_batch *batch;
+        stk_error err;
+        bench_stream_open(&stream, spec, options);
+        while (stk_loader_next(stream.loader, -1, &batch, &err) == STK_OK) {
+            samples += stk_batch_count(batch);
+            stk_batch_release(&batch);
+        }
+        bench_stream_close(&stream);
+    }
+    printf(
+        "{\"workload\": \"records-once\", \"peer\": \"stoker\", \"config\": {\"workers\": %lld}, "
+        "\"samples_per_s\": %.2f, \"cpu_s_per_1000\": %.4f, \"peak_rss_mib\": %.1f, "
+        "\"n_samples\": %llu}\n",
+        (long long)options->num_workers, (double)samples / (end - begin),
+        (bench_cpu() - cpu) / (double)samples * 1e3, bench_peak_rss_mib(),
+        (unsigned long long)samples);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct bench_stream stream;
@@ -40,10 +68,11 @@ int main(int argc, char **argv)
 
     bench_known(argc, argv,
                 "dataset mode seconds batch_size num_workers prefetch_factor cache memory_budget "
-                "io_depth shuffle warm");
+                "io_depth shuffle shuffle_buffer streams warm");
     const char *spec = bench_text(argc, argv, "dataset", "digits:");
     const double seconds = bench_number(argc, argv, "seconds", 5);
-    if (strcmp(bench_text(argc, argv, "mode", "read"), "index") == 0)
+    const char *mode = bench_text(argc, argv, "mode", "read");
+    if (strcmp(mode, "index") == 0)
         return open_often(spec, seconds);
     stk_loader_options_init(&options);
     options.batch_size = 64;
@@ -51,6 +80,11 @@ int main(int argc, char **argv)
     options.epochs = 0;
     options.drop_last = true;
     bench_loader_options(argc, argv, &options);
+    if (strcmp(mode, "once") == 0) {
+        options.epochs = 1;
+        options.drop_last = false;
+        return read_often(spec, &options, seconds);
+    }
 
     bench_stream_open(&stream, spec, &options);
     bench_measure(&stream, 0.5, (uint64_t)bench_number(argc, argv, "warm", 1024), &window);

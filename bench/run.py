@@ -16,11 +16,13 @@ from pathlib import Path
 
 import clouds
 import shards
+import tables
 from cases import Case, Workload
 from files import CACHE, DATA, PEERS, ROOT, VENV, WORK, many_chunks, pack_photographs, photographs, plain_mnist
 
 VENVS = {"ffcv": Path(os.environ.get("STOKER_PEERS_FFCV_VENV", CACHE / "ffcv")),
-         "rechunker": Path(os.environ.get("STOKER_PEERS_RECHUNKER_VENV", CACHE / "rechunker"))}
+         "rechunker": Path(os.environ.get("STOKER_PEERS_RECHUNKER_VENV", CACHE / "rechunker")),
+         **{peer: tables.VENV for peer in tables.RIVALS}}
 RECHUNKER = ("rechunker==0.5.4", "zarr==2.18.7", "numcodecs==0.15.2", "xarray==2026.9.0", "dask[array]==2026.8.0",
              "netCDF4==1.7.5.1.post1")
 TIMEOUT = 600
@@ -142,6 +144,7 @@ FIRST_BATCH = ("s to the first batch / torch's <= 0.7", lambda f: f.ratio("torch
 WORKLOADS = {
     "cloud": clouds.CLOUD,
     "records": shards.RECORDS,
+    "tables": tables.TABLES,
     "arrays": Workload("a float32 array of 268 MB, Zarr v3, zstd, chunks 16x64x64 -> memory; MB/s", [
         array("plain", ""), array("sharded", "--per_shard 64"),
         Case("300 arrays opened", "arrays --mode open", figure="open_ms", lower=True, bars=(
@@ -400,7 +403,8 @@ def rivals_script(name):
 def run_peer(build, script, peer, options, seconds, server):
     peer = peer.split()[0]  # what follows tells two settings of one rival apart
     python = clouds.python() if server else VENVS.get(peer, VENV) / "bin/python"
-    words = [w.format(records=shards.folder_of(build)) for w in options.split()]
+    words = [w.format(records=shards.folder_of(build), tables=tables.folder_of(build), numbers=tables.numbers())
+             for w in options.split()]
     command = [str(python), str(rivals_script(script)), "--peer", peer, *words, "--seconds", str(seconds)]
     if server:
         command += ["--server", server]
@@ -413,7 +417,8 @@ def run_ours(build, folder, text, seconds, server, other):
     places = {"mnist": build / "bench/mnist", "images": photographs(), "arrays": WORK / "arrays",
               "netcdf": WORK / "netcdf", "tokens": WORK / "tokens/tokens.bin", "stoker": build / "stoker", "data": DATA,
               "packed": build / "bench/packed", "cloud": build / "bench/cloud", "server": server, "other": other,
-              "shards": WORK / "shards", "records": shards.folder_of(build)}
+              "shards": WORK / "shards", "records": shards.folder_of(build),
+              "tables": tables.folder_of(build), "numbers": tables.numbers()}
     words = [w.format(**places) for w in text.split()]
     if seconds:
         words += ["--seconds", str(seconds)]
@@ -498,7 +503,8 @@ def setup(extra):
         sys.exit(f"bench: no {script}; set STOKER_PEERS to the folder of the rivals' scripts")
     status = subprocess.run([str(script), *extra], cwd=PEERS, check=False).returncode
     # rechunker wants a zarr older than the others have; the clients of stores are many.
-    sys.exit(status or make_venv(VENVS["rechunker"], RECHUNKER) or make_venv(clouds.python().parent.parent, clouds.PACKAGES))
+    sys.exit(status or make_venv(VENVS["rechunker"], RECHUNKER) or make_venv(clouds.python().parent.parent, clouds.PACKAGES)
+             or make_venv(tables.VENV, tables.PACKAGES))
 
 
 def make_venv(venv, packages):
@@ -558,6 +564,8 @@ def main():
         clouds.prepare(args.build)
     if args.name == "records":
         shards.prepare(args.build)
+    if args.name == "tables":
+        tables.prepare(args.build)
     if args.name == "index":
         many_chunks()
     if args.name == "packed":

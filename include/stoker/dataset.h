@@ -82,6 +82,14 @@ typedef struct stk_need {
  * samples come in order. `cost` is the work of preparing sample `i` in nanoseconds, roughly; 0: as
  * the others. `bytes` bounds the size of the value of a field that is RAGGED or BYTES. Statuses of
  * add() are to be passed on.
+ *
+ * `same` (NULL: it is not asked for) spares the needs of samples that need the same: true says that
+ * sample `i`, to which nothing was added, needs just what sample `like` of the call does, an
+ * earlier one that needs were added to, none of them in_place. False: its needs are to be added.
+ *
+ * `blocks` says that samples come in blocks or in order, and that there is memory for all that the
+ * samples of the blocks at hand need: larger ranges that neighbours share are better than small
+ * ones.
  */
 typedef struct stk_locator stk_locator;
 struct stk_locator {
@@ -89,6 +97,8 @@ struct stk_locator {
     stk_status (*add)(stk_locator *self, size_t i, const stk_need *need);
     void (*cost)(stk_locator *self, size_t i, double nanoseconds);
     void (*bytes)(stk_locator *self, size_t i, uint32_t field, uint64_t bytes);
+    bool (*same)(stk_locator *self, size_t i, size_t like);
+    bool blocks;
 };
 
 /** The value of one field of one sample. */
@@ -128,6 +138,26 @@ static inline stk_value *stk_sample_value(const stk_sample *sample, uint32_t i)
 {
     return (stk_value *)(void *)((char *)sample->values + (size_t)i * sample->value_size);
 }
+
+/** Where the values of one field lie in the rows of a batch. */
+typedef struct stk_rows_field {
+    void *out;       /**< of row 0; no alignment promised beyond that of the type */
+    uint64_t stride; /**< bytes from one row to the next */
+} stk_rows_field;
+
+/** Samples that need the same, on their way through prepare_rows(). */
+typedef struct stk_rows {
+    uint32_t struct_size;
+    uint32_t num;
+    const uint64_t *indices;      /**< of each: in the dataset */
+    const stk_slice *needs;       /**< of all of them, as in stk_sample */
+    const uint32_t *places;       /**< of each: its row of the batch */
+    const stk_rows_field *fields; /**< one for each field of the dataset */
+    stk_status *statuses;         /**< of each, in: STK_OK; out: why this sample is bad */
+    const char **reasons; /**< of each, in: NULL; out: static text; NULL: that of the status */
+    uint64_t *lines;      /**< of each, in: 0; out: as of a sample */
+    void *worker;         /**< as of a sample */
+} stk_rows;
 
 /**
  * The seam between storage and training: index -> needs, bytes -> sample. Outsiders may write one.
@@ -175,6 +205,11 @@ typedef struct stk_dataset_ops {
      * is part of `worker_bytes`. Callers without such threads give none. NULL: nothing is kept. */
     stk_status (*worker_open)(stk_dataset *dataset, void **worker);
     void (*worker_close)(stk_dataset *dataset, void *worker);
+    /* (optional) What prepare() does, for samples that same() was said of, where all fields are
+     * FIXED and go to the batch as they are: write value `i` of a field to its row, and nowhere
+     * else. Bytes, statuses and reasons are those of prepare(). NULL: they are prepared like all
+     * others. */
+    void (*prepare_rows)(stk_dataset *dataset, stk_rows *rows);
 } stk_dataset_ops;
 
 /** What a dataset is. */

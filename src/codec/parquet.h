@@ -41,14 +41,16 @@ enum {
 
 /* `count` numbers of `width` bits (0 to 32), the least bit first. Bytes that are not there count as
  * zeros. */
-void stk__parquet_unpack_bits(const uint8_t *in, uint64_t length, unsigned width, uint32_t *out,
-                              uint64_t count);
+struct stk__parquet_kernels;
+void stk__parquet_unpack_bits(const struct stk__parquet_kernels *kernels, const uint8_t *in,
+                              uint64_t length, unsigned width, uint32_t *out, uint64_t count);
 /* The same of up to 64 bits. */
 void stk__parquet_unpack_wide(const uint8_t *in, uint64_t length, unsigned width, uint64_t *out,
                               uint64_t count);
 
 /* Runs of one number, and packed numbers, by turns (RLE = 3). */
 typedef struct stk__parquet_runs {
+    const struct stk__parquet_kernels *kernels;
     const uint8_t *at, *end;
     unsigned width;
     bool packed;
@@ -58,14 +60,23 @@ typedef struct stk__parquet_runs {
 } stk__parquet_runs;
 
 /* `width`: 0 to 32. */
-const char *stk__parquet_runs_begin(stk__parquet_runs *runs, const uint8_t *in, uint64_t length,
-                                    unsigned width);
+const char *stk__parquet_runs_begin(stk__parquet_runs *runs, const stk__codec_state *state,
+                                    const uint8_t *in, uint64_t length, unsigned width);
 /* The next `count` numbers. */
 const char *stk__parquet_runs_take(stk__parquet_runs *runs, uint32_t *out, uint64_t count);
 
 /* `count` levels of a page, none above `most` (at most 255). */
-const char *stk__parquet_levels(const uint8_t *in, uint64_t length, unsigned most, uint8_t *out,
-                                uint64_t count);
+const char *stk__parquet_levels(const stk__codec_state *state, const uint8_t *in, uint64_t length,
+                                unsigned most, uint8_t *out, uint64_t count);
+/* Whether all of them are `most`, as one run says: no value is null. */
+bool stk__parquet_levels_full(const stk__codec_state *state, const uint8_t *in, uint64_t length,
+                              unsigned most, uint64_t count);
+/* Codes of a dictionary of so many entries; false: one is beyond it. */
+bool stk__parquet_codes_sound(const stk__codec_state *state, const uint32_t *codes, uint64_t count,
+                              uint64_t entries);
+/* Codes -> values of `size` bytes; all are sound, and the entries are less than 4 GiB. */
+void stk__parquet_look_up(const stk__codec_state *state, const uint8_t *entries,
+                          const uint32_t *codes, uint32_t size, uint8_t *out, uint64_t count);
 /* Bits that a number up to `most` takes. */
 static inline unsigned stk__parquet_width(uint32_t most)
 {
@@ -75,8 +86,8 @@ static inline unsigned stk__parquet_width(uint32_t most)
 /* ---- Values (parquet_values.c) ---- */
 
 /* DELTA_BINARY_PACKED = 5: `count` numbers of `size` bytes (4 or 8). *used: bytes of them. */
-const char *stk__parquet_delta(const uint8_t *in, uint64_t length, unsigned size, void *out,
-                               uint64_t count, uint64_t *used);
+const char *stk__parquet_delta(const stk__codec_state *state, const uint8_t *in, uint64_t length,
+                               unsigned size, void *out, uint64_t count, uint64_t *used);
 /* BYTE_STREAM_SPLIT = 9: values of `size` bytes; in has count * size. */
 void stk__parquet_split(stk__codec_state *state, const uint8_t *in, uint32_t size, uint8_t *out,
                         uint64_t count);
@@ -99,15 +110,18 @@ typedef struct stk__parquet_strings {
 const char *stk__parquet_strings_plain(const uint8_t *in, uint64_t length,
                                        const stk__parquet_strings *out, uint64_t count);
 /* DELTA_LENGTH_BYTE_ARRAY = 6: the lengths, then all bytes. */
-const char *stk__parquet_strings_lengths(const uint8_t *in, uint64_t length,
-                                         const stk__parquet_strings *out, uint64_t count);
+const char *stk__parquet_strings_lengths(const stk__codec_state *state, const uint8_t *in,
+                                         uint64_t length, const stk__parquet_strings *out,
+                                         uint64_t count);
 /* DELTA_BYTE_ARRAY = 7: how much of the string before begins each, then what follows. `lengths` has
  * room for 2 * count numbers. */
-const char *stk__parquet_strings_prefixes(const uint8_t *in, uint64_t length, uint32_t *lengths,
+const char *stk__parquet_strings_prefixes(const stk__codec_state *state, const uint8_t *in,
+                                          uint64_t length, uint32_t *lengths,
                                           const stk__parquet_strings *out, uint64_t count);
 /* Bytes that those strings take together: needs no room for them. */
-const char *stk__parquet_strings_size(const uint8_t *in, uint64_t length, uint32_t *lengths,
-                                      uint64_t count, uint64_t *size);
+const char *stk__parquet_strings_size(const stk__codec_state *state, const uint8_t *in,
+                                      uint64_t length, uint32_t *lengths, uint64_t count,
+                                      uint64_t *size);
 
 /* ---- Compression (parquet_unpack.c) ---- */
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Packed numbers and runs of them. A group of eight numbers of w bits is w bytes, so that each
- * width has a loop of its own with constant shifts, which the compiler makes of straight code.
- */
+/* Packed numbers and runs of them. */
 #include "codec/parquet.h"
+#include "codec/parquet_kernels.h"
+#include "codec/state.h"
 
-#define GROUP      8    /* numbers that are packed together */
-#define BEYOND     8    /* bytes that unpacking of a group may look at behind it */
+#define GROUP      STK__PARQUET_GROUP
+#define BEYOND     STK__PARQUET_BEYOND
 #define BLOCK      1024 /* levels that are looked at at once */
 #define VARINT_MAX 5    /* bytes of a number of 32 bits */
 
@@ -16,50 +15,6 @@ static const char level_wrong[] = "a level is beyond those of the schema";
 
 /* ---- Packed bits ---- */
 
-static inline __attribute__((always_inline)) void unpack_group(const uint8_t *in, unsigned width,
-                                                               uint32_t *out)
-{
-    const uint64_t mask = (UINT64_C(1) << width) - 1;
-
-    for (unsigned i = 0; i < GROUP; i++) {
-        const unsigned bit = i * width;
-        uint64_t x;
-        memcpy(&x, in + bit / 8, sizeof x);
-        out[i] = (uint32_t)(x >> bit % 8 & mask);
-    }
-}
-
-static inline __attribute__((always_inline)) void unpack_of(const uint8_t *in, unsigned width,
-                                                            uint32_t *out, uint64_t groups)
-{
-    for (uint64_t g = 0; g < groups; g++, in += width, out += GROUP)
-        unpack_group(in, width, out);
-}
-
-#define CASE(width)                                                                                \
-    case width:                                                                                    \
-        unpack_of(in, width, out, groups);                                                         \
-        break;
-#define CASES(width) CASE(width) CASE(width + 1) CASE(width + 2) CASE(width + 3)
-
-/* Whole groups, behind the last of which BEYOND bytes can be read. */
-static void unpack_groups(const uint8_t *in, unsigned width, uint32_t *out, uint64_t groups)
-{
-    switch (width) {
-        CASES(0)
-        CASES(4)
-        CASES(8)
-        CASES(12)
-        CASES(16)
-        CASES(20)
-        CASES(24)
-        CASES(28)
-        CASE(32)
-    default:
-        break;
-    }
-}
-
 /* What is there of a group, and zeros. */
 static void copy_group(const uint8_t *in, uint64_t length, unsigned width, uint8_t *group)
 {
@@ -67,8 +22,8 @@ static void copy_group(const uint8_t *in, uint64_t length, unsigned width, uint8
     memcpy(group, in, STK_MIN(length, width));
 }
 
-void stk__parquet_unpack_bits(const uint8_t *in, uint64_t length, unsigned width, uint32_t *out,
-                              uint64_t count)
+void stk__parquet_unpack_bits(const stk__parquet_kernels *kernels, const uint8_t *in,
+                              uint64_t length, unsigned width, uint32_t *out, uint64_t count)
 {
     if (!width) {
         memset(out, 0, count * sizeof *out);
@@ -79,13 +34,13 @@ void stk__parquet_unpack_bits(const uint8_t *in, uint64_t length, unsigned width
     /* Those whose bytes beyond are there, too. */
     while (groups && groups * width + BEYOND > length)
         groups--;
-    unpack_groups(in, width, out, groups);
+    kernels->unpack(in, width, out, groups);
     for (uint64_t at = groups * GROUP; at < count; at += GROUP) {
         uint8_t group[8 * GROUP + BEYOND];
         uint32_t numbers[GROUP];
         const uint64_t from = STK_MIN(at / GROUP * width, length);
         copy_group(in + from, length - from, width, group);
-        unpack_groups(group, width, numbers, 1);
+        kernels->unpack(group, width, numbers, 1);
         memcpy(out + at, numbers, STK_MIN(count - at, GROUP) * sizeof *out);
     }
 }
@@ -159,10 +114,11 @@ static const char *next_run(stk__parquet_runs *runs)
     return NULL;
 }
 
-const char *stk__parquet_runs_begin(stk__parquet_runs *runs, const uint8_t *in, uint64_t length,
-                                    unsigned width)
+const char *stk__parquet_runs_begin(stk__parquet_runs *runs, const stk__codec_state *state,
+                                    const uint8_t *in, uint64_t length, unsigned width)
 {
-    *runs = (stk__parquet_runs){.at = in, .end = in + length, .width = width};
+    *runs = (stk__parquet_runs){
+        .kernels = state->parquet, .at = in, .end = in + length, .width = width};
     return width > 32 ? "its numbers have more than 32 bits" : NULL;
 }
 
@@ -175,10 +131,10 @@ static const char *take_packed(stk__parquet_runs *runs, uint32_t *out, uint64_t 
         return runs_end;
     if (runs->inside) {
         uint32_t group[GROUP];
-        stk__parquet_unpack_bits(runs->at, there, runs->width, group, GROUP);
+        stk__parquet_unpack_bits(runs->kernels, runs->at, there, runs->width, group, GROUP);
         memcpy(out, group + runs->inside, n * sizeof *out);
     } else {
-        stk__parquet_unpack_bits(runs->at, there, runs->width, out, n);
+        stk__parquet_unpack_bits(runs->kernels, runs->at, there, runs->width, out, n);
     }
     const uint64_t passed = runs->inside + n;
     runs->at += STK_MIN(passed / GROUP * runs->width, there);
@@ -224,13 +180,13 @@ static bool is_constant(stk__parquet_runs *runs, uint64_t count, uint32_t *value
     return runs->left >= count && (!runs->packed || !runs->width);
 }
 
-const char *stk__parquet_levels(const uint8_t *in, uint64_t length, unsigned most, uint8_t *out,
-                                uint64_t count)
+const char *stk__parquet_levels(const stk__codec_state *state, const uint8_t *in, uint64_t length,
+                                unsigned most, uint8_t *out, uint64_t count)
 {
     stk__parquet_runs runs;
     uint32_t block[BLOCK], constant = 0;
 
-    const char *wrong = stk__parquet_runs_begin(&runs, in, length, stk__parquet_width(most));
+    const char *wrong = stk__parquet_runs_begin(&runs, state, in, length, stk__parquet_width(most));
     if (wrong)
         return wrong;
     if (is_constant(&runs, count, &constant)) {
@@ -251,4 +207,14 @@ const char *stk__parquet_levels(const uint8_t *in, uint64_t length, unsigned mos
             return level_wrong;
     }
     return NULL;
+}
+
+bool stk__parquet_levels_full(const stk__codec_state *state, const uint8_t *in, uint64_t length,
+                              unsigned most, uint64_t count)
+{
+    stk__parquet_runs runs;
+    uint32_t constant = 0;
+
+    return !stk__parquet_runs_begin(&runs, state, in, length, stk__parquet_width(most)) &&
+           is_constant(&runs, count, &constant) && constant == most;
 }

@@ -45,12 +45,13 @@ static const char *add_up(uint32_t *offsets, uint64_t count, uint64_t most)
     return NULL;
 }
 
-const char *stk__parquet_strings_lengths(const uint8_t *in, uint64_t length,
-                                         const stk__parquet_strings *out, uint64_t count)
+const char *stk__parquet_strings_lengths(const stk__codec_state *state, const uint8_t *in,
+                                         uint64_t length, const stk__parquet_strings *out,
+                                         uint64_t count)
 {
     uint64_t used = 0;
 
-    const char *wrong = stk__parquet_delta(in, length, 4, out->offsets + 1, count, &used);
+    const char *wrong = stk__parquet_delta(state, in, length, 4, out->offsets + 1, count, &used);
     if (!wrong)
         wrong = add_up(out->offsets, count, STK_MIN(length - used, UINT32_MAX));
     if (wrong)
@@ -63,14 +64,15 @@ const char *stk__parquet_strings_lengths(const uint8_t *in, uint64_t length,
 }
 
 /* Both lists of lengths. *rest: where the bytes of all suffixes are. */
-static const char *take_lengths(const uint8_t *in, uint64_t length, uint32_t *lengths,
-                                uint64_t count, uint64_t *rest, uint64_t *size)
+static const char *take_lengths(const stk__codec_state *state, const uint8_t *in, uint64_t length,
+                                uint32_t *lengths, uint64_t count, uint64_t *rest, uint64_t *size)
 {
     uint64_t used = 0, before = 0, suffixes = 0;
 
-    const char *wrong = stk__parquet_delta(in, length, 4, lengths, count, rest);
+    const char *wrong = stk__parquet_delta(state, in, length, 4, lengths, count, rest);
     if (!wrong)
-        wrong = stk__parquet_delta(in + *rest, length - *rest, 4, lengths + count, count, &used);
+        wrong =
+            stk__parquet_delta(state, in + *rest, length - *rest, 4, lengths + count, count, &used);
     if (wrong)
         return wrong;
     *rest += used;
@@ -90,12 +92,13 @@ static const char *take_lengths(const uint8_t *in, uint64_t length, uint32_t *le
     return NULL;
 }
 
-const char *stk__parquet_strings_prefixes(const uint8_t *in, uint64_t length, uint32_t *lengths,
+const char *stk__parquet_strings_prefixes(const stk__codec_state *state, const uint8_t *in,
+                                          uint64_t length, uint32_t *lengths,
                                           const stk__parquet_strings *out, uint64_t count)
 {
     uint64_t rest = 0, size = 0, at = 0, last = 0;
 
-    const char *wrong = take_lengths(in, length, lengths, count, &rest, &size);
+    const char *wrong = take_lengths(state, in, length, lengths, count, &rest, &size);
     if (wrong)
         return wrong;
     if (size > out->room || size > UINT32_MAX)
@@ -114,10 +117,11 @@ const char *stk__parquet_strings_prefixes(const uint8_t *in, uint64_t length, ui
     return NULL;
 }
 
-const char *stk__parquet_strings_size(const uint8_t *in, uint64_t length, uint32_t *lengths,
-                                      uint64_t count, uint64_t *size)
+const char *stk__parquet_strings_size(const stk__codec_state *state, const uint8_t *in,
+                                      uint64_t length, uint32_t *lengths, uint64_t count,
+                                      uint64_t *size)
 {
     uint64_t rest = 0;
 
-    return take_lengths(in, length, lengths, count, &rest, size);
+    return take_lengths(state, in, length, lengths, count, &rest, size);
 }

@@ -2,6 +2,7 @@
 /* Encodings of numbers. */
 #include "codec/kernels.h"
 #include "codec/parquet.h"
+#include "codec/parquet_kernels.h"
 #include "codec/state.h"
 
 #define BLOCK_UNIT 128u /* a block has a multiple of so many values */
@@ -40,6 +41,7 @@ static bool take_signed(reader *r, uint64_t *out)
 }
 
 typedef struct delta {
+    const stk__parquet_kernels *kernels;
     reader in;
     unsigned size;
     uint32_t per_mini, minis;
@@ -48,39 +50,38 @@ typedef struct delta {
     uint64_t left; /* values */
 } delta;
 
-static void put(delta *d, const uint64_t *values, uint64_t n)
+/* One value that is there as it is. */
+static void put_first(delta *d)
 {
-    if (d->size == sizeof *values) {
-        memcpy(d->out, values, n * sizeof *values);
-    } else {
-        for (uint64_t i = 0; i < n; i++) {
-            const uint32_t low = (uint32_t)values[i];
-            memcpy(d->out + i * sizeof low, &low, sizeof low);
-        }
-    }
-    d->out += n * d->size;
-    d->left -= n;
+    if (d->size == sizeof(uint64_t))
+        memcpy(d->out, &d->last, sizeof d->last);
+    else
+        memcpy(d->out, &(uint32_t){(uint32_t)d->last}, sizeof(uint32_t));
+    d->out += d->size;
+    d->left--;
 }
 
 /* Differences of a part of a miniblock -> values: sums wrap around, as the format has it. */
 static void sum(delta *d, const uint8_t *in, uint64_t length, unsigned width, uint64_t least,
                 uint64_t n)
 {
-    uint64_t values[STEP];
+    uint32_t narrow[STEP];
+    uint64_t wide[STEP];
 
-    if (width <= 32) {
-        uint32_t narrow[STEP];
-        stk__parquet_unpack_bits(in, length, width, narrow, n);
-        for (uint64_t i = 0; i < n; i++)
-            values[i] = narrow[i];
-    } else {
-        stk__parquet_unpack_wide(in, length, width, values, n);
+    if (width <= 32)
+        stk__parquet_unpack_bits(d->kernels, in, length, width, narrow, n);
+    else
+        stk__parquet_unpack_wide(in, length, width, wide, n);
+    if (d->size == sizeof(uint32_t))
+        d->last = d->kernels->add_up32(narrow, (uint32_t)least, (uint32_t)d->last, d->out, n);
+    else if (width <= 32)
+        d->last = d->kernels->add_up64(narrow, least, d->last, d->out, n);
+    for (uint64_t i = 0; width > 32 && i < n; i++) {
+        d->last += least + wide[i];
+        memcpy(d->out + i * sizeof d->last, &d->last, sizeof d->last);
     }
-    uint64_t last = d->last;
-    for (uint64_t i = 0; i < n; i++)
-        values[i] = last += least + values[i];
-    d->last = last;
-    put(d, values, n);
+    d->out += n * d->size;
+    d->left -= n;
 }
 
 static const char *take_mini(delta *d, unsigned width, uint64_t least)
@@ -118,10 +119,14 @@ static const char *take_block(delta *d)
     return NULL;
 }
 
-const char *stk__parquet_delta(const uint8_t *in, uint64_t length, unsigned size, void *out,
-                               uint64_t count, uint64_t *used)
+const char *stk__parquet_delta(const stk__codec_state *state, const uint8_t *in, uint64_t length,
+                               unsigned size, void *out, uint64_t count, uint64_t *used)
 {
-    delta d = {.in = {in, in + length}, .size = size, .out = out, .left = count};
+    delta d = {.kernels = state->parquet,
+               .in = {in, in + length},
+               .size = size,
+               .out = out,
+               .left = count};
     uint64_t block, minis, total;
 
     if (!take_varint(&d.in, &block) || !take_varint(&d.in, &minis) || !take_varint(&d.in, &total) ||
@@ -135,7 +140,7 @@ const char *stk__parquet_delta(const uint8_t *in, uint64_t length, unsigned size
     d.per_mini = (uint32_t)(block / minis);
     d.minis = (uint32_t)minis;
     if (count)
-        put(&d, &d.last, 1);
+        put_first(&d);
     while (d.left) {
         const char *wrong = take_block(&d);
         if (wrong)
@@ -143,6 +148,18 @@ const char *stk__parquet_delta(const uint8_t *in, uint64_t length, unsigned size
     }
     *used = (uint64_t)(d.in.at - in);
     return NULL;
+}
+
+bool stk__parquet_codes_sound(const stk__codec_state *state, const uint32_t *codes, uint64_t count,
+                              uint64_t entries)
+{
+    return !count || state->parquet->highest(codes, count) < entries;
+}
+
+void stk__parquet_look_up(const stk__codec_state *state, const uint8_t *entries,
+                          const uint32_t *codes, uint32_t size, uint8_t *out, uint64_t count)
+{
+    state->parquet->look_up(entries, codes, out, count, size);
 }
 
 void stk__parquet_split(stk__codec_state *state, const uint8_t *in, uint32_t size, uint8_t *out,

@@ -2,6 +2,7 @@
 /* What a thread keeps between chunks: scratch memory, contexts of libraries, spare blocks. */
 #include "codec/state.h"
 #include "codec/kernels.h"
+#include "codec/parquet_kernels.h"
 #include "codec/step.h"
 
 stk_status stk__codec_state_create(stk_context *ctx, stk__codec_state **out, stk_error *err)
@@ -12,6 +13,7 @@ stk_status stk__codec_state_create(stk_context *ctx, stk__codec_state **out, stk
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CODEC, "no memory to decode chunks");
     state->context = ctx;
     state->kernels = stk__codec_kernels_of(ctx);
+    state->parquet = stk__parquet_kernels_of(ctx);
     *out = state;
     return STK_OK;
 }

@@ -19,6 +19,7 @@ struct stk__lzma_state;
 struct stk__codec_state {
     stk_context *context;
     const struct stk__codec_kernels *kernels;
+    const struct stk__parquet_kernels *parquet;
     struct {
         uint8_t *data;
         uint64_t size;

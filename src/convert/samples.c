@@ -346,7 +346,11 @@ static stk_status check_values(const stk_dataset *dataset, const stk_sample *sam
 
 stk_status stk__samples_take(stk__samples *s, uint64_t first, size_t count, stk_error *err)
 {
-    locator l = {{sizeof(stk_locator), take_need, take_cost, take_bytes}, s};
+    locator l = {.base = {.struct_size = sizeof(stk_locator),
+                          .add = take_need,
+                          .cost = take_cost,
+                          .bytes = take_bytes},
+                 .to = s};
     stk_dataset *dataset = s->dataset;
 
     s->num_needs = 0;

@@ -46,13 +46,22 @@ static void translate_bytes(stk_locator *self, size_t i, uint32_t field, uint64_
     t->to->bytes(t->to, i, field, bytes);
 }
 
+static bool translate_same(stk_locator *self, size_t i, size_t like)
+{
+    translator *t = (translator *)self;
+
+    return t->to->same(t->to, i, like);
+}
+
 static stk_status translate_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
                                    stk_locator *to, stk_error *err)
 {
     translator t = {.base = {.struct_size = sizeof t.base,
                              .add = translate_add,
                              .cost = translate_cost,
-                             .bytes = translate_bytes},
+                             .bytes = translate_bytes,
+                             .same = to->same ? translate_same : NULL,
+                             .blocks = to->blocks},
                     .to = to,
                     .err = err};
 

@@ -81,6 +81,9 @@ struct stk_dataset {
     uint32_t num_classes;
     uint64_t held_bytes, decoded_bytes;
     bool null_masks;
+    /* Of what the samples of a block need where the locator says `blocks`, decoded; 0: it needs the
+     * same then. */
+    uint64_t block_bytes;
     const stk__mixture *mixture; /* NULL: the order does not know of sources */
     /* The label of a sample, told without reading it; NULL: it cannot be. */
     int64_t (*label)(const stk_dataset *dataset, uint64_t index);

@@ -114,12 +114,21 @@ static void renamed_bytes(stk_locator *self, size_t i, uint32_t field, uint64_t 
         r->to->bytes(r->to, i, r->map->outer[field], bytes);
 }
 
+static bool renamed_same(stk_locator *self, size_t i, size_t like)
+{
+    renamed *r = (renamed *)self;
+
+    return r->to->same(r->to, i, like);
+}
+
 static stk_status fields_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
                                 stk_locator *to, stk_error *err)
 {
     const stk__view *view = (const stk__view *)dataset;
-    renamed locator = {
-        {sizeof locator.base, renamed_add, renamed_cost, renamed_bytes}, to, view->extra};
+    renamed locator = {{sizeof locator.base, renamed_add, renamed_cost, renamed_bytes,
+                        to->same ? renamed_same : NULL, to->blocks},
+                       to,
+                       view->extra};
 
     return view->inner->ops->locate(view->inner, indices, n, &locator.base, err);
 }
@@ -442,6 +451,7 @@ static field_map *make_map(const stk_dataset *d, const char *rename)
 static void set_ops(stk__view *view, const stk_dataset *d, const field_map *m)
 {
     view->ops.prepare = fields_prepare;
+    view->ops.prepare_rows = NULL;
     view->ops.worker_open = fields_worker_open;
     view->ops.worker_close = fields_worker_close;
     if (view->ops.locate)

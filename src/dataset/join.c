@@ -90,6 +90,13 @@ static void joined_bytes(stk_locator *self, size_t i, uint32_t field, uint64_t b
     j->to->bytes(j->to, j->shift + i, field, bytes);
 }
 
+static bool joined_same(stk_locator *self, size_t i, size_t like)
+{
+    joined *j = (joined *)self;
+
+    return j->to->same(j->to, j->shift + i, j->shift + like);
+}
+
 /* Samples `first` up to `end` of a chunk, all of one source. */
 static stk_status locate_run(const stk__join *join, const uint64_t *outer, const uint64_t *inner,
                              size_t n, joined *to, stk_error *err)
@@ -112,7 +119,8 @@ static stk_status join_locate(stk_dataset *dataset, const uint64_t *indices, siz
                               stk_locator *to, stk_error *err)
 {
     const stk__join *join = (const stk__join *)dataset;
-    joined locator = {.base = {sizeof locator.base, joined_add, joined_cost, joined_bytes},
+    joined locator = {.base = {sizeof locator.base, joined_add, joined_cost, joined_bytes,
+                               to->same ? joined_same : NULL},
                       .to = to,
                       .num = join->num};
     uint32_t source[STK_JOIN_CHUNK];

@@ -254,6 +254,7 @@ stk_status stk__dataset_pad(stk_dataset **dataset, const char *text, stk_error *
     }
     view->map = map_same;
     view->ops.prepare = pad_prepare;
+    view->ops.prepare_rows = NULL;
     if (view->ops.locate)
         view->ops.locate = pad_locate;
     view->base.fields = m->fields;

@@ -46,11 +46,21 @@ static void shifted_bytes(stk_locator *self, size_t i, uint32_t field, uint64_t 
     s->to->bytes(s->to, s->shift + i, field, bytes);
 }
 
+static bool shifted_same(stk_locator *self, size_t i, size_t like)
+{
+    shifted *s = (shifted *)self;
+
+    return s->to->same(s->to, s->shift + i, s->shift + like);
+}
+
 static stk_status view_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
                               stk_locator *to, stk_error *err)
 {
     const stk__view *view = (const stk__view *)dataset;
-    shifted locator = {{sizeof locator.base, shifted_add, shifted_cost, shifted_bytes}, to, 0};
+    shifted locator = {{sizeof locator.base, shifted_add, shifted_cost, shifted_bytes,
+                        to->same ? shifted_same : NULL, to->blocks},
+                       to,
+                       0};
     uint64_t mapped[STK_VIEW_CHUNK];
 
     for (size_t done = 0; done < n; done += STK_VIEW_CHUNK) {
@@ -123,6 +133,24 @@ static void view_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
     }
 }
 
+static void view_prepare_rows(stk_dataset *dataset, stk_rows *rows)
+{
+    const stk__view *view = (const stk__view *)dataset;
+    uint64_t mapped[STK_VIEW_CHUNK];
+    stk_rows some = *rows;
+
+    some.indices = mapped;
+    for (uint32_t done = 0; done < rows->num; done += some.num) {
+        some.num = STK_MIN(rows->num - done, STK_VIEW_CHUNK);
+        some.places = rows->places + done;
+        some.statuses = rows->statuses + done;
+        some.reasons = rows->reasons + done;
+        some.lines = rows->lines + done;
+        view->map(view, rows->indices + done, mapped, some.num);
+        view->inner->ops->prepare_rows(view->inner, &some);
+    }
+}
+
 static stk_status view_describe(stk_dataset *dataset,
                                 void (*line)(void *user, const char *name, const char *value),
                                 void *user, stk_error *err)
@@ -147,6 +175,7 @@ static const stk_dataset_ops view_ops = {
     .decode = view_decode,
     .worker_open = view_worker_open,
     .worker_close = view_worker_close,
+    .prepare_rows = view_prepare_rows,
 };
 
 static int64_t view_label(const stk_dataset *dataset, uint64_t index)
@@ -181,9 +210,12 @@ stk_status stk__view_create(stk_dataset *dataset, uint64_t size, const char *wha
         view->ops.decode = NULL;
     if (!dataset->ops->worker_open)
         view->ops.worker_open = NULL, view->ops.worker_close = NULL;
+    if (!dataset->ops->prepare_rows)
+        view->ops.prepare_rows = NULL;
     view->base.ops = &view->ops;
     view->base.size = size;
     view->base.block_size = 1;
+    view->base.block_bytes = 0;
     view->base.mixture = NULL; /* its indices are others */
     view->base.label = dataset->label ? view_label : NULL;
     view->base.holds_context = view->base.created = false;
@@ -197,6 +229,7 @@ stk_status stk__view_create(stk_dataset *dataset, uint64_t size, const char *wha
 void stk__view_same_indices(stk__view *view, const stk_dataset *dataset)
 {
     view->base.block_size = dataset->block_size;
+    view->base.block_bytes = dataset->block_bytes;
     view->base.mixture = dataset->mixture;
 }
 

@@ -73,6 +73,26 @@ static stk_status collect_extra(stk_locator *seam, size_t i, const stk_need *nee
     return STK_OK;
 }
 
+/* A sample with the needs of another joins its group. */
+static bool collect_same(stk_locator *seam, size_t i, size_t like)
+{
+    collector *c = (collector *)seam;
+
+    if (like >= i || i < c->last)
+        return false;
+    const uint32_t first = row_of(c, like), r = row_of(c, i);
+    stk__row *leader = &c->step->rows[first], *row = &c->step->rows[r];
+    if (leader->follows || !leader->num_needs || row->num_needs || leader->group == STK__GROUP_ROWS)
+        return false;
+    c->last = i;
+    leader->group = STK_MAX(leader->group, 1) + 1;
+    row->follows = first + 1;
+    row->follower = leader->follower;
+    leader->follower = r + 1;
+    c->step->has_groups = true;
+    return true;
+}
+
 static void collect_cost(stk_locator *seam, size_t i, double nanoseconds)
 {
     collector *c = (collector *)seam;
@@ -126,6 +146,21 @@ static void bound_reads(const stk__budget *budget, stk__row *row)
     row->left = budget->most_row;
 }
 
+/* The needs of a row are those of its leader, which stands before it. */
+static void tie_follower(const stk__step *step, stk__row *row)
+{
+    const stk__row *leader = &step->rows[row->follows - 1];
+
+    row->needs = leader->needs;
+    row->slices = leader->slices;
+    row->num_needs = leader->num_needs;
+    row->status = leader->status;
+    row->stage = leader->stage;
+    row->reason = leader->reason;
+    row->wanted = leader->wanted;
+    row->left = leader->left;
+}
+
 /* Give the rows of a located step their needs, and the ragged values their bounds. */
 static void tie_needs(const stk__planner *p, stk__step *step)
 {
@@ -139,13 +174,17 @@ static void tie_needs(const stk__planner *p, stk__step *step)
     for (uint32_t r = 0; r < step->num_rows; r++) {
         stk__row *row = &step->rows[r];
         uint64_t bytes = 0;
-        if (row->num_needs) { /* else the cache may have given it slices */
-            row->needs = step->needs + at;
-            row->slices = step->slices + at;
+        if (row->follows) {
+            tie_follower(step, row);
+        } else {
+            if (row->num_needs) { /* else the cache may have given it slices */
+                row->needs = step->needs + at;
+                row->slices = step->slices + at;
+            }
+            at += row->num_needs;
+            bound_reads(p->budget, row);
         }
-        at += row->num_needs;
-        bound_reads(p->budget, row);
-        for (uint32_t i = 0; i < row->num_needs; i++)
+        for (uint32_t i = 0; ragged && i < row->num_needs; i++)
             bytes += STK_MIN(row->needs[i].need.length, INT64_MAX / 1024);
         for (uint32_t k = 0; k < ragged; k++)
             if (step->ragged_bound[(uint64_t)r * ragged + k] == UINT64_MAX)
@@ -160,8 +199,49 @@ static void fail_rows(stk__step *step, stk_status status, const char *reason)
         step->rows[r].stage = STK_STAGE_DATASET;
         step->rows[r].reason = reason;
         step->rows[r].num_needs = 0;
+        step->rows[r].follows = step->rows[r].follower = step->rows[r].group = 0;
     }
     step->num_needs = 0;
+    step->has_groups = false;
+}
+
+/* Those of a group that are good stay together: the first of them leads from now on. What is read
+ * for others is no concern of a row that failed. */
+static void part_group(stk__step *step, uint32_t first)
+{
+    stk__row *rows = step->rows, *leader = NULL;
+    uint32_t lead = first + 1;
+
+    while (lead && rows[lead - 1].status != STK_OK)
+        lead = rows[lead - 1].follower;
+    for (uint32_t at = first + 1, next; at; at = next) {
+        stk__row *row = &rows[at - 1];
+        next = row->follower;
+        row->follows = at == lead ? 0 : lead;
+        row->follower = row->group = 0;
+        row->apart = row->status != STK_OK;
+        if (at == lead)
+            leader = row;
+        if (row->apart || at == lead)
+            continue;
+        leader->group = STK_MAX(leader->group, 1) + 1;
+        row->follower = leader->follower;
+        leader->follower = at;
+    }
+    for (uint32_t i = 0; leader && i < leader->num_needs; i++)
+        leader->needs[i].row = lead - 1;
+}
+
+/* Rows that failed before anything is read leave their groups: so a group is good as a whole. */
+static void part_groups(stk__step *step)
+{
+    bool any = false;
+
+    for (uint32_t r = 0; r < step->num_rows; r++)
+        any |= step->rows[r].status != STK_OK;
+    for (uint32_t r = 0; any && r < step->num_rows; r++)
+        if (!step->rows[r].follows && step->rows[r].follower)
+            part_group(step, r);
 }
 
 static stk_status add_length(stk_locator *seam, size_t i, const stk_need *need)
@@ -206,6 +286,7 @@ static void begin_step(stk__planner *p, stk__step *step, uint64_t serial)
     stk__order_indices(&p->epoch, step->positions, step->indices, step->num_rows);
     step->admitted = step->done = step->ready_first = step->num_ready = step->num_needs = 0;
     step->complete = step->has_costs = step->has_units = step->has_holes = step->reserved = false;
+    step->has_groups = false;
     memset(step->rows, 0, step->num_rows * sizeof *step->rows);
     for (uint32_t r = 0; r < step->num_rows; r++) {
         step->rows[r].index = step->indices[r];
@@ -331,6 +412,7 @@ static void locate_each(stk__planner *p, stk__step *step, collector *c, uint32_t
     stk_error said;
 
     step->num_needs = 0;
+    step->has_groups = false;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t r = p->map[i], before = step->num_needs;
         stk__row *row = &step->rows[r];
@@ -338,6 +420,7 @@ static void locate_each(stk__planner *p, stk__step *step, collector *c, uint32_t
         c->map = &p->map[i];
         c->last = 0;
         row->num_needs = 0;
+        row->follows = row->follower = row->group = 0;
         for (uint32_t k = 0; k < ragged; k++)
             step->ragged_bound[(uint64_t)r * ragged + k] = UINT64_MAX;
         stk_error_init(&said);
@@ -353,19 +436,37 @@ static void locate_each(stk__planner *p, stk__step *step, collector *c, uint32_t
     }
 }
 
-void stk__step_locate(stk__planner *p, stk__step *step, uint64_t serial)
+/* Forget what was located of the rows of a call. */
+static void forget_needs(const stk__planner *p, stk__step *step, uint32_t n)
+{
+    const uint32_t ragged = p->ring->num_ragged;
+
+    for (uint32_t i = 0; i < n; i++) {
+        stk__row *row = &step->rows[p->map[i]];
+        *row = (stk__row){.index = row->index, .position = row->position};
+        for (uint64_t k = 0; k < ragged; k++)
+            step->ragged_bound[(uint64_t)p->map[i] * ragged + k] = UINT64_MAX;
+    }
+    step->num_needs = 0;
+    step->has_costs = step->has_groups = false;
+}
+
+/* Locate the rows that the cache does not have. False: some needs are too large. */
+static bool locate_rows(stk__planner *p, stk__step *step, uint32_t n, bool blocks)
 {
     collector c = {.seam = {.add = collect, .cost = collect_cost, .bytes = collect_bytes},
                    .planner = p,
                    .step = step,
                    .map = p->map};
     stk_status status = STK_OK;
+    bool fits = true;
     stk_error said;
 
+    c.seam.blocks = blocks;
+    /* A picture that is larger than was known is put back alone. */
+    if (!p->decodes)
+        c.seam.same = collect_same;
     stk_error_init(&said);
-    begin_step(p, step, serial);
-    p->rows += step->num_rows;
-    uint32_t n = find_kept(p, step);
     if (p->dataset->ops->locate && n)
         status = p->dataset->ops->locate(p->dataset, step->indices, n, &c.seam, &said);
     const char *reason = NULL;
@@ -379,8 +480,24 @@ void stk__step_locate(stk__planner *p, stk__step *step, uint64_t serial)
         tie_needs(p, step);
     else
         fail_rows(step, status, reason);
+    for (uint32_t r = 0; r < step->num_rows; r++)
+        fits &= step->rows[r].status != STK_EBUDGET;
+    return fits;
+}
+
+void stk__step_locate(stk__planner *p, stk__step *step, uint64_t serial)
+{
+    begin_step(p, step, serial);
+    p->rows += step->num_rows;
+    const uint32_t n = find_kept(p, step);
+    if (!locate_rows(p, step, n, p->blocks) && p->blocks) {
+        forget_needs(p, step, n);
+        (void)locate_rows(p, step, n, false);
+    }
     if (p->ring->num_ragged)
         bound_ragged(p, step);
+    if (step->has_groups)
+        part_groups(step);
 }
 
 /* The sample that takes the place of a bad one: drawn from (seed, epoch, position) and the number
@@ -413,6 +530,8 @@ stk_status stk__row_locate_substitute(stk__planner *p, stk__step *step, uint32_t
     row->line = 0;
     row->wanted = row->reserve = 0;
     row->num_needs = row->bad_need = 0;
+    row->follows = row->follower = row->group = 0;
+    row->apart = false;
     if (!p->dataset->ops->locate)
         return STK_OK;
     c.extra =

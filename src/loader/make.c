@@ -371,6 +371,26 @@ static bool samples_share(stk_dataset *dataset)
            dataset->ops->locate(dataset, (uint64_t[]){0, 1}, 2, &s.seam, NULL) == STK_OK && s.found;
 }
 
+/*
+ * Whether samples are to read what their blocks need as a whole: where they come in blocks, and the
+ * pool has room for all that is mixed at a time, twice.
+ */
+static bool reads_blocks(const stk_loader *loader)
+{
+    const stk__order *order = &loader->order;
+    const uint64_t block = loader->dataset->block_bytes;
+    uint64_t blocks = (uint64_t)loader->budget.now.workers + 2, bytes;
+
+    if (!block || order->shuffle == STK_SHUFFLE_FULL || order->mixture || order->bucket)
+        return false;
+    if (order->shuffle == STK_SHUFFLE_BLOCK) {
+        if (order->block_size != loader->dataset->block_size)
+            return false;
+        blocks = STK_MIN(order->streams * order->buffer_blocks, order->blocks) + blocks;
+    }
+    return stk__mul_size(blocks, block, &bytes) && bytes <= loader->budget.now.pool / 2;
+}
+
 static stk_status make_planner(stk_loader *loader)
 {
     const stk_loader_options *o = &loader->options;
@@ -402,6 +422,8 @@ static stk_status make_planner(stk_loader *loader)
                        .reads = &loader->reads,
                        .stalls = &loader->stalls,
                        .replaces = o->on_error == STK_ON_ERROR_REPLACE,
+                       .blocks = reads_blocks(loader),
+                       .decodes = loader->workers.decodes,
                        .near.may = loader->workers.now_bytes && !loader->keeping.cache};
     return stk__planner_init(&loader->planner);
 }
@@ -424,6 +446,7 @@ static stk_status make_workers(stk_loader *loader)
     w->finisher = &loader->finisher;
     w->stalls = &loader->stalls;
     w->replaces = loader->planner.replaces;
+    w->many = stk__many_may(w);
     loader->watch = (stk__watch){.ring = loader->ring,
                                  .steps = &loader->steps,
                                  .planner = &loader->planner,

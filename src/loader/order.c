@@ -188,18 +188,22 @@ void stk__order_epoch_set(stk__order_epoch *view, uint64_t epoch)
                               epoch, WHICH_COLUMN + (uint32_t)i);
         view->streams[i].buffer_first = view->streams[i].buffer_end = 0;
     }
+    memset(view->blocks, 0, sizeof view->blocks);
     const uint64_t last = order->blocks - 1, column = last % order->streams;
     view->short_place = column_start(order, column) +
                         stk__permutation_inverse(&view->columns[column], last / order->streams);
 }
 
 /* The block at a place of the line. */
-static uint64_t block_at(const stk__order_epoch *view, uint64_t place)
+static uint64_t block_at(stk__order_epoch *view, uint64_t place)
 {
+    stk__order_block *known = &view->blocks[place % STK__ORDER_BLOCKS];
     const stk__order *order = view->order;
     const uint64_t beyond = order->longer * (order->rows + 1);
     uint64_t column, row;
 
+    if (known->place == place + 1)
+        return known->block;
     if (place < beyond) {
         column = place / (order->rows + 1);
         row = place % (order->rows + 1);
@@ -207,7 +211,9 @@ static uint64_t block_at(const stk__order_epoch *view, uint64_t place)
         column = order->longer + (place - beyond) / order->rows;
         row = (place - beyond) % order->rows;
     }
-    return stk__permutation_at(&view->columns[column], row) * order->streams + column;
+    known->place = place + 1;
+    known->block = stk__permutation_at(&view->columns[column], row) * order->streams + column;
+    return known->block;
 }
 
 /* Samples of the line before a place: behind the short block they lie so much farther in front. */

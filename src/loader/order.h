@@ -38,16 +38,25 @@ typedef struct stk__order_stream {
     stk__permutation mixed;
 } stk__order_stream;
 
+/* Blocks of the line that were looked up: the permutation of a short column is walked for long. */
+enum { STK__ORDER_BLOCKS = 512 };
+
+typedef struct stk__order_block {
+    uint64_t place; /* in the line, + 1; 0: none */
+    uint64_t block;
+} stk__order_block;
+
 typedef struct stk__order_epoch {
     const stk__order *order;
     stk_context *ctx;
     uint64_t epoch; /* UINT64_MAX: none yet */
     stk__permutation full;
-    stk__order_stream *streams; /* of shuffle: block; else NULL; so the next two */
-    stk__permutation *columns;  /* the blocks of each */
-    uint64_t short_place;       /* of the last block in the line */
-    stk__order_mix *mix;        /* NULL: one source */
-    stk__bucket *bucket;        /* NULL: not by length */
+    stk__order_stream *streams;                 /* of shuffle: block; else NULL; so the next two */
+    stk__permutation *columns;                  /* the blocks of each */
+    uint64_t short_place;                       /* of the last block in the line */
+    stk__order_block blocks[STK__ORDER_BLOCKS]; /* by place */
+    stk__order_mix *mix;                        /* NULL: one source */
+    stk__bucket *bucket;                        /* NULL: not by length */
     bool avx2;
     uint64_t evaluated; /* positions so far */
 } stk__order_epoch;

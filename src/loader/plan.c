@@ -44,7 +44,7 @@ static void admit_row_locked(stk__planner *p, stk__step *step, uint32_t r)
     for (uint32_t i = 0; i < row->num_needs; i++) {
         stk__need_entry *entry = &row->needs[i];
         bool waits = true;
-        stk__units_count_locked(p->units, &entry->need);
+        stk__units_count_locked(p->units, &entry->need, STK_MAX(row->group, 1));
         if (row->slices[i].size || !row->slices[i].data || entry->need.length == 0)
             continue;
         if (!stk__unit_join_locked(p->units, entry, &waits))
@@ -73,15 +73,19 @@ static void ready_at_once(stk__planner *p, stk__step *step)
     }
     for (uint32_t r = 0; r < step->num_rows; r++) {
         stk__row *row = &step->rows[r];
+        const uint64_t rows = STK_MAX(row->group, 1);
         bool all = true;
+        row->admitted = row->follows && !row->apart; /* with its leader */
+        if (row->admitted)
+            continue;
         for (uint32_t i = 0; i < row->num_needs; i++) {
             bool cached = stk__kept_need(p->keeping, &row->needs[i].need, &row->slices[i]);
-            p->cache_hits += cached && ranges;
-            p->cache_misses += !cached && ranges;
-            p->cache_hit_bytes += cached && ranges ? row->slices[i].size : 0;
+            p->cache_hits += cached && ranges ? rows : 0;
+            p->cache_misses += !cached && ranges ? rows : 0;
+            p->cache_hit_bytes += cached && ranges ? row->slices[i].size * rows : 0;
             all = all && cached;
         }
-        row->now = !all && stk__row_is_near(p, row);
+        row->now = !all && !row->group && stk__row_is_near(p, row);
         row->admitted = all || row->now || row->status != STK_OK;
         if (row->admitted)
             stk__row_ready_locked(step, r);

@@ -73,6 +73,8 @@ typedef struct stk__planner {
     stk__reads *reads;
     stk__stalls *stalls;
     bool replaces;     /* on_error: replace */
+    bool blocks;       /* locate() is told so */
+    bool decodes;      /* some column decodes pictures: rows may be put back */
     bool late;         /* (L) rows were put back: later ones must not hold memory meanwhile */
     bool busy;         /* (L) a thread is planning: what follows is its own */
     uint64_t since_ns; /* (L) when it began; 0: none does */

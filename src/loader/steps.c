@@ -73,12 +73,30 @@ void stk__row_fail(stk__row *row, stk_status status, const char *reason)
     row->reason = reason;
 }
 
-void stk__row_ready_locked(stk__step *step, uint32_t row)
+static void queue_locked(stk__step *step, uint32_t row)
 {
     const uint64_t at = (uint64_t)step->ready_first + step->num_ready++,
                    room = step->steps->row_room;
 
     step->ready[at < room ? at : at - room] = row;
+}
+
+void stk__row_ready_locked(stk__step *step, uint32_t row)
+{
+    const stk__row *leader = &step->rows[row];
+
+    queue_locked(step, row);
+    for (uint32_t next = leader->follower; next; next = step->rows[next - 1].follower) {
+        stk__row *r = &step->rows[next - 1];
+        if (leader->status != STK_OK) {
+            r->status = leader->status;
+            r->stage = leader->stage;
+            r->reason = leader->reason;
+            r->bad_need = leader->bad_need;
+            r->line = leader->line;
+        }
+        queue_locked(step, next - 1);
+    }
 }
 
 uint64_t stk__steps_ready_locked(const stk__steps *steps)

@@ -23,6 +23,10 @@
 typedef struct stk__steps stk__steps;
 typedef struct stk__step stk__step;
 
+/* Rows that need the same are a group, of which the first, the leader, has the needs and is
+ * admitted for all of them. They become ready together, and one task takes them. */
+enum { STK__GROUP_ROWS = 256 };
+
 /* A need of a row, waiting for its unit. */
 typedef struct stk__need_entry {
     stk_need need;
@@ -44,12 +48,16 @@ typedef struct stk__row {
     float cost;
     stk_status status;
     uint32_t num_needs;
-    uint32_t pending;      /* (L) units still to come */
-    uint32_t bad_need;     /* (L) the need that failed */
-    uint16_t tries;        /* substitutes drawn */
-    uint8_t stage;         /* of the failure */
-    bool bad;              /* a hole in the batch, or the failure of it */
-    bool admitted;         /* the planner's: it asks for nothing any more */
+    uint32_t follows;  /* 1 + the leader of its group, whose needs it has; 0: they are its own */
+    uint32_t follower; /* 1 + the next row of its group; 0: none */
+    uint32_t group;    /* rows of the group that it leads; 0: it leads none */
+    uint32_t pending;  /* (L) units still to come */
+    uint32_t bad_need; /* (L) the need that failed */
+    uint16_t tries;    /* substitutes drawn */
+    uint8_t stage;     /* of the failure */
+    bool apart;        /* it failed before its group was read, which it left */
+    bool bad;          /* a hole in the batch, or the failure of it */
+    bool admitted;     /* the planner's: it asks for nothing any more */
     bool wants_substitute; /* (L) */
     bool located;          /* the planner's: the substitute was drawn */
     bool reserved;         /* (L) it has its reserve */
@@ -75,8 +83,9 @@ struct stk__step {
     uint32_t done;     /* (L) rows prepared or given up */
     bool complete;     /* (L) the slab may be handed out */
     bool has_costs;
-    bool has_units; /* (L) some row was tied to a read */
-    bool has_holes; /* (L) some row is bad */
+    bool has_units;  /* (L) some row was tied to a read */
+    bool has_holes;  /* (L) some row is bad */
+    bool has_groups; /* some rows share their needs */
     stk__row *rows;
     uint64_t *positions, *indices;   /* scratch of planning */
     uint32_t *ready;                 /* (L) ring of rows that wait for a worker */
@@ -121,7 +130,8 @@ stk_status stk__steps_init(stk__steps *steps, stk__ring *ring, uint32_t num, uin
 /* Keep the first `num` records; no step is in the making. */
 void stk__steps_shrink(stk__steps *steps, uint32_t num);
 void stk__steps_release(stk__steps *steps);
-/* A row has all its bytes, or has failed: hand it to the workers. (L) held. */
+/* A row has all its bytes, or has failed: hand it to the workers, and with it those it leads. (L)
+ * held. */
 void stk__row_ready_locked(stk__step *step, uint32_t row);
 /* The oldest step that has rows to be prepared; UINT64_MAX: none. (L) held. */
 uint64_t stk__steps_ready_locked(const stk__steps *steps);

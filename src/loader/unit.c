@@ -259,10 +259,10 @@ stk_status stk__unit_from_memory(stk__units *units, stk__need_entry *entry, cons
     return STK_OK;
 }
 
-void stk__units_count_locked(stk__units *units, const stk_need *need)
+void stk__units_count_locked(stk__units *units, const stk_need *need, uint32_t rows)
 {
-    units->needed_bytes += need->length;
-    units->chunks_needed += need->decoded != 0;
+    units->needed_bytes += need->length * rows;
+    units->chunks_needed += need->decoded ? rows : 0;
 }
 
 uint64_t stk__unit_ready_ns(const stk__unit *unit)

@@ -128,8 +128,8 @@ bool stk__unit_lives_locked(const stk__units *units, const stk_need *need);
 /* Tie a need to the live unit of its range, if there is one. *waits: its row has to wait for it.
  * (L) held. */
 bool stk__unit_join_locked(stk__units *units, stk__need_entry *entry, bool *waits);
-/* A row is admitted that has this need: for the figures. (L) held. */
-void stk__units_count_locked(stk__units *units, const stk_need *need);
+/* Rows are admitted that have this need: for the figures. (L) held. */
+void stk__units_count_locked(stk__units *units, const stk_need *need, uint32_t rows);
 /* Give up a reference, and what goes with the last of them. (L) held. */
 void stk__unit_unref_locked(stk__unit *unit, stk__spent *spent);
 /* When its rows could have been prepared. (L) held. */

@@ -31,6 +31,23 @@ static void costliest_first_locked(stk__step *step)
     step->ready[step->ready_first] = row;
 }
 
+/* The next row of a step, or its whole group; false: the task has no room for that. (L) held. */
+static bool take_rows_locked(stk__worker *worker, stk__step *step)
+{
+    if (step->has_costs && !step->has_groups)
+        costliest_first_locked(step);
+    const uint32_t group = STK_MAX(step->rows[step->ready[step->ready_first]].group, 1);
+    if (worker->num_rows + group > STK__TASK_ROWS)
+        return false;
+    for (uint32_t i = 0; i < group; i++) {
+        worker->rows[worker->num_rows++] = step->ready[step->ready_first];
+        step->ready_first =
+            step->ready_first + 1 == step->steps->row_room ? 0 : step->ready_first + 1;
+        step->num_ready--;
+    }
+    return true;
+}
+
 bool stk__task_take_locked(stk__worker *worker)
 {
     stk__workers *w = worker->team;
@@ -48,16 +65,9 @@ bool stk__task_take_locked(stk__worker *worker)
         /* The consumer helps in small pieces: the batch it waits for may be ready at any moment. */
         double wanted = (helps ? 0.25 : 1.0) * TASK_NS / STK_MAX(w->mean_row_ns, 1.0);
         uint32_t n = wanted >= STK__TASK_ROWS ? STK__TASK_ROWS : STK_MAX((uint32_t)wanted, 1);
-        n = STK_MIN(n, step->num_ready);
-        for (uint32_t i = 0; i < n; i++) {
-            if (step->has_costs)
-                costliest_first_locked(step);
-            worker->rows[i] = step->ready[step->ready_first];
-            step->ready_first =
-                step->ready_first + 1 == steps->row_room ? 0 : step->ready_first + 1;
-            step->num_ready--;
-        }
-        worker->num_rows = n;
+        worker->num_rows = 0;
+        while (worker->num_rows < n && step->num_ready && take_rows_locked(worker, step))
+            ;
         worker->step = step;
         worker->timed = worker->tasks++ % TIMED_TASKS == 0 || w->mean_row_ns >= TIMED_ROW_NS;
         stk__steps_begin_locked(w->steps);
@@ -68,7 +78,7 @@ bool stk__task_take_locked(stk__worker *worker)
 
 /* ---- Preparing ---- */
 
-static void bad_row(stk__row *row, stk_status status, stk_stage stage, const char *reason)
+void stk__row_is_bad(stk__row *row, stk_status status, stk_stage stage, const char *reason)
 {
     row->status = status;
     row->stage = (uint8_t)stage;
@@ -139,15 +149,15 @@ static void check_values(const stk__workers *w, stk__row *row, const stk_value *
     for (uint32_t c = 0; c < w->dataset->num_fields; c++) {
         if (columns[c].decodes) {
             if (!values[c].data)
-                bad_row(row, STK_EFORMAT, STK_STAGE_DATASET, "it has no value");
+                stk__row_is_bad(row, STK_EFORMAT, STK_STAGE_DATASET, "it has no value");
             continue;
         }
         if (columns[c].field.layout == STK_FIXED && values[c].size != columns[c].source_bytes)
-            bad_row(row, STK_EFORMAT, STK_STAGE_DATASET,
-                    "its value has another size than the field");
+            stk__row_is_bad(row, STK_EFORMAT, STK_STAGE_DATASET,
+                            "its value has another size than the field");
         else if (columns[c].field.layout != STK_FIXED && values[c].size > values[c].capacity)
-            bad_row(row, STK_ELIMIT, STK_STAGE_DATASET,
-                    "its value is larger than the dataset said");
+            stk__row_is_bad(row, STK_ELIMIT, STK_STAGE_DATASET,
+                            "its value is larger than the dataset said");
     }
 }
 
@@ -199,7 +209,7 @@ static void check_rows(stk__worker *worker, const uint32_t *rows, uint32_t n)
             if (sample->status != STK_OK) {
                 const char *reason = sample->reason;
                 const stk_status status = stk__dataset_failure(sample->status, &reason);
-                bad_row(row, status, STK_STAGE_DATASET, reason);
+                stk__row_is_bad(row, status, STK_STAGE_DATASET, reason);
                 row->line = sample->line;
             } else
                 check_values(w, row, sample->values);
@@ -247,9 +257,9 @@ static void run_pipeline(stk__worker *worker, const uint32_t *rows, uint32_t n, 
         stk__row *row = &step->rows[rows[i]];
         if (row->status != STK_OK || worker->statuses[m++] == STK_OK)
             continue;
-        bad_row(row, worker->statuses[m - 1],
-                worker->reasons[m - 1] ? STK_STAGE_CODEC : STK_STAGE_TRANSFORM,
-                worker->reasons[m - 1]);
+        stk__row_is_bad(row, worker->statuses[m - 1],
+                        worker->reasons[m - 1] ? STK_STAGE_CODEC : STK_STAGE_TRANSFORM,
+                        worker->reasons[m - 1]);
         if (row->reason == stk__decode_too_large)
             stk__row_measure(w->planner, row, worker->memory[m - 1]);
         worker->num_bad++;
@@ -315,20 +325,25 @@ static inline void divide_work(stk__worker *worker, int kind)
     worker->mark_ns = now;
 }
 
-static void prepare_rows(stk__worker *worker, const uint32_t *rows, uint32_t n)
+/* `many`: the rows need the same, and the dataset puts their values in place itself. */
+static void prepare_rows(stk__worker *worker, const uint32_t *rows, uint32_t n, bool many)
 {
     const stk__workers *w = worker->team;
     const stk__ring *ring = w->ring;
 
     stk__doing_sample(&worker->doing, worker->step->rows[rows[0]].index);
-    prepare_values(worker, rows, n);
-    check_rows(worker, rows, n);
+    if (many) {
+        stk__many_prepare(worker, rows, n);
+    } else {
+        prepare_values(worker, rows, n);
+        check_rows(worker, rows, n);
+    }
     divide_work(worker, STK__WORK_DECODE);
     for (uint32_t c = 0; c < ring->num_columns; c++)
         if (ring->columns[c].pipeline) {
             run_pipeline(worker, rows, n, c);
             divide_work(worker, STK__WORK_TRANSFORM);
-        } else if (ring->columns[c].source >= 0) {
+        } else if (ring->columns[c].source >= 0 && !many) {
             place_values(worker, rows, n, c);
         } else if (ring->columns[c].source == STK__COLUMN_INDEX) {
             place_indices(worker, rows, n, c);
@@ -351,7 +366,7 @@ static const stk__unit *last_unit_locked(const stk__worker *worker)
         return NULL;
     for (uint32_t i = 0; i < worker->num_rows; i++) {
         const stk__row *row = &step->rows[worker->rows[i]];
-        for (uint32_t k = 0; k < row->num_needs; k++) {
+        for (uint32_t k = 0; !row->follows && k < row->num_needs; k++) {
             const stk__unit *unit = row->needs[k].unit;
             if (unit && (!last || stk__unit_ready_ns(unit) > stk__unit_ready_ns(last)))
                 last = unit;
@@ -368,7 +383,7 @@ static void drop_units_locked(stk__worker *worker, stk__spent *spent)
         return;
     for (uint32_t i = 0; i < worker->num_rows; i++) {
         stk__row *row = &worker->step->rows[worker->rows[i]];
-        for (uint32_t k = 0; k < row->num_needs; k++) {
+        for (uint32_t k = 0; !row->follows && k < row->num_needs; k++) {
             stk__unit *unit = row->needs[k].unit;
             row->needs[k].unit = NULL;
             if (unit)
@@ -491,10 +506,13 @@ void stk__task_run(stk__worker *worker)
     worker->mark_ns = start;
     memset(worker->work, 0, sizeof worker->work);
     for (uint32_t i = 0, n; i < worker->num_rows; i += n) {
-        n = stk__now_read(worker, worker->rows + i, STK_MIN(worker->num_rows - i, w->prepare_rows));
-        if (worker->now.data)
+        const bool many = (n = stk__many_run(worker, i)) != 0;
+        if (!many)
+            n = stk__now_read(worker, worker->rows + i,
+                              STK_MIN(worker->num_rows - i, w->prepare_rows));
+        if (worker->now.data && !many)
             divide_work(worker, STK__WORK_READ);
-        prepare_rows(worker, worker->rows + i, n);
+        prepare_rows(worker, worker->rows + i, n, many);
     }
     uint64_t end = stk__now_ns();
     stk__doing_end(&worker->doing);

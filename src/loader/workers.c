@@ -30,6 +30,7 @@ static stk_status init_worker(stk__worker *worker, stk__workers *team, uint32_t 
     worker->number = number;
     worker->samples = stk__calloc(ctx, n, sizeof *worker->samples);
     worker->values = stk__calloc(ctx, n * fields, sizeof *worker->values);
+    worker->many_fields = stk__calloc(ctx, fields, sizeof *worker->many_fields);
     worker->sources = stk__calloc(ctx, n, sizeof *worker->sources);
     worker->targets = stk__calloc(ctx, n, sizeof *worker->targets);
     worker->run_positions = stk__calloc(ctx, n, sizeof *worker->run_positions);
@@ -45,9 +46,9 @@ static stk_status init_worker(stk__worker *worker, stk__workers *team, uint32_t 
                                      &(const char *){NULL}));
     if (team->decodes)
         STK_TRY(stk__decoding_create(ctx, &team->decode_room, &worker->decoding));
-    return worker->samples && worker->values && worker->sources && worker->targets &&
-                   worker->run_positions && worker->run_epochs && worker->blob_head &&
-                   worker->blob && worker->staging && worker->scratch &&
+    return worker->samples && worker->values && worker->many_fields && worker->sources &&
+                   worker->targets && worker->run_positions && worker->run_epochs &&
+                   worker->blob_head && worker->blob && worker->staging && worker->scratch &&
                    (worker->now.data || !team->now_bytes)
                ? STK_OK
                : STK_ENOMEM;
@@ -60,6 +61,7 @@ static void release_worker(stk__worker *worker)
     stk_context *ctx = worker->team->ctx;
     stk__free(ctx, worker->samples);
     stk__free(ctx, worker->values);
+    stk__free(ctx, worker->many_fields);
     stk__free(ctx, worker->sources);
     stk__free(ctx, worker->targets);
     stk__free(ctx, worker->run_positions);

@@ -41,6 +41,10 @@ typedef struct stk__worker {
     uint32_t num_bad;   /* rows of the task that failed, here or before */
     stk__row *reserved; /* the row of the task that has a reserve, or NULL */
     uint64_t indices[STK__TASK_ROWS];
+    stk_rows_field *many_fields; /* of a call for rows that need the same; so the next two */
+    stk_status many_statuses[STK__GROUP_ROWS];
+    const char *many_reasons[STK__GROUP_ROWS];
+    uint64_t many_lines[STK__GROUP_ROWS];
     const void **sources; /* [STK__PREPARE_ROWS] of a pipeline run; so the next three */
     void **targets;
     uint64_t *run_positions, *run_epochs;
@@ -75,6 +79,7 @@ struct stk__workers {
     stk__stalls *stalls;
     bool replaces;        /* on_error: replace */
     bool decodes;         /* some column does; the room is made */
+    bool many;            /* the dataset prepares rows that need the same by one call */
     uint64_t staging_row; /* bytes of one sample before the transforms */
     uint64_t scratch_bytes;
     uint64_t now_bytes;    /* of what a worker reads itself at a time; 0: it never does */
@@ -115,6 +120,15 @@ void stk__workers_join(stk__workers *workers);
 bool stk__task_take_locked(stk__worker *worker);
 /* Prepare the task at hand, account for it. (L) free; held at the end. */
 void stk__task_run(stk__worker *worker);
+/* A row failed in preparing. */
+void stk__row_is_bad(stk__row *row, stk_status status, stk_stage stage, const char *reason);
+/* Whether rows that need the same can be prepared by one call (many.c). */
+bool stk__many_may(const stk__workers *workers);
+/* How many rows of a task from row `first` on need the same and are to be prepared by one call; 0:
+ * not this row. */
+uint32_t stk__many_run(const stk__worker *worker, uint32_t first);
+/* Prepare them: `n` rows, straight to their places. */
+void stk__many_prepare(stk__worker *worker, const uint32_t *rows, uint32_t n);
 /* Read the rows of a task that it has to read itself; of `most` as many as there is room for at a
  * time, which it returns. What cannot be had at once has the status STK_EAGAIN. (L) free. */
 uint32_t stk__now_read(stk__worker *worker, const uint32_t *rows, uint32_t most);

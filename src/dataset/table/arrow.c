@@ -48,10 +48,31 @@ const stk_dataset_ops stk__dataset_arrow = {
     .close = stk__table_close,
     .locate = stk__table_locate,
     .object = stk__table_object,
+    .worker_open = stk__table_worker_open,
+    .worker_close = stk__table_worker_close,
     .prepare = stk__table_prepare,
+    .prepare_rows = stk__table_prepare_rows,
     .describe = stk__table_describe,
     .decode = stk__table_decode,
 };
+
+static stk_status worker_open(const stk__table *table, void **worker)
+{
+    stk__codec_state *state = NULL;
+    const stk_status status =
+        stk__codec_state_create(((const stk_dataset *)(const void *)table)->context, &state, NULL);
+
+    *worker = state;
+    return status;
+}
+
+static void worker_close(const stk__table *table, void *worker)
+{
+    stk__codec_state *state = worker;
+
+    (void)table;
+    stk__codec_state_destroy(&state);
+}
 
 static const stk__table_format format = {
     .ops = &stk__dataset_arrow,
@@ -59,6 +80,8 @@ static const stk__table_format format = {
     .scan = stk__arrow_scan_file,
     .decode = stk__arrow_decode,
     .group = "record batch",
+    .worker_open = worker_open,
+    .worker_close = worker_close,
     .reasons = reasons,
     .num_reasons = STK_COUNT(reasons),
 };

@@ -227,6 +227,6 @@ void stk__arrow_unpacker_release(stk__arrow_unpacker *unpacker);
 stk_status stk__arrow_scan_file(stk__table_file *file, const void *options, stk_error *err);
 stk_status stk__arrow_decode(const stk__table *table, const stk__table_column *column,
                              const stk__table_piece *piece, const void *data, void *out,
-                             const char **reason);
+                             void *worker, const char **reason);
 
 #endif

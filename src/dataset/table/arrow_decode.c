@@ -331,7 +331,7 @@ static stk_status decode(decoder *d, stk__table_vector *vector)
 
 stk_status stk__arrow_decode(const stk__table *table, const stk__table_column *column,
                              const stk__table_piece *piece, const void *data, void *out,
-                             const char **reason)
+                             void *worker, const char **reason)
 {
     stk_context *context = ((const stk_dataset *)(const void *)table)->context;
     decoder d = {.column = column, .rows = piece->rows, .data = data, .out = out, .reason = reason};
@@ -341,8 +341,10 @@ stk_status stk__arrow_decode(const stk__table *table, const stk__table_column *c
     if (!stk__arrow_layout_unpack(piece->own, piece->length, &d.layout) ||
         !room_of(&d.layout, d.rows, column->width, piece->decoded, &d.room))
         return fail("it is not where it was when the dataset was opened", reason);
-    d.unpacker = (stk__arrow_unpacker){.context = context, .codec = d.layout.codec};
+    d.unpacker =
+        (stk__arrow_unpacker){.context = context, .codec = d.layout.codec, .state = worker};
     const stk_status status = decode(&d, out);
-    stk__arrow_unpacker_release(&d.unpacker);
+    if (!worker)
+        stk__arrow_unpacker_release(&d.unpacker);
     return status;
 }

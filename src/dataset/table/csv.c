@@ -157,6 +157,7 @@ const stk_dataset_ops stk__dataset_csv = {
     .locate = stk__table_locate,
     .object = stk__table_object,
     .prepare = stk__table_prepare,
+    .prepare_rows = stk__table_prepare_rows,
     .describe = stk__table_describe,
     .decode = stk__table_decode,
 };
@@ -172,6 +173,7 @@ const stk_dataset_ops stk__dataset_tsv = {
     .locate = stk__table_locate,
     .object = stk__table_object,
     .prepare = stk__table_prepare,
+    .prepare_rows = stk__table_prepare_rows,
     .describe = stk__table_describe,
     .decode = stk__table_decode,
 };

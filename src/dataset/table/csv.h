@@ -52,7 +52,7 @@ bool stk__csv_bool(const stk__csv_cell *cell, uint8_t *out);
 /* As of stk__table_format. */
 stk_status stk__csv_scan(stk__table_file *file, const void *options, stk_error *err);
 stk_status stk__csv_decode(const stk__table *table, const stk__table_column *column,
-                           const stk__table_piece *piece, const void *data, void *out,
+                           const stk__table_piece *piece, const void *data, void *out, void *worker,
                            const char **reason);
 /* Bytes that `rows` lines of so many bytes decode to, at most. */
 uint64_t stk__csv_decoded(const stk__table_column *columns, const bool *wanted, uint32_t n,

@@ -336,7 +336,7 @@ static uint64_t lay_out(decoding *d)
 }
 
 stk_status stk__csv_decode(const stk__table *table, const stk__table_column *column,
-                           const stk__table_piece *piece, const void *data, void *out,
+                           const stk__table_piece *piece, const void *data, void *out, void *worker,
                            const char **reason)
 {
     decoding d = {.columns = column,

@@ -196,18 +196,18 @@ static stk_status add_piece(stk__table_file *file, const stk__table_piece *piece
         return no_memory(file, err);
     k->pieces = pieces;
     *number = (uint32_t)k->num_pieces;
-    k->pieces[k->num_pieces++] = *piece;
+    k->pieces[k->num_pieces] = *piece;
+    k->pieces[k->num_pieces++].whole = STK__TABLE_NO_PIECE;
     return STK_OK;
 }
 
-/* A dictionary is no piece of rows: `reserved` says so. */
 stk_status stk__table_file_dictionary(stk__table_file *file, const stk__table_piece *piece,
                                       uint32_t *number, stk_error *err)
 {
     stk__table_piece own = *piece;
 
     own.dictionary = STK__TABLE_NO_PIECE;
-    own.reserved = 1;
+    own.kind = STK__PIECE_DICTIONARY;
     return add_piece(file, &own, number, err);
 }
 
@@ -216,13 +216,41 @@ stk_status stk__table_file_piece(stk__table_file *file, const stk__table_piece *
 {
     stk__table_piece own = *piece;
 
-    own.reserved = 0;
+    own.kind = STK__PIECE_ROWS;
     if (own.dictionary != STK__TABLE_NO_PIECE &&
         (own.dictionary >= file->kept->num_pieces || own.columns != 1 ||
-         !file->kept->pieces[own.dictionary].reserved))
+         file->kept->pieces[own.dictionary].kind != STK__PIECE_DICTIONARY))
         return stk__table_file_fail(file, STK_EFORMAT, own.offset, err,
                                     "its codes are of no dictionary");
     return add_piece(file, &own, number, err);
+}
+
+stk_status stk__table_file_whole(stk__table_file *file, const stk__table_piece *piece,
+                                 uint32_t first, uint32_t count, stk_error *err)
+{
+    stk__table_kept *k = file->kept;
+    stk__table_piece own = *piece;
+    uint64_t rows = 0;
+    uint32_t number = 0;
+
+    for (uint32_t i = first; i < first + count; i++) {
+        const stk__table_piece *p = &k->pieces[i];
+        if (p->kind != STK__PIECE_ROWS || p->column != own.column || p->columns != 1 ||
+            p->first_row != own.first_row + rows)
+            return stk__table_file_fail(file, STK_EFORMAT, own.offset, err,
+                                        "a whole is of other rows than its pieces");
+        rows += p->rows;
+    }
+    if (rows != own.rows || own.columns != 1)
+        return stk__table_file_fail(file, STK_EFORMAT, own.offset, err,
+                                    "a whole is of other rows than its pieces");
+    own.kind = STK__PIECE_WHOLE;
+    own.dictionary = STK__TABLE_NO_PIECE;
+    STK_TRY(add_piece(file, &own, &number, err));
+    for (uint32_t i = first; i < first + count; i++)
+        k->pieces[i].whole = number;
+    k->num_wholes++;
+    return STK_OK;
 }
 
 stk_status stk__table_file_bounds(stk__table_file *file, uint32_t number,
@@ -276,7 +304,7 @@ static stk_status number_chains(stk__table_file *file, stk_error *err)
     if (!border)
         return no_memory(file, err);
     for (size_t i = 0; i < k->num_pieces; i++)
-        if (!k->pieces[i].reserved)
+        if (k->pieces[i].kind == STK__PIECE_ROWS)
             border[k->pieces[i].column] = border[k->pieces[i].column + k->pieces[i].columns] = true;
     bool open = false; /* the chain has a column that is asked for */
     for (uint32_t c = 0; c < l->num_columns; c++) {
@@ -296,7 +324,7 @@ static void chains_of(const stk__table_layout *l, const stk__table_piece *p, uin
                       uint32_t *end)
 {
     *first = *end = 0;
-    for (uint32_t c = p->column; !p->reserved && c < p->column + p->columns; c++) {
+    for (uint32_t c = p->column; p->kind == STK__PIECE_ROWS && c < p->column + p->columns; c++) {
         if (l->chain_of[c] == STK__TABLE_NONE)
             continue;
         if (*end == 0)
@@ -374,16 +402,19 @@ static stk_status check_chain(const stk__table_file *file, uint32_t column, stk_
     return STK_OK;
 }
 
+/* A whole stands behind what begins where it does. */
 static int by_offset(const void *a, const void *b, void *user)
 {
-    const stk__table_piece *pieces = user;
-    const uint64_t left = pieces[*(const uint32_t *)a].offset,
-                   right = pieces[*(const uint32_t *)b].offset;
+    const stk__table_piece *pieces = user, *left = &pieces[*(const uint32_t *)a],
+                           *right = &pieces[*(const uint32_t *)b];
+    const bool last = left->kind == STK__PIECE_WHOLE, first = right->kind == STK__PIECE_WHOLE;
 
-    return (left > right) - (left < right);
+    if (left->offset != right->offset)
+        return left->offset > right->offset ? 1 : -1;
+    return last - first;
 }
 
-/* Pieces are found again by where they begin. */
+/* Pieces are found again by where they begin, and whether they are wholes. */
 static stk_status order_pieces(stk__table_file *file, stk_error *err)
 {
     stk__table_kept *k = file->kept;
@@ -401,7 +432,7 @@ static stk_status order_pieces(stk__table_file *file, stk_error *err)
         k->by_offset[i] = (uint32_t)i;
     qsort_r(k->by_offset, k->num_pieces, sizeof *k->by_offset, by_offset, k->pieces);
     for (size_t i = 1; i < k->num_pieces; i++)
-        if (k->pieces[k->by_offset[i]].offset == k->pieces[k->by_offset[i - 1]].offset)
+        if (by_offset(&k->by_offset[i], &k->by_offset[i - 1], k->pieces) == 0)
             return stk__table_file_fail(file, STK_EFORMAT, k->pieces[k->by_offset[i]].offset, err,
                                         "two pieces of columns begin here; write the file again");
     return STK_OK;
@@ -474,19 +505,24 @@ uint32_t stk__table_piece_at(const stk__table_kept *k, uint32_t chain, uint64_t 
     return place(k, low);
 }
 
-const stk__table_piece *stk__table_piece_of(const stk__table_kept *k, uint64_t offset)
+const stk__table_piece *stk__table_piece_of(const stk__table_kept *k, uint64_t offset,
+                                            uint64_t length)
 {
     size_t low = 0, high = k->num_pieces;
 
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         const stk__table_piece *p = &k->pieces[k->by_offset ? k->by_offset[middle] : middle];
-        if (p->offset == offset)
-            return p;
         if (p->offset < offset)
             low = middle + 1;
         else
             high = middle;
+    }
+    /* At most two begin there. */
+    for (size_t i = low; i < k->num_pieces && i < low + 2; i++) {
+        const stk__table_piece *p = &k->pieces[k->by_offset ? k->by_offset[i] : i];
+        if (p->offset == offset && p->length == length)
+            return p;
     }
     return NULL;
 }

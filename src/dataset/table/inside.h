@@ -1,7 +1,7 @@
 /* what the parts of a table of files share */
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * table.c is the dataset: opening, needs, samples. scan.c lists and scans the files by several
+ * table.c is the dataset: opening, needs, samples; describe.c tells of it. scan.c lists and scans the files by several
  * threads; file.c is one file while it is scanned, and what is kept of it; fields.c makes fields of
  * columns; load.c reads columns while the dataset is opened; categories.c learns names of texts;
  * keys.c makes columns of the names of folders.
@@ -16,6 +16,9 @@
 #include "dataset/widen.h"
 
 #define STK__TABLE_NONE UINT32_MAX
+
+/* Kinds of pieces. */
+enum { STK__PIECE_ROWS, STK__PIECE_DICTIONARY, STK__PIECE_WHOLE };
 
 /*
  * How a file lays out its columns. Columns that lie in the same pieces make a chain: the list of
@@ -52,7 +55,7 @@ typedef struct stk__table_kept {
     stk__table_layout *layout;
     bool owns_layout;
     stk__table_piece *pieces;
-    size_t num_pieces, pieces_room;
+    size_t num_pieces, pieces_room, num_wholes;
     uint32_t *chains;    /* where the pieces of each chain begin in `places`, and the end of all */
     uint32_t *places;    /* pieces, chain by chain; NULL: there is one chain, of all pieces */
     uint32_t *by_offset; /* NULL: they are in the order of their offsets */
@@ -87,6 +90,11 @@ typedef struct stk__table_saying {
     const char *why;
     char *text;
 } stk__table_saying;
+/* Rows of all files at which some piece of those that are read begins. */
+typedef struct stk__table_cuts {
+    uint64_t *rows;
+    size_t num;
+} stk__table_cuts;
 
 struct stk__table {
     stk_dataset base;
@@ -105,7 +113,9 @@ struct stk__table {
     char *names;       /* of fields, and reasons */
     uint64_t num_rows; /* of all files */
     int32_t nulls;
-    const char *categories; /* the option, while it is opened */
+    bool has_lengths;                 /* some field is of no fixed size */
+    stk__table_cuts cuts, block_cuts; /* the second of wholes; empty: there are none */
+    const char *categories;           /* the option, while it is opened */
     stk__table_key *keys;
     uint32_t num_keys;
     stk__names key_names, key_values;
@@ -154,8 +164,9 @@ bool stk__table_names(const char *wanted, const char *name);
 void stk__table_kept_release(stk_context *ctx, stk__table_kept *kept);
 /* The piece of a chain that has a row of the file. */
 uint32_t stk__table_piece_at(const stk__table_kept *kept, uint32_t chain, uint64_t row);
-/* The piece that begins at a byte; NULL: none. */
-const stk__table_piece *stk__table_piece_of(const stk__table_kept *kept, uint64_t offset);
+/* The piece that begins at a byte, of so many; NULL: none. */
+const stk__table_piece *stk__table_piece_of(const stk__table_kept *kept, uint64_t offset,
+                                            uint64_t length);
 /* Whether two layouts are the same in all but where they are kept. */
 bool stk__table_layout_same(const stk__table_layout *a, const stk__table_layout *b);
 
@@ -195,13 +206,39 @@ stk_status stk__table_categories(stk__table *t, const char *text, stk_error *err
  * t->rows. Blocks: it reads the columns that it asks. */
 stk_status stk__table_choose_rows(stk__table *t, const struct stk__where *where, stk_error *err);
 
+/* ---- runs.c: rows that lie in the same pieces ---- */
+
+/* Find where pieces begin. After the fields are known. */
+stk_status stk__table_cut(stk__table *t, stk_error *err);
+/* The number of the run that a row lies in: rows of one run need the same. */
+size_t stk__table_run_of(const stk__table_cuts *cuts, uint64_t row);
+/* The piece in a chain that has a row of the file; `blocks`: the whole that it is a part of, if
+ * there is one. */
+const stk__table_piece *stk__table_piece_for(const stk__table_kept *kept, uint32_t chain,
+                                             uint64_t row, bool blocks);
+/* The piece that was decoded to some bytes. */
+static inline const stk__table_piece *stk__table_piece_in(const stk__table_kept *kept,
+                                                          const void *decoded)
+{
+    return &kept->pieces[((const stk__table_vector *)decoded)->piece];
+}
+
+/* ---- table.c ---- */
+
+/* The file that has a row. */
+stk__table_kept *stk__table_file_of(const stk__table *t, uint64_t row, size_t *number);
+/* What becomes of a cell of which `nulls` says `null`, with a value of `size` bytes: true, it is
+ * taken; else, *status STK_OK, nothing stands in its place, or the sample is bad. */
+bool stk__table_takes(const stk__table *t, const stk__table_read *read, uint8_t null, uint64_t size,
+                      stk_status *status, const char **reason);
+
 /* ---- load.c ---- */
 
 /* Decode a piece as the format does, and look at what it made. `out` has room for piece->decoded.
  */
 stk_status stk__table_decode_piece(const stk__table *t, const stk__table_kept *kept,
                                    const stk__table_piece *piece, const void *data, void *out,
-                                   const char **reason);
+                                   void *worker, const char **reason);
 /* A piece, decoded in new memory, for opening. Blocks. */
 stk_status stk__table_load(const stk__table *t, const stk__table_kept *kept, uint32_t piece,
                            void **out, stk_error *err);
@@ -228,5 +265,15 @@ typedef struct stk__table_cells {
  * is no row of the dictionary. */
 uint8_t stk__table_cell(const stk__table_cells *cells, const stk__table_column *column,
                         uint64_t row, const void **data, uint64_t *size);
+/* Whether *data of its cells are codes, one for each value of a list, and *size that of the values.
+ */
+static inline bool stk__table_is_coded_list(const stk__table_cells *cells,
+                                            const stk__table_column *column)
+{
+    return column->kind == STK__COLUMN_LIST && cells->vector->codes;
+}
+/* Such codes -> values of `size` bytes. False: one is beyond the dictionary. */
+bool stk__table_look_up(const stk__table_cells *cells, const stk__table_column *column,
+                        const void *codes, uint64_t size, void *out);
 
 #endif

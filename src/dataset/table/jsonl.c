@@ -142,6 +142,7 @@ const stk_dataset_ops stk__dataset_jsonl = {
     .locate = stk__table_locate,
     .object = stk__table_object,
     .prepare = stk__table_prepare,
+    .prepare_rows = stk__table_prepare_rows,
     .describe = stk__table_describe,
     .decode = stk__table_decode,
 };

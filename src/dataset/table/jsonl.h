@@ -37,7 +37,7 @@ bool stk__jsonl_is_blank(const char *at, const char *end);
 stk_status stk__jsonl_scan(stk__table_file *file, const void *options, stk_error *err);
 stk_status stk__jsonl_decode(const stk__table *table, const stk__table_column *column,
                              const stk__table_piece *piece, const void *data, void *out,
-                             const char **reason);
+                             void *worker, const char **reason);
 /* Bytes that `rows` lines of so many bytes decode to, at most. */
 uint64_t stk__jsonl_decoded(const stk__table_column *columns, const bool *wanted, uint32_t n,
                             uint64_t rows, uint64_t bytes);

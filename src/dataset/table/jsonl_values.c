@@ -254,12 +254,12 @@ static uint64_t lay_out(decoding *d)
 
 stk_status stk__jsonl_decode(const stk__table *table, const stk__table_column *column,
                              const stk__table_piece *piece, const void *data, void *out,
-                             const char **reason)
+                             void *worker, const char **reason)
 {
     decoding d = {.columns = column, .piece = piece, .out = out, .vectors = out};
     bool good, any = false;
 
-    (void)table;
+    (void)table, (void)worker;
     uint64_t at = lay_out(&d);
     good = take_lines(&d, data);
     for (uint32_t c = 0; good && c < piece->columns; c++) {

@@ -24,9 +24,10 @@ static bool is_sound(const void *base, const stk__table_vector *v, const stk__ta
 
     if (v->rows != p->rows || (v->nulls && !lies_within(v->nulls, p->rows, 1, p->decoded)) ||
         (v->lines && !lies_within(v->lines, p->rows, sizeof(uint32_t), p->decoded)) ||
-        (v->codes && (p->reserved || p->dictionary == STK__TABLE_NO_PIECE)))
+        (v->codes && p->dictionary == STK__TABLE_NO_PIECE))
         return false;
-    if (c->kind != STK__COLUMN_VALUES && !v->codes) {
+    const bool list = c->kind == STK__COLUMN_LIST && p->kind != STK__PIECE_DICTIONARY;
+    if (list || (c->kind == STK__COLUMN_BYTES && !v->codes)) {
         if (!lies_within(v->offsets, (uint64_t)p->rows + 1, sizeof(uint32_t), p->decoded))
             return false;
         const uint32_t *offsets = (const void *)((const char *)base + v->offsets);
@@ -43,18 +44,19 @@ static bool is_sound(const void *base, const stk__table_vector *v, const stk__ta
 
 stk_status stk__table_decode_piece(const stk__table *t, const stk__table_kept *kept,
                                    const stk__table_piece *piece, const void *data, void *out,
-                                   const char **reason)
+                                   void *worker, const char **reason)
 {
     const stk__table_column *columns = kept->layout->columns + piece->column;
     const stk__table_vector *vectors = out;
 
-    STK_TRY(t->format->decode(t, columns, piece, data, out, reason));
+    STK_TRY(t->format->decode(t, columns, piece, data, out, worker, reason));
     for (uint32_t i = 0; i < piece->columns; i++)
         if (columns[i].kind != STK__COLUMN_REFUSED &&
             !is_sound(out, &vectors[i], &columns[i], piece)) {
             *reason = "the columns of the piece say what does not fit together";
             return STK_EFORMAT;
         }
+    ((stk__table_vector *)out)->piece = (uint32_t)(piece - kept->pieces) & INT32_MAX;
     return STK_OK;
 }
 
@@ -90,7 +92,7 @@ stk_status stk__table_load(const stk__table *t, const stk__table_kept *kept, uin
         status = stk_store_read(t->stores.items[kept->store].store, key, p->offset, p->length, data,
                                 err);
     if (status == STK_OK) {
-        status = stk__table_decode_piece(t, kept, p, data, decoded, &reason);
+        status = stk__table_decode_piece(t, kept, p, data, decoded, NULL, &reason);
         if (status != STK_OK)
             fail_piece(t, kept, p, status, reason, err);
     }
@@ -113,6 +115,13 @@ uint8_t stk__table_cell(const stk__table_cells *cells, const stk__table_column *
     const uint8_t null = v->nulls ? ((const uint8_t *)base + v->nulls)[row] : 0;
     if (null)
         return null;
+    const uint64_t item = stk_dtype_size(column->dtype);
+    if (stk__table_is_coded_list(cells, column)) {
+        const uint32_t *offsets = (const uint32_t *)(const void *)(base + v->offsets);
+        *data = base + v->values + offsets[row] * sizeof(uint32_t);
+        *size = (uint64_t)(offsets[row + 1] - offsets[row]) * item;
+        return 0;
+    }
     if (v->codes) {
         const uint32_t code = ((const uint32_t *)(const void *)(base + v->values))[row];
         v = (const stk__table_vector *)(const void *)cells->dictionary;
@@ -121,7 +130,6 @@ uint8_t stk__table_cell(const stk__table_cells *cells, const stk__table_column *
             return UINT8_MAX;
         row = code;
     }
-    const uint64_t item = stk_dtype_size(column->dtype);
     if (column->kind == STK__COLUMN_VALUES) {
         *size = column->width * item;
         *data = base + v->values + row * *size;
@@ -131,4 +139,37 @@ uint8_t stk__table_cell(const stk__table_cells *cells, const stk__table_column *
     *data = base + v->values + offsets[row] * item;
     *size = (uint64_t)(offsets[row + 1] - offsets[row]) * item;
     return 0;
+}
+
+#define LOOK_UP(bits)                                                                              \
+    for (uint64_t i = 0; i < count; i++) {                                                         \
+        if (list[i] >= d->rows)                                                                    \
+            return false;                                                                          \
+        memcpy((char *)out + i * (bits) / 8, values + (uint64_t)list[i] * (bits) / 8, (bits) / 8); \
+    }
+
+bool stk__table_look_up(const stk__table_cells *cells, const stk__table_column *column,
+                        const void *codes, uint64_t size, void *out)
+{
+    const stk__table_vector *d = (const stk__table_vector *)(const void *)cells->dictionary;
+    const uint64_t item = stk_dtype_size(column->dtype), count = size / item;
+    const uint32_t *list = codes;
+
+    if (!d || d->codes)
+        return false;
+    const char *values = cells->dictionary + d->values;
+    switch (item) {
+    case 1:
+        LOOK_UP(8)
+        return true;
+    case 2:
+        LOOK_UP(16)
+        return true;
+    case 4:
+        LOOK_UP(32)
+        return true;
+    default:
+        LOOK_UP(64)
+        return true;
+    }
 }

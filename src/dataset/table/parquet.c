@@ -21,21 +21,49 @@ static const stk_option_table parquet_table = {"parquet", "Columns of Parquet fi
 
 static const char *const suffixes[] = {".parquet", ".parq", ".pq", NULL};
 
+static void worker_close(const stk__table *table, void *worker)
+{
+    stk__parquet_room *room = worker;
+
+    stk__parquet_room_release(room);
+    stk__codec_state_destroy(&room->codecs);
+    stk__free(table->base.context, room);
+}
+
+static stk_status worker_open(const stk__table *table, void **worker)
+{
+    stk__parquet_room *room = stk__calloc(table->base.context, 1, sizeof *room);
+
+    *worker = NULL;
+    if (!room)
+        return STK_ENOMEM;
+    room->ctx = table->base.context;
+    const stk_status status = stk__codec_state_create(room->ctx, &room->codecs, NULL);
+    if (status == STK_OK)
+        *worker = room;
+    else
+        worker_close(table, room);
+    return status;
+}
+
 static stk_status decode(const stk__table *table, const stk__table_column *column,
-                         const stk__table_piece *piece, const void *data, void *out,
+                         const stk__table_piece *piece, const void *data, void *out, void *worker,
                          const char **reason)
 {
     const stk__parquet_leaf leaf = stk__parquet_leaf_get(piece->own);
-    stk__parquet_room room = {.ctx = table->base.context};
+    void *own = NULL;
 
     (void)column;
-    stk_status status = stk__codec_state_create(room.ctx, &room.codecs, NULL);
-    if (status == STK_OK)
-        status = stk__parquet_decode(&room, &leaf, piece, data, out, reason);
-    else
+    if (!worker && worker_open(table, &own) != STK_OK) {
         *reason = "no memory to decode a page; use fewer workers";
-    stk__parquet_room_release(&room);
-    stk__codec_state_destroy(&room.codecs);
+        return STK_ENOMEM;
+    }
+    stk__parquet_room *room = worker ? worker : own;
+    const stk_status status = stk__parquet_decode(room, &leaf, piece, data, out, reason);
+    if (own)
+        worker_close(table, own);
+    else if (stk__parquet_room_held(room) > table->base.worker_bytes)
+        stk__parquet_room_release(room);
     return status;
 }
 
@@ -53,6 +81,8 @@ static void add_piece(cost *c, const stk__table_kept *k, const stk__table_piece 
 {
     const stk__parquet_leaf leaf = stk__parquet_leaf_get(p->own);
 
+    if (p->kind == STK__PIECE_WHOLE)
+        return;
     c->codecs |= UINT32_C(1) << leaf.codec;
     if (leaf.form == STK__PARQUET_DICTIONARY)
         return;
@@ -80,7 +110,7 @@ static void write_codecs(uint32_t bits, char *out, size_t size)
 static const char *advice(const cost *c, uint64_t page)
 {
     if (c->whole)
-        return "; use_dictionary=False and write_page_index=True would make pages of it readable";
+        return "; write_page_index=True would make pages of it readable";
     if (page > (UINT64_C(256) << 10))
         return "; data_page_size=65536 would make a row cheaper";
     return c->dictionary / STK_MAX(c->rows, 1) > (UINT64_C(256) << 10)
@@ -128,6 +158,10 @@ static const stk__table_format format = {
     .suffixes = suffixes,
     .scan = stk__parquet_scan_file,
     .decode = decode,
+    .reasons = stk__parquet_reasons,
+    .num_reasons = STK__PARQUET_REASONS,
+    .worker_open = worker_open,
+    .worker_close = worker_close,
     .describe = describe,
     .group = "row group",
     .piece = "page",
@@ -170,6 +204,9 @@ const stk_dataset_ops stk__dataset_parquet = {
     .locate = stk__table_locate,
     .object = stk__table_object,
     .decode = stk__table_decode,
+    .worker_open = stk__table_worker_open,
+    .worker_close = stk__table_worker_close,
     .prepare = stk__table_prepare,
+    .prepare_rows = stk__table_prepare_rows,
     .describe = stk__table_describe,
 };

@@ -152,6 +152,8 @@ enum {
 /* At least `size` bytes that a part has for itself, and STK_TAIL behind; NULL: no memory. */
 uint8_t *stk__parquet_room_part(stk__parquet_room *room, int part, uint64_t size);
 void stk__parquet_room_release(stk__parquet_room *room);
+/* Bytes that it holds. */
+uint64_t stk__parquet_room_held(const stk__parquet_room *room);
 
 /* A page without its compression: levels and values. */
 typedef struct stk__parquet_body {
@@ -171,6 +173,10 @@ bool stk__parquet_decoded(const stk__parquet_leaf *leaf, uint64_t rows, uint64_t
 stk_status stk__parquet_decode(stk__parquet_room *room, const stk__parquet_leaf *leaf,
                                const stk__table_piece *piece, const uint8_t *data, void *out,
                                const char **reason);
+/* Of a chunk that is one piece, whose pages may fail each by itself: why the rows of one that did
+ * have no value, in the order of `nulls`. */
+#define STK__PARQUET_REASONS 3
+extern const char *const stk__parquet_reasons[];
 /* `count` values of an encoding that is not of codes -> values of the column. */
 stk_status stk__parquet_values(stk__parquet_room *room, const stk__parquet_leaf *leaf,
                                int32_t encoding, const uint8_t *in, uint64_t length, uint8_t *out,

@@ -11,6 +11,7 @@
 
 #define HEADER_FIRST 512u                 /* bytes that nearly every header fits */
 #define WINDOW       (UINT64_C(64) << 10) /* that is read at once where pages are small */
+#define WHOLE_MOST   (UINT64_C(64) << 20) /* bytes of a chunk that may be one piece */
 #define INDEX_MOST   (UINT64_C(64) << 20)
 
 typedef struct page_place {
@@ -100,14 +101,15 @@ static stk_status measure(pages *p, uint64_t offset, const stk__parquet_page *he
         status = STK_ENOMEM;
     if (status != STK_OK)
         return fail(p, status, offset, reason, err);
-    const char *wrong = leaf.most ? stk__parquet_levels(body.definition, body.definition_length,
-                                                        leaf.most, levels, rows)
-                                  : NULL;
+    const char *wrong = leaf.most
+                            ? stk__parquet_levels(room->codecs, body.definition,
+                                                  body.definition_length, leaf.most, levels, rows)
+                            : NULL;
     for (uint64_t i = 0; i < rows && !wrong; i++)
         count += !leaf.most || levels[i] == leaf.most;
     if (!wrong)
-        wrong = stk__parquet_strings_size(body.values, body.values_length, (uint32_t *)lengths,
-                                          count, bytes);
+        wrong = stk__parquet_strings_size(room->codecs, body.values, body.values_length,
+                                          (uint32_t *)lengths, count, bytes);
     return wrong ? fail(p, STK_EFORMAT, offset, wrong, err) : STK_OK;
 }
 
@@ -143,10 +145,6 @@ static stk_status add_dictionary(pages *p, uint64_t offset, const stk__parquet_p
         return fail(p, STK_EKIND, offset, "its dictionary is in an encoding that is not read", err);
     if (header->values > (UINT32_C(1) << 28))
         return fail(p, STK_ELIMIT, offset, "its dictionary has more than 268435456 entries", err);
-    if (p->column->leaf.repeated) { /* lists are not codes: one piece has their chunk */
-        p->whole = true;
-        return STK_OK;
-    }
     if (!header->values)
         return STK_OK;
     leaf.codec = (uint32_t)p->chunk->codec & 7;
@@ -165,6 +163,8 @@ static stk_status walk(pages *p, uint64_t at, stk_error *err)
 {
     const bool list = p->column->leaf.repeated != 0;
     uint64_t row = 0;
+    page_place first = {0}; /* a dictionary of lists: if their rows are not told, it is no piece */
+    stk__parquet_page dictionary = {0};
 
     while (at < p->end && row < p->rows) {
         stk__parquet_page header;
@@ -172,11 +172,18 @@ static stk_status walk(pages *p, uint64_t at, stk_error *err)
         const uint64_t length = header.header + (uint64_t)header.compressed;
         page_place page = {.offset = at, .length = length, .row = row};
         STK_TRY(set_sizes(p, &header, &page, err));
-        if (header.type == STK__PARQUET_DICT) {
+        if (header.type == STK__PARQUET_DICT && list && !first.length && !p->count) {
+            first = page;
+            dictionary = header;
+        } else if (header.type == STK__PARQUET_DICT) {
             STK_TRY(add_dictionary(p, at, &header, err));
         } else if (header.type == STK__PARQUET_DATA && list) {
-            p->whole = true; /* rows are not told */
+            p->whole = p->dictionary == STK__TABLE_NO_PIECE; /* rows are not told */
+            if (!p->whole)
+                return fail(p, STK_EFORMAT, at, "its pages are of two versions", err);
         } else if (header.type == STK__PARQUET_DATA || header.type == STK__PARQUET_DATA2) {
+            if (first.length && !p->count)
+                STK_TRY(add_dictionary(p, first.offset, &dictionary, err));
             page.rows = (uint64_t)(list ? header.rows : header.values);
             if (page.rows > p->rows - row)
                 return fail(p, STK_EFORMAT, at, "its column has more rows than its row group", err);
@@ -416,8 +423,31 @@ static stk_status add_bounds(const pages *p, uint32_t number, const page_place *
 
 /* ---- Pieces ---- */
 
+/* Numbers of a chunk in several pages, or in codes: one piece in place of them all. */
+static stk_status add_whole(pages *p, uint32_t first, stk_error *err)
+{
+    stk__parquet_leaf leaf = p->column->leaf;
+    stk__table_piece piece = {.offset = p->from,
+                              .length = p->end - p->from,
+                              .first_row = p->scan->first_row,
+                              .rows = (uint32_t)p->rows,
+                              .column = p->column->number,
+                              .columns = 1,
+                              .longest = stk__parquet_item(&leaf)};
+
+    leaf.codec = (uint32_t)p->chunk->codec & 7;
+    leaf.form = STK__PARQUET_CHUNK;
+    if (leaf.repeated || stk__parquet_is_text(&leaf) || p->rows > UINT32_MAX ||
+        (p->count < 2 && p->dictionary == STK__TABLE_NO_PIECE) || piece.length > WHOLE_MOST ||
+        !stk__parquet_decoded(&leaf, p->rows, &piece.decoded) || piece.decoded > WHOLE_MOST)
+        return STK_OK;
+    stk__parquet_leaf_put(&leaf, piece.own);
+    return stk__table_file_whole(p->scan->file, &piece, first, (uint32_t)p->count, err);
+}
+
 static stk_status add_piece(pages *p, uint64_t offset, uint64_t length, uint64_t row, uint64_t rows,
-                            const stk__parquet_leaf *leaf, const page_place *page, stk_error *err)
+                            const stk__parquet_leaf *leaf, const page_place *page, uint32_t *number,
+                            stk_error *err)
 {
     stk__table_piece piece = {.offset = offset,
                               .length = length,
@@ -426,7 +456,6 @@ static stk_status add_piece(pages *p, uint64_t offset, uint64_t length, uint64_t
                               .column = p->column->number,
                               .columns = 1,
                               .dictionary = p->dictionary};
-    uint32_t number;
 
     uint64_t longest = leaf->room; /* bytes of a value of its own */
     if (!rows)
@@ -439,14 +468,16 @@ static stk_status add_piece(pages *p, uint64_t offset, uint64_t length, uint64_t
                     "it decodes to 4 GiB or more; write smaller row groups, or an index of pages",
                     err);
     stk__parquet_leaf_put(leaf, piece.own);
-    STK_TRY(stk__table_file_piece(p->scan->file, &piece, &number, err));
-    return add_bounds(p, number, page, err);
+    STK_TRY(stk__table_file_piece(p->scan->file, &piece, number, err));
+    return add_bounds(p, *number, page, err);
 }
 
 static stk_status add_pieces(pages *p, stk_error *err)
 {
     stk__parquet_leaf leaf = p->column->leaf;
     const bool text = stk__parquet_is_text(&leaf), list = leaf.repeated != 0;
+    uint32_t number = 0, first = STK__TABLE_NO_PIECE;
+    bool gaps = false; /* pages without rows */
 
     leaf.codec = (uint32_t)p->chunk->codec & 7;
     if (p->whole) {
@@ -454,7 +485,7 @@ static stk_status add_pieces(pages *p, stk_error *err)
             return fail(p, STK_ELIMIT, p->from, "its column has too many values", err);
         leaf.form = STK__PARQUET_CHUNK;
         leaf.room = (uint32_t)p->chunk->values;
-        return add_piece(p, p->from, p->end - p->from, 0, p->rows, &leaf, NULL, err);
+        return add_piece(p, p->from, p->end - p->from, 0, p->rows, &leaf, NULL, &number, err);
     }
     leaf.entries = (uint32_t)p->entries & 0x1fffffff;
     const size_t count = p->count;
@@ -466,9 +497,14 @@ static stk_status add_pieces(pages *p, stk_error *err)
         if (room > UINT32_MAX)
             return fail(p, STK_ELIMIT, page->offset, "it decodes to 4 GiB or more", err);
         leaf.room = (uint32_t)room;
-        STK_TRY(add_piece(p, page->offset, page->length, page->row, page->rows, &leaf, page, err));
+        STK_TRY(add_piece(p, page->offset, page->length, page->row, page->rows, &leaf, page,
+                          &number, err));
+        if (page->rows)
+            first = first == STK__TABLE_NO_PIECE ? number : first;
+        gaps |= !page->rows;
     }
-    return STK_OK;
+    p->count = count;
+    return gaps || first == STK__TABLE_NO_PIECE ? STK_OK : add_whole(p, first, err);
 }
 
 /* Where the chunk lies. */

@@ -48,8 +48,8 @@ static uint32_t stored_size(const stk__parquet_leaf *leaf)
     }
 }
 
-static stk_status booleans(int32_t encoding, const uint8_t *in, uint64_t length, uint8_t *out,
-                           uint64_t count, const char **reason)
+static stk_status booleans(stk__parquet_room *room, int32_t encoding, const uint8_t *in,
+                           uint64_t length, uint8_t *out, uint64_t count, const char **reason)
 {
     if (encoding == STK__PARQUET_PLAIN)
         return answer(stk__parquet_booleans(in, length, out, count), reason);
@@ -59,7 +59,9 @@ static stk_status booleans(int32_t encoding, const uint8_t *in, uint64_t length,
         return STK_OK;
     if (length < 4 || stk__little_endian(in, 4) > length - 4)
         return fail(STK_EFORMAT, "its booleans end too early", reason);
-    return answer(stk__parquet_levels(in + 4, stk__little_endian(in, 4), 1, out, count), reason);
+    return answer(
+        stk__parquet_levels(room->codecs, in + 4, stk__little_endian(in, 4), 1, out, count),
+        reason);
 }
 
 /* DELTA_BYTE_ARRAY of values of one width. */
@@ -72,7 +74,8 @@ static stk_status fixed_strings(stk__parquet_room *room, const uint8_t *in, uint
     if (!lengths)
         return no_memory(reason);
     const stk__parquet_strings strings = {lengths + 2 * count, out, count * size};
-    STK_TRY(answer(stk__parquet_strings_prefixes(in, length, lengths, &strings, count), reason));
+    STK_TRY(answer(
+        stk__parquet_strings_prefixes(room->codecs, in, length, lengths, &strings, count), reason));
     for (uint64_t i = 0; i <= count; i++)
         if (strings.offsets[i] != i * size)
             return fail(STK_EFORMAT, "its strings are not of the width of their type", reason);
@@ -104,7 +107,8 @@ static stk_status stored(stk__parquet_room *room, const stk__parquet_leaf *leaf,
     case STK__PARQUET_DELTA:
         if (leaf->type != STK__PARQUET_INT32 && leaf->type != STK__PARQUET_INT64)
             return no_encoding(reason);
-        return answer(stk__parquet_delta(in, length, size, out, count, &used), reason);
+        return answer(stk__parquet_delta(room->codecs, in, length, size, out, count, &used),
+                      reason);
     case STK__PARQUET_DELTA_STRINGS:
         if (leaf->type != STK__PARQUET_FIXED)
             return no_encoding(reason);
@@ -121,14 +125,15 @@ stk_status stk__parquet_texts(stk__parquet_room *room, int32_t encoding, const u
     if (encoding == STK__PARQUET_PLAIN)
         return answer(stk__parquet_strings_plain(in, length, out, count), reason);
     if (encoding == STK__PARQUET_DELTA_LENGTHS)
-        return answer(stk__parquet_strings_lengths(in, length, out, count), reason);
+        return answer(stk__parquet_strings_lengths(room->codecs, in, length, out, count), reason);
     if (encoding != STK__PARQUET_DELTA_STRINGS)
         return no_encoding(reason);
     uint8_t *lengths = stk__parquet_room_part(room, STK__PARQUET_LENGTHS, count * 8);
     if (!lengths)
         return no_memory(reason);
-    return answer(stk__parquet_strings_prefixes(in, length, (uint32_t *)lengths, out, count),
-                  reason);
+    return answer(
+        stk__parquet_strings_prefixes(room->codecs, in, length, (uint32_t *)lengths, out, count),
+        reason);
 }
 
 /* ---- Conversions ---- */
@@ -216,8 +221,9 @@ static stk_status decimal_strings(stk__parquet_room *room, const stk__parquet_le
         uint8_t *lengths = stk__parquet_room_part(room, STK__PARQUET_LENGTHS, count * 8);
         if (!lengths)
             return no_memory(reason);
-        STK_TRY(answer(stk__parquet_strings_size(in, length, (uint32_t *)lengths, count, &bytes),
-                       reason));
+        STK_TRY(answer(
+            stk__parquet_strings_size(room->codecs, in, length, (uint32_t *)lengths, count, &bytes),
+            reason));
     }
     const uint64_t places = stk__round_up((count + 1) * 4, 8);
     uint8_t *part = stk__parquet_room_part(room, STK__PARQUET_VALUES, places + bytes);
@@ -238,7 +244,7 @@ stk_status stk__parquet_values(stk__parquet_room *room, const stk__parquet_leaf 
                                uint64_t count, const char **reason)
 {
     if (leaf->as == STK__PARQUET_AS_WHOLE)
-        return booleans(encoding, in, length, out, count, reason);
+        return booleans(room, encoding, in, length, out, count, reason);
     if (leaf->as == STK__PARQUET_AS_STORED)
         return stored(room, leaf, encoding, in, length, out, count, reason);
     if (leaf->type == STK__PARQUET_BYTE_ARRAY)

@@ -6,6 +6,11 @@
  */
 #include "dataset/table/parquet.h"
 
+const char *const stk__parquet_reasons[STK__PARQUET_REASONS] = {
+    "lies in a page that is damaged; fetch the file again",
+    "lies in a page whose checksum does not match it; fetch the file again",
+    "lies in a page of a kind that is not read"};
+
 typedef struct sink {
     stk__parquet_room *room;
     const stk__parquet_leaf *leaf;
@@ -13,10 +18,12 @@ typedef struct sink {
     stk__table_vector *vector;
     uint8_t *out;
     uint64_t used;    /* bytes of `out` */
-    uint64_t rows;    /* LIST: begun so far */
+    uint64_t rows;    /* LIST: begun so far; CHUNK: done */
     uint64_t values;  /* LIST: so far */
     uint8_t *entries; /* CHUNK: of its dictionary */
     uint64_t num_entries;
+    stk_status entries_status; /* CHUNK: of reading it */
+    bool any_nulls;            /* CHUNK of numbers */
     const char **reason;
 } sink;
 
@@ -88,18 +95,17 @@ static stk_status read_codes(const sink *s, const stk__parquet_body *body, uint3
                              uint64_t count, uint64_t entries)
 {
     stk__parquet_runs runs;
-    uint32_t highest = 0;
 
     if (!count)
         return STK_OK;
     if (!body->values_length)
         return fail(s, "its codes end too early");
-    STK_TRY(answer(s, stk__parquet_runs_begin(&runs, body->values + 1, body->values_length - 1,
-                                              body->values[0])));
+    STK_TRY(answer(s, stk__parquet_runs_begin(&runs, s->room->codecs, body->values + 1,
+                                              body->values_length - 1, body->values[0])));
     STK_TRY(answer(s, stk__parquet_runs_take(&runs, out, count)));
-    for (uint64_t i = 0; i < count; i++)
-        highest = STK_MAX(highest, out[i]);
-    return highest < entries ? STK_OK : fail(s, "a code is beyond the end of its dictionary");
+    return stk__parquet_codes_sound(s->room->codecs, out, count, entries)
+               ? STK_OK
+               : fail(s, "a code is beyond the end of its dictionary");
 }
 
 #define SPREAD(type)                                                                               \
@@ -155,13 +161,14 @@ static stk_status read_nulls(sink *s, const stk__parquet_body *body, uint64_t ro
 
     *out = NULL;
     *count = rows;
-    if (!most)
+    if (!most || stk__parquet_levels_full(s->room->codecs, body->definition,
+                                          body->definition_length, most, rows))
         return STK_OK;
     uint8_t *nulls = take(s, rows, &s->vector->nulls);
     if (!nulls)
         return no_room(s);
-    STK_TRY(answer(
-        s, stk__parquet_levels(body->definition, body->definition_length, most, nulls, rows)));
+    STK_TRY(answer(s, stk__parquet_levels(s->room->codecs, body->definition,
+                                          body->definition_length, most, nulls, rows)));
     uint64_t there = 0;
     for (uint64_t i = 0; i < rows; i++) {
         nulls[i] = nulls[i] < most;
@@ -272,10 +279,10 @@ static stk_status list_levels(sink *s, const stk__parquet_body *body, uint64_t l
     if (!part)
         return no_memory(s);
     const uint8_t *again = part, *defined = part + levels;
-    STK_TRY(
-        answer(s, stk__parquet_levels(body->repetition, body->repetition_length, 1, part, levels)));
-    STK_TRY(answer(s, stk__parquet_levels(body->definition, body->definition_length, most,
-                                          part + levels, levels)));
+    STK_TRY(answer(s, stk__parquet_levels(s->room->codecs, body->repetition,
+                                          body->repetition_length, 1, part, levels)));
+    STK_TRY(answer(s, stk__parquet_levels(s->room->codecs, body->definition,
+                                          body->definition_length, most, part + levels, levels)));
     for (uint64_t i = 0; i < levels; i++) {
         const bool element = defined[i] >= inside;
         if (!again[i]) {
@@ -308,19 +315,22 @@ static stk_status look_up(sink *s, const stk__parquet_body *body, uint8_t *out, 
     if (!codes)
         return no_memory(s);
     STK_TRY(read_codes(s, body, codes, count, s->num_entries));
-    for (uint64_t i = 0; i < count; i++)
-        memcpy(out + i * item, s->entries + codes[i] * item, item);
+    stk__parquet_look_up(s->room->codecs, s->entries, codes, (uint32_t)item, out, count);
     return STK_OK;
 }
 
 static stk_status list_page(sink *s, const stk__parquet_page *page, const stk__parquet_body *body)
 {
-    const uint64_t item = stk__parquet_item(s->leaf);
+    /* Those of a page stay codes; a chunk that is one piece may have other pages behind it. */
+    const bool codes = is_codes(page) && s->leaf->form == STK__PARQUET_PAGE;
+    const uint64_t item = codes ? sizeof(uint32_t) : stk__parquet_item(s->leaf);
     uint64_t count = 0, at;
 
     if ((uint64_t)page->values > s->leaf->room)
         return no_room(s);
     STK_TRY(list_levels(s, body, (uint64_t)page->values, &count));
+    if (codes && !s->leaf->entries)
+        return count ? fail(s, "its codes are of a dictionary that it does not have") : STK_OK;
     if (count > s->leaf->room - s->values)
         return no_room(s);
     s->used = s->vector->values + s->values * item;
@@ -328,6 +338,9 @@ static stk_status list_page(sink *s, const stk__parquet_page *page, const stk__p
     if (!values)
         return no_room(s);
     s->values += count;
+    s->vector->codes = codes;
+    if (codes)
+        return read_codes(s, body, (uint32_t *)values, count, s->leaf->entries);
     if (is_codes(page))
         return look_up(s, body, values, count);
     return stk__parquet_values(s->room, s->leaf, page->encoding, body->values, body->values_length,
@@ -370,6 +383,115 @@ static stk_status chunk_dictionary(sink *s, const stk__parquet_page *page,
     s->num_entries = count;
     return stk__parquet_values(s->room, s->leaf, STK__PARQUET_PLAIN, body->values,
                                body->values_length, s->entries, count, s->reason);
+}
+
+/* ---- Chunks of numbers ---- */
+
+/* Values of a page to their rows, of which the first is `row`; what is decoded is without codes. */
+static stk_status chunk_values(sink *s, const stk__parquet_page *page,
+                               const stk__parquet_body *body, uint64_t row, uint64_t rows)
+{
+    const uint64_t item = stk__parquet_item(s->leaf);
+    const unsigned most = s->leaf->most;
+    uint8_t *nulls = s->out + s->vector->nulls + row;
+    uint8_t *values = s->out + s->vector->values + row * item;
+    uint64_t count = rows;
+
+    if (most && !stk__parquet_levels_full(s->room->codecs, body->definition,
+                                          body->definition_length, most, rows)) {
+        STK_TRY(answer(s, stk__parquet_levels(s->room->codecs, body->definition,
+                                              body->definition_length, most, nulls, rows)));
+        count = 0;
+        for (uint64_t i = 0; i < rows; i++) {
+            nulls[i] = nulls[i] < most;
+            count += !nulls[i];
+        }
+    }
+    STK_TRY(is_codes(page) ? look_up(s, body, values, count)
+                           : stk__parquet_values(s->room, s->leaf, page->encoding, body->values,
+                                                 body->values_length, values, count, s->reason));
+    if (count < rows) {
+        spread(values, item, nulls, rows, count);
+        s->any_nulls = true;
+    }
+    return STK_OK;
+}
+
+/* What `nulls` says of the rows of a page that failed: its reason, from 2 on. */
+static uint8_t bad_of(stk_status status)
+{
+    return status == STK_ECHECKSUM ? 3 : status == STK_EKIND ? 4 : 2;
+}
+
+/* The next rows have no value, for a reason of the format. */
+static void chunk_bad(sink *s, uint64_t rows, stk_status status)
+{
+    const uint64_t item = stk__parquet_item(s->leaf);
+
+    memset(s->out + s->vector->nulls + s->rows, bad_of(status), rows);
+    memset(s->out + s->vector->values + s->rows * item, 0, rows * item);
+    s->rows += rows;
+    s->any_nulls = true;
+}
+
+/* A page that is damaged is no failure of the others. */
+static stk_status chunk_page(sink *s, const stk__parquet_page *page, const uint8_t *data)
+{
+    const uint64_t rows = STK_MIN((uint64_t)page->values, s->piece->rows - s->rows);
+    stk__parquet_body body;
+
+    if (page->type == STK__PARQUET_INDEX_PAGE)
+        return STK_OK;
+    stk_status status = stk__parquet_page_open(page, s->leaf, s->room, data, &body, s->reason);
+    if (page->type == STK__PARQUET_DICT) {
+        status = status == STK_OK ? chunk_dictionary(s, page, &body) : status;
+        if (status != STK_OK)
+            s->entries_status = status;
+        return status == STK_ENOMEM ? status : STK_OK;
+    }
+    if (status == STK_OK && is_codes(page))
+        status = s->entries_status;
+    if (status == STK_OK && rows < (uint64_t)page->values)
+        status = STK_EFORMAT;
+    if (status == STK_OK)
+        status = chunk_values(s, page, &body, s->rows, rows);
+    if (status == STK_ENOMEM)
+        return status;
+    if (status != STK_OK)
+        chunk_bad(s, rows, status);
+    else
+        s->rows += rows;
+    return STK_OK;
+}
+
+static stk_status flat_chunk(sink *s, const uint8_t *data)
+{
+    const uint64_t rows = s->piece->rows;
+    uint64_t at = 0;
+
+    s->vector->rows = rows;
+    uint8_t *nulls = take(s, rows, &s->vector->nulls);
+    uint8_t *values = take(s, rows * stk__parquet_item(s->leaf), &s->vector->values);
+    if (!nulls || !values)
+        return no_room(s);
+    memset(nulls, 0, rows);
+    while (at < s->piece->length && s->rows < rows) {
+        stk__parquet_page page;
+        bool more;
+        const uint64_t left = s->piece->length - at;
+        if (stk__parquet_page_read(data + at, left, &page, &more) ||
+            (uint64_t)page.compressed > left - page.header ||
+            (page.type != STK__PARQUET_INDEX_PAGE && page.type != STK__PARQUET_DICT &&
+             page.type != STK__PARQUET_DATA && page.type != STK__PARQUET_DATA2))
+            break;
+        STK_TRY(chunk_page(s, &page, data + at + page.header));
+        at += page.header + (uint64_t)page.compressed;
+    }
+    if (s->rows < rows)
+        chunk_bad(s, rows - s->rows, STK_EFORMAT);
+    if (!s->any_nulls)
+        s->vector->nulls = 0;
+    return STK_OK;
 }
 
 /* ---- Pages of a piece ---- */
@@ -425,6 +547,8 @@ stk_status stk__parquet_decode(stk__parquet_room *room, const stk__parquet_leaf 
         return no_room(&s);
     *s.vector = (stk__table_vector){0};
     s.used = eight(sizeof *s.vector);
+    if (leaf->form == STK__PARQUET_CHUNK && !list)
+        return flat_chunk(&s, data);
     if (list)
         STK_TRY(list_begin(&s));
     STK_TRY(all_pages(&s, data));

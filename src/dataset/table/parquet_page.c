@@ -129,6 +129,15 @@ void stk__parquet_room_release(stk__parquet_room *room)
     memset(room->parts, 0, sizeof room->parts);
 }
 
+uint64_t stk__parquet_room_held(const stk__parquet_room *room)
+{
+    uint64_t bytes = sizeof *room + stk__codec_state_held(room->codecs);
+
+    for (size_t i = 0; i < STK_COUNT(room->parts); i++)
+        bytes += room->parts[i].size;
+    return bytes;
+}
+
 /* ---- Body ---- */
 
 static stk_status fail(stk_status status, const char *text, const char **reason)

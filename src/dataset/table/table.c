@@ -10,7 +10,10 @@
 #define BLOCK_BYTES (UINT64_C(4) << 20) /* of neighbours that are worth reading together */
 #define COST_NS     500.0               /* of preparing a row: to begin, and of each column */
 #define COLUMN_NS   50.0
+#define KEPT_BYTES  (UINT64_C(4) << 20)   /* of a thread, for pieces that are unpacked, at most */
+#define CODEC_BYTES (UINT64_C(256) << 10) /* the state of a codec */
 #define MAX_WANTED  STK__TABLE_MAX_COLUMNS
+#define SEEN        509 /* runs of rows that are remembered while some are located */
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
@@ -47,6 +50,8 @@ void stk__table_close(stk_dataset *dataset)
     stk__free(ctx, t->names);
     stk__free(ctx, t->left);
     stk__free(ctx, t->watched);
+    stk__free(ctx, t->cuts.rows);
+    stk__free(ctx, t->block_cuts.rows);
     stk__free(ctx, t->rows);
     stk__free(ctx, t->files);
     stk__free(ctx, t->text);
@@ -123,7 +128,7 @@ static uint64_t block_rows(const stk__table *t)
         const stk__table_kept *k = &t->files[i];
         groups += k->groups;
         for (size_t p = 0; p < k->num_pieces; p++)
-            bytes += k->pieces[p].length;
+            bytes += k->pieces[p].kind == STK__PIECE_WHOLE ? 0 : k->pieces[p].length;
     }
     const uint64_t by_bytes = BLOCK_BYTES / STK_MAX(bytes / t->num_rows, 1);
     const uint64_t rows = groups ? stk__divide_up(t->num_rows, groups) : by_bytes;
@@ -132,6 +137,31 @@ static uint64_t block_rows(const stk__table *t)
         return STK_MIN(STK_MAX((uint64_t)((double)rows * share), 1), t->num_taken);
     }
     return STK_MIN(STK_MAX(rows, 1), t->num_rows);
+}
+
+/* Of the pieces that the rows of a block need where they come in blocks. */
+static uint64_t block_bytes(const stk__table *t)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; t->block_cuts.num && i < t->num_files; i++)
+        for (size_t p = 0; p < t->files[i].num_pieces; p++) {
+            const stk__table_piece *piece = &t->files[i].pieces[p];
+            if (piece->kind == STK__PIECE_WHOLE || piece->whole == STK__TABLE_NO_PIECE)
+                bytes += piece->decoded;
+        }
+    return (uint64_t)((double)bytes / (double)t->base.size * (double)t->base.block_size);
+}
+
+/* What a thread may keep: enough for most pieces, and no more than some MiB. */
+static uint64_t kept_bytes(const stk__table *t)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < t->num_files; i++)
+        for (size_t p = 0; p < t->files[i].num_pieces; p++)
+            most = STK_MAX(most, t->files[i].pieces[p].decoded);
+    return STK_MIN(2 * most, KEPT_BYTES) + CODEC_BYTES;
 }
 
 static stk_status open_files(stk__table *t, const char *url, const void *options,
@@ -164,7 +194,7 @@ static stk_status open_files(stk__table *t, const char *url, const void *options
         where = NULL;
     if (where || t->nulls == STK__NULLS_DROP)
         STK_TRY(stk__table_choose_rows(t, where, err));
-    return STK_OK;
+    return stk__table_cut(t, err);
 }
 
 static stk_status open_table(stk__table *t, const char *url, const void *options, stk_error *err)
@@ -182,12 +212,18 @@ static stk_status open_table(stk__table *t, const char *url, const void *options
     t->base.null_masks = t->nulls == STK__NULLS_MASK;
     t->base.fingerprint = stk__fingerprint(t->base.fingerprint, (uint64_t[]){print_of(t)}, 8);
     t->base.block_size = block_rows(t);
+    t->base.block_bytes = block_bytes(t);
     for (uint32_t i = 0; i < t->num_reads; i++)
         if (t->reads[i].names && strcmp(t->fields[t->reads[i].field].name, "label") == 0) {
             t->base.classes = t->reads[i].names->list;
             t->base.num_classes = t->reads[i].names->count;
         }
     t->base.cost_ns = COST_NS + COLUMN_NS * t->num_reads;
+    t->base.worker_bytes = t->format->worker_open ? kept_bytes(t) : 0;
+    for (uint32_t c = 0; c < t->num_reads; c++)
+        t->has_lengths |= t->fields[t->reads[c].field].layout != STK_FIXED;
+    for (uint32_t c = 0; c < t->num_keys; c++)
+        t->has_lengths |= t->keys[c].field >= 0 && t->fields[t->keys[c].field].layout != STK_FIXED;
     return STK_OK;
 }
 
@@ -213,7 +249,7 @@ stk_status stk__table_open(stk_context *ctx, const char *url, const stk__table_f
 
 /* ---- Needs ----------------------------------------------------------------------------------- */
 
-static stk__table_kept *file_of(const stk__table *t, uint64_t row, size_t *number)
+stk__table_kept *stk__table_file_of(const stk__table *t, uint64_t row, size_t *number)
 {
     size_t low = 0, high = t->num_files;
 
@@ -260,28 +296,37 @@ static uint64_t longest(const stk__table_kept *k, const stk__table_piece *p)
     return p->longest ? p->longest : p->decoded;
 }
 
-static stk_status locate_row(const stk__table *t, uint64_t row, size_t i, stk_locator *to,
-                             stk_error *err)
+static stk_status add_needs(const stk__table *t, uint64_t row, size_t i, stk_locator *to,
+                            stk_error *err)
 {
     size_t number = 0;
-    const stk__table_kept *k = file_of(t, row, &number);
+    const stk__table_kept *k = stk__table_file_of(t, row, &number);
     const stk__table_layout *l = k->layout;
 
     STK_TRY(unchanged(t, number, err));
     row -= k->first_row;
     for (uint32_t s = 0; s < l->num_slots; s++) {
-        const stk__table_piece *p = &k->pieces[stk__table_piece_at(k, l->chain_at[s], row)];
+        const stk__table_piece *p = stk__table_piece_for(k, l->chain_at[s], row, to->blocks);
         STK_TRY(add_need(p, number, i, to));
         if (p->dictionary != STK__TABLE_NO_PIECE)
             STK_TRY(add_need(&k->pieces[p->dictionary], number, i, to));
     }
+    return STK_OK;
+}
+
+static void tell_bytes(const stk__table *t, uint64_t row, size_t i, stk_locator *to)
+{
+    size_t number = 0;
+    const stk__table_kept *k = stk__table_file_of(t, row, &number);
+    const stk__table_layout *l = k->layout;
+
     for (uint32_t c = 0; c < t->num_reads; c++) {
         const stk__table_read *r = &t->reads[c];
         if (t->fields[r->field].layout == STK_FIXED)
             continue;
         const uint32_t chain = l->chain_at[l->slot_of[c]];
         to->bytes(to, i, (uint32_t)r->field,
-                  longest(k, &k->pieces[stk__table_piece_at(k, chain, row)]));
+                  longest(k, &k->pieces[stk__table_piece_at(k, chain, row - k->first_row)]));
     }
     for (uint32_t c = 0; c < t->num_keys; c++) {
         const stk__table_key *key = &t->keys[c];
@@ -291,17 +336,36 @@ static stk_status locate_row(const stk__table *t, uint64_t row, size_t i, stk_lo
         (void)stk__table_key_value(t, key, number, &size);
         to->bytes(to, i, (uint32_t)key->field, size);
     }
-    return STK_OK;
 }
 
+/* Rows that lie in the same pieces need the same. Which of them came first is remembered by the
+ * number of their run; where two runs meet in one place some rows add their needs once more. */
 stk_status stk__table_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
                              stk_locator *to, stk_error *err)
 {
     const stk__table *t = (const stk__table *)dataset;
+    const stk__table_cuts *cuts = to->blocks && t->block_cuts.num ? &t->block_cuts : &t->cuts;
+    struct {
+        size_t run, first; /* run + 1; 0: none */
+    } seen[SEEN];
 
+    if (n > 1 && to->same)
+        memset(seen, 0, sizeof seen);
     for (size_t i = 0; i < n; i++) {
-        STK_TRY(locate_row(t, t->rows ? t->rows[indices[i]] : indices[i], i, to, err));
-        to->cost(to, i, t->base.cost_ns);
+        const uint64_t row = t->rows ? t->rows[indices[i]] : indices[i];
+        bool same = false;
+        if (n > 1 && to->same) {
+            const size_t run = stk__table_run_of(cuts, row) + 1, place = run % SEEN;
+            same = seen[place].run == run && to->same(to, i, seen[place].first);
+            if (!same) {
+                seen[place].run = run;
+                seen[place].first = i;
+            }
+        }
+        if (!same)
+            STK_TRY(add_needs(t, row, i, to, err));
+        if (t->has_lengths)
+            tell_bytes(t, row, i, to);
     }
     return STK_OK;
 }
@@ -321,16 +385,31 @@ stk_status stk__table_decode(stk_dataset *dataset, const stk_need *need, const v
 {
     stk__table *t = (stk__table *)dataset;
     const stk__table_kept *k = &t->files[need->object];
-    const stk__table_piece *p = stk__table_piece_of(k, need->offset);
+    const stk__table_piece *p = stk__table_piece_of(k, need->offset, need->length);
     const char *why = NULL;
 
-    (void)worker;
-    if (!p || p->length != need->length || p->decoded != need->decoded)
+    if (!p || p->decoded != need->decoded)
         return STK_EINVAL;
-    const stk_status status = stk__table_decode_piece(t, k, p, data, out, &why);
+    const stk_status status = stk__table_decode_piece(t, k, p, data, out, worker, &why);
     if (status != STK_OK)
         *reason = stk__table_said(t, k, p, why ? why : stk_status_text(status));
     return status;
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+stk_status stk__table_worker_open(stk_dataset *dataset, void **worker)
+{
+    const stk__table *t = (const stk__table *)dataset;
+
+    return t->format->worker_open(t, worker);
+}
+
+void stk__table_worker_close(stk_dataset *dataset, void *worker)
+{
+    const stk__table *t = (const stk__table *)dataset;
+
+    t->format->worker_close(t, worker);
 }
 
 /* ---- Samples --------------------------------------------------------------------------------- */
@@ -342,6 +421,23 @@ static void put_nothing(const stk_field *field, stk_value *value, uint64_t bytes
     value->size = field->layout == STK_FIXED ? bytes : 0;
     if (value->size)
         memset(value->out, 0, value->size);
+}
+
+bool stk__table_takes(const stk__table *t, const stk__table_read *r, uint8_t null, uint64_t size,
+                      stk_status *status, const char **reason)
+{
+    if (null > 1 || (null && t->nulls == STK__NULLS_FAIL)) {
+        *status = STK_EFORMAT;
+        *reason = null == 1                                     ? r->null_reason
+                  : (uint32_t)null - 2 < t->format->num_reasons ? r->value_reasons[null - 2]
+                                                                : NULL;
+    } else if (!null && r->column.rank && size != r->bytes) {
+        *status = STK_EFORMAT;
+        *reason = "a list has another number of values than its shape says";
+    } else {
+        return !null;
+    }
+    return false;
 }
 
 /* The number of a name. */
@@ -375,21 +471,20 @@ static void put_value(const stk__table *t, const stk__table_read *r, const stk__
         mask->data = mask->out;
         mask->size = 1;
     }
-    if (null > 1 || (null && t->nulls == STK__NULLS_FAIL)) {
-        s->status = STK_EFORMAT;
-        s->reason = null == 1                                     ? r->null_reason
-                    : (uint32_t)null - 2 < t->format->num_reasons ? r->value_reasons[null - 2]
-                                                                  : NULL;
-    } else if (null) {
-        put_nothing(field, value, r->bytes);
-    } else if (r->column.rank && size != r->bytes) {
-        s->status = STK_EFORMAT;
-        s->reason = "a list has another number of values than its shape says";
+    if (!stk__table_takes(t, r, null, size, &s->status, &s->reason)) {
+        if (s->status == STK_OK)
+            put_nothing(field, value, r->bytes);
     } else if (r->names) {
         put_number_of(r, data, size, value, s);
     } else if (r->widen) {
         r->widen(data, 1, value->out);
         value->data = value->out;
+    } else if (stk__table_is_coded_list(cells, &r->column)) {
+        value->data = value->out;
+        value->size = size;
+        if (size > value->capacity ||
+            !stk__table_look_up(cells, &r->column, data, size, value->out))
+            s->status = STK_EFORMAT;
     } else {
         value->data = data;
         value->size = size;
@@ -425,15 +520,15 @@ static void prepare_one(const stk__table *t, stk_sample *s)
 {
     size_t number;
     const uint64_t taken = t->rows ? t->rows[s->index] : s->index;
-    const stk__table_kept *k = file_of(t, taken, &number);
+    const stk__table_kept *k = stk__table_file_of(t, taken, &number);
     const stk__table_layout *l = k->layout;
     const uint64_t row = taken - k->first_row;
     uint32_t need = 0, next = 0;
 
     for (uint32_t slot = 0; slot < l->num_slots; slot++) {
-        const stk__table_piece *p = &k->pieces[stk__table_piece_at(k, l->chain_at[slot], row)];
-        const bool coded = p->dictionary != STK__TABLE_NO_PIECE;
         const char *base = s->needs[need].data;
+        const stk__table_piece *p = stk__table_piece_in(k, base);
+        const bool coded = p->dictionary != STK__TABLE_NO_PIECE;
         stk__table_cells cells = {.base = base,
                                   .dictionary = coded ? s->needs[need + 1].data : NULL};
         for (; next < t->num_reads && l->slot_of[l->by_slot[next]] == slot; next++) {
@@ -459,90 +554,4 @@ void stk__table_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 
     for (size_t i = 0; i < n; i++)
         prepare_one(t, stk_sample_at(samples, i));
-}
-
-/* ---- Description ----------------------------------------------------------------------------- */
-
-static void describe_column(const stk__table *t, const stk__table_read *r,
-                            void (*line)(void *user, const char *name, const char *value),
-                            void *user)
-{
-    const stk__table_column *c = &r->column;
-    char name[160], text[256], type[64];
-
-    if (c->kind == STK__COLUMN_BYTES)
-        snprintf(type, sizeof type, "%s", c->text ? "text" : "bytes");
-    else if (c->kind == STK__COLUMN_LIST)
-        snprintf(type, sizeof type, "%s[]", stk_dtype_name(c->dtype));
-    else if (c->list || c->width > 1)
-        snprintf(type, sizeof type, "%s[%u]", stk_dtype_name(c->dtype), c->width);
-    else
-        snprintf(type, sizeof type, "%s", stk_dtype_name(c->dtype));
-    snprintf(name, sizeof name, "column %.100s", c->name);
-    snprintf(text, sizeof text, "%s%s%.60s%s, field %.60s", type, c->note ? ", " : "",
-             c->note ? c->note : "", c->nullable ? ", may be null" : "", t->fields[r->field].name);
-    line(user, name, text);
-    if (!r->names)
-        return;
-    stk__text names = {.bytes = text, .room = sizeof text};
-    snprintf(name, sizeof name, "categories of %.100s", c->name);
-    stk__text_add(&names, "%u:", r->names->count);
-    for (uint32_t i = 0; i < r->names->count && names.length < sizeof text - 60; i++)
-        stk__text_add(&names, " %.40s", r->names->list[i]);
-    line(user, name, text);
-}
-
-static void describe_keys(const stk__table *t,
-                          void (*line)(void *user, const char *name, const char *value), void *user)
-{
-    char name[160], text[160];
-
-    for (uint32_t k = 0; k < t->num_keys; k++) {
-        const stk__table_key *key = &t->keys[k];
-        snprintf(name, sizeof name, "column %.100s", key->column.name);
-        snprintf(text, sizeof text, "%s, of the names of folders%s%s%.60s",
-                 key->column.text ? "text" : "int64", key->column.nullable ? ", may be null" : "",
-                 key->field < 0 ? ", no field" : ", field ",
-                 key->field < 0 ? "" : t->fields[key->field].name);
-        line(user, name, text);
-    }
-    if (t->files_passed) {
-        snprintf(text, sizeof text, "%zu, by what their folders say", t->files_passed);
-        line(user, "files left out", text);
-    }
-}
-
-stk_status stk__table_describe(stk_dataset *dataset,
-                               void (*line)(void *user, const char *name, const char *value),
-                               void *user, stk_error *err)
-{
-    const stk__table *t = (const stk__table *)dataset;
-    uint64_t bytes = 0, pieces = 0, groups = 0;
-    char text[160];
-
-    for (size_t i = 0; i < t->num_files; i++) {
-        bytes += t->files[i].size;
-        pieces += t->files[i].num_pieces;
-        groups += t->files[i].groups;
-    }
-    snprintf(text, sizeof text, "%zu, %llu bytes", t->num_files, (unsigned long long)bytes);
-    line(user, "files", text);
-    if (groups)
-        snprintf(text, sizeof text, "%llu, in %llu groups of rows", (unsigned long long)pieces,
-                 (unsigned long long)groups);
-    else
-        snprintf(text, sizeof text, "%llu", (unsigned long long)pieces);
-    line(user, "pieces", text);
-    for (uint32_t i = 0; i < t->num_reads; i++)
-        describe_column(t, &t->reads[i], line, user);
-    describe_keys(t, line, user);
-    if (t->left)
-        line(user, "no fields", t->left);
-    if (t->rows) {
-        snprintf(text, sizeof text, "%llu of %llu; %llu runs were passed over by their bounds",
-                 (unsigned long long)t->num_taken, (unsigned long long)t->num_rows,
-                 (unsigned long long)t->num_passed);
-        line(user, "rows taken", text);
-    }
-    return t->format->describe ? t->format->describe(t, line, user, err) : STK_OK;
 }

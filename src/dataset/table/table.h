@@ -72,9 +72,11 @@ typedef struct stk__table_vector {
     uint64_t nulls; /* uint8_t [rows], 1: null (its value is zero, its list empty); 2 and more: the
                        row has no value of the type (zero and empty as well), for the reason
                        reasons[n - 2] of the format; 0: no row is */
-    uint32_t codes; /* 1: values are uint32_t, numbers of rows of the piece's dictionary, whose
-                       vector has the column's values (never codes), each below its rows; a null
-                       has the code 0, whatever the dictionary holds */
+    uint32_t codes : 1;  /* 1: values are uint32_t, numbers of rows of the piece's dictionary, whose
+                        vector has the column's values (never codes), each below its rows; a null
+                        has the code 0, whatever the dictionary holds. Of LIST each value of a list
+                        is one, and rows of the dictionary are values, without offsets */
+    uint32_t piece : 31; /* the core's, of the first vector: the piece's number */
     uint32_t lines; /* uint32_t [rows], numbers of their lines in the file, from 1, UINT32_MAX of
                        all beyond; 0: rows are no lines */
 } stk__table_vector;
@@ -88,10 +90,11 @@ typedef struct stk__table_piece {
     uint32_t rows;            /* of a dictionary: its entries */
     uint32_t column, columns; /* the first, in the order in which the file added them; how many */
     uint32_t dictionary;      /* the piece that its codes are of, of the same file; or NO_PIECE */
+    uint32_t whole;           /* the core's: the piece that has it as a part; or NO_PIECE */
     uint32_t longest;         /* bytes of a value of LIST or BYTES in it, at most; 0: not known,
-                                 and room is taken for `decoded` of each sample */
-    uint32_t reserved;
-    uint64_t own[2]; /* the format's: encoding, codec, levels, ... */
+                                         and room is taken for `decoded` of each sample */
+    uint32_t kind;            /* the core's: of rows, a dictionary, a whole */
+    uint64_t own[2];          /* the format's: encoding, codec, levels, ... */
 } stk__table_piece;
 
 /* A bound of a column's values in a piece, for filters. */
@@ -127,6 +130,11 @@ stk_status stk__table_file_piece(stk__table_file *file, const stk__table_piece *
                                  uint32_t *number, stk_error *err);
 stk_status stk__table_file_dictionary(stk__table_file *file, const stk__table_piece *piece,
                                       uint32_t *number, stk_error *err);
+/* (optional) Where samples come in blocks, one piece in place of several: of one column of VALUES,
+ * with the rows of the `count` pieces from `first` on, and the dictionary that their codes are of.
+ * It may begin where one of them does. */
+stk_status stk__table_file_whole(stk__table_file *file, const stk__table_piece *piece,
+                                 uint32_t first, uint32_t count, stk_error *err);
 /* (optional) No value of piece `number` that is not null lies outside. */
 stk_status stk__table_file_bounds(stk__table_file *file, uint32_t number,
                                   const stk__table_bound *least, const stk__table_bound *most,
@@ -152,9 +160,10 @@ typedef struct stk__table_format {
      * bytes, what it makes keeps to what stk__table_vector says. `column`: the piece's first
      * column, and the others behind it; one that was not asked for is REFUSED there, and its
      * vector all zeros. `data` is readable STK_TAIL bytes beyond its end. Any thread, several at a
-     * time. On failure *reason may be set to a static text. */
+     * time. `worker`: what worker_open() made, or NULL. On failure *reason may be set to a static
+     * text. */
     stk_status (*decode)(const stk__table *table, const stk__table_column *column,
-                         const stk__table_piece *piece, const void *data, void *out,
+                         const stk__table_piece *piece, const void *data, void *out, void *worker,
                          const char **reason);
     /* (optional) What the file calls the groups of rows that scan() told, and the pieces of a
      * column in them, for errors: "row group", "page". */
@@ -162,6 +171,10 @@ typedef struct stk__table_format {
     /* (optional) Why a row has no value, of nulls from 2 on: "is no number of its type". */
     const char *const *reasons;
     uint32_t num_reasons;
+    /* (optional) What a thread keeps between calls of decode(), of `worker_bytes` at most.
+     * A format with these has stk__table_worker_open() and ..._close() among its ops. */
+    stk_status (*worker_open)(const stk__table *table, void **worker);
+    void (*worker_close)(const stk__table *table, void *worker);
     /* (optional) Lines on a file for the description: row groups, encodings, codecs. Blocks. */
     stk_status (*describe)(const stk__table *table,
                            void (*line)(void *user, const char *name, const char *value),
@@ -222,7 +235,10 @@ size_t stk__table_object(stk_dataset *dataset, uint64_t object, stk_store **stor
                          size_t size);
 stk_status stk__table_decode(stk_dataset *dataset, const stk_need *need, const void *data,
                              void *out, void *worker, const char **reason);
+stk_status stk__table_worker_open(stk_dataset *dataset, void **worker);
+void stk__table_worker_close(stk_dataset *dataset, void *worker);
 void stk__table_prepare(stk_dataset *dataset, stk_sample *samples, size_t n);
+void stk__table_prepare_rows(stk_dataset *dataset, stk_rows *rows);
 stk_status stk__table_describe(stk_dataset *dataset,
                                void (*line)(void *user, const char *name, const char *value),
                                void *user, stk_error *err);

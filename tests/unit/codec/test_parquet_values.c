@@ -3,7 +3,11 @@
 #include <stdlib.h>
 
 #include "codec/parquet.h"
+#include "codec/parquet_kernels.h"
 #include "support/support.h"
+
+static stk_context *context;
+static stk__codec_state *codecs;
 
 /* "The numbers 0 through 7 using bit width 3" [Encodings.md]. */
 static void test_example_bits(void **state)
@@ -12,7 +16,7 @@ static void test_example_bits(void **state)
     uint32_t out[8];
 
     (void)state;
-    stk__parquet_unpack_bits(packed, sizeof packed, 3, out, 8);
+    stk__parquet_unpack_bits(stk__parquet_kernels_of(context), packed, sizeof packed, 3, out, 8);
     for (uint32_t i = 0; i < 8; i++)
         assert_int_equal(out[i], i);
 }
@@ -44,7 +48,8 @@ static void test_all_widths(void **state)
         memcpy(just, data, size);
         stk__parquet_unpack_wide(just, size, width, wide, COUNT);
         if (width <= 32)
-            stk__parquet_unpack_bits(just, size, width, narrow, COUNT);
+            stk__parquet_unpack_bits(stk__parquet_kernels_of(context), just, size, width, narrow,
+                                     COUNT);
         for (unsigned i = 0; i < COUNT; i++) {
             assert_true(wide[i] == bits_at(just, size, (uint64_t)i * width, width));
             if (width <= 32)
@@ -64,14 +69,14 @@ static void test_runs(void **state)
 
     (void)state;
     for (unsigned step = 1; step <= 313; step += 13) {
-        assert_null(stk__parquet_runs_begin(&runs, data, sizeof data, 3));
+        assert_null(stk__parquet_runs_begin(&runs, codecs, data, sizeof data, 3));
         for (unsigned at = 0; at < 313; at += step)
             assert_null(stk__parquet_runs_take(&runs, out + at, STK_MIN(step, 313 - at)));
         for (unsigned i = 0; i < 313; i++)
             assert_int_equal(out[i], i < 5 ? 3 : i < 13 ? i - 5 : 1);
     }
     assert_non_null(stk__parquet_runs_take(&runs, out, 1));
-    assert_non_null(stk__parquet_runs_begin(&runs, data, sizeof data, 33));
+    assert_non_null(stk__parquet_runs_begin(&runs, codecs, data, sizeof data, 33));
 }
 
 static void test_levels(void **state)
@@ -81,15 +86,15 @@ static void test_levels(void **state)
     uint8_t out[8];
 
     (void)state;
-    assert_null(stk__parquet_levels(good, sizeof good, 1, out, 7));
+    assert_null(stk__parquet_levels(codecs, good, sizeof good, 1, out, 7));
     assert_memory_equal(out, "\1\1\1\1\0\0\0", 7);
-    assert_string_equal(stk__parquet_levels(high, sizeof high, 1, out, 4),
+    assert_string_equal(stk__parquet_levels(codecs, high, sizeof high, 1, out, 4),
                         "its runs end before its last value");
-    assert_null(stk__parquet_levels(high, sizeof high, 2, out, 4));
-    assert_string_equal(stk__parquet_levels((const uint8_t[]){8, 3}, 2, 2, out, 4),
+    assert_null(stk__parquet_levels(codecs, high, sizeof high, 2, out, 4));
+    assert_string_equal(stk__parquet_levels(codecs, (const uint8_t[]){8, 3}, 2, 2, out, 4),
                         "a level is beyond those of the schema");
-    assert_non_null(stk__parquet_levels(wrong, sizeof wrong, 2, out, 4));
-    assert_string_equal(stk__parquet_levels(none, sizeof none, 1, out, 1),
+    assert_non_null(stk__parquet_levels(codecs, wrong, sizeof wrong, 2, out, 4));
+    assert_string_equal(stk__parquet_levels(codecs, none, sizeof none, 1, out, 1),
                         "its runs end before its last value");
 }
 
@@ -103,20 +108,20 @@ static void test_delta(void **state)
     uint64_t used = 0;
 
     (void)state;
-    assert_null(stk__parquet_delta(data, 17, 4, out, 8, &used));
+    assert_null(stk__parquet_delta(codecs, data, 17, 4, out, 8, &used));
     assert_int_equal(used, 17);
     assert_memory_equal(out, wanted, sizeof wanted);
-    assert_null(stk__parquet_delta(data, 17, 8, wide, 8, &used));
+    assert_null(stk__parquet_delta(codecs, data, 17, 8, wide, 8, &used));
     for (int i = 0; i < 8; i++)
         assert_int_equal(wide[i], wanted[i]);
-    assert_non_null(stk__parquet_delta(data, 17, 4, out, 7, &used));
+    assert_non_null(stk__parquet_delta(codecs, data, 17, 4, out, 7, &used));
     for (uint64_t cut = 0; cut < 12; cut++)
-        assert_non_null(stk__parquet_delta(data, cut, 4, out, 8, &used));
+        assert_non_null(stk__parquet_delta(codecs, data, cut, 4, out, 8, &used));
     data[6] = 33; /* bits of a miniblock */
-    assert_string_equal(stk__parquet_delta(data, sizeof data, 4, out, 8, &used),
+    assert_string_equal(stk__parquet_delta(codecs, data, sizeof data, 4, out, 8, &used),
                         "a delta of its values has too many bits");
     data[0] = 0x81;
-    assert_string_equal(stk__parquet_delta(data, sizeof data, 4, out, 8, &used),
+    assert_string_equal(stk__parquet_delta(codecs, data, sizeof data, 4, out, 8, &used),
                         "the head of its delta encoded values is damaged");
 }
 
@@ -147,6 +152,21 @@ static void test_booleans(void **state)
     assert_non_null(stk__parquet_booleans(data, 1, out, 9));
 }
 
+static int open_codecs(void **state)
+{
+    (void)state;
+    context = test_context();
+    return stk__codec_state_create(context, &codecs, NULL) == STK_OK ? 0 : -1;
+}
+
+static int close_codecs(void **state)
+{
+    (void)state;
+    stk__codec_state_destroy(&codecs);
+    stk_context_destroy(&context);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,5 +176,5 @@ int main(void)
         cmocka_unit_test(test_booleans),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_codecs, close_codecs);
 }

@@ -115,7 +115,7 @@ static void a_row_is_put_back_within_a_round(void **state)
         samples[i] = (sample){.kind = i ? 0 : 3, .reads = i < GATE ? 0 : 200000};
     stk_context *ctx = test_context();
     album *a = open_album(ctx, folder, samples, SAMPLES, false, 0);
-    stk_loader_options o = options_of(8 << 20);
+    stk_loader_options o = options_of(13 << 19);
     a->slow = 0;
     a->gate = GATE;
     a->apart = APART;

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs of rows that lie in the same pieces, so that they need the same. Their values are brought to
+ * the batch column by column: first as if none were null, then what is null or wrong, cell by cell.
+ */
+#include <stdlib.h>
+
+#include "dataset/table/inside.h"
+
+#define AT_A_TIME 256 /* rows */
+
+/* ---- Where pieces begin ---------------------------------------------------------------------- */
+
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Places of the pieces of a slot. */
+static uint32_t slot_begin(const stk__table_kept *k, uint32_t slot)
+{
+    return k->chains[k->layout->chain_at[slot]];
+}
+
+static uint32_t slot_end(const stk__table_kept *k, uint32_t slot)
+{
+    return k->chains[k->layout->chain_at[slot] + 1];
+}
+
+const stk__table_piece *stk__table_piece_for(const stk__table_kept *k, uint32_t chain, uint64_t row,
+                                             bool blocks)
+{
+    const stk__table_piece *p = &k->pieces[stk__table_piece_at(k, chain, row)];
+
+    return blocks && p->whole != STK__TABLE_NO_PIECE ? &k->pieces[p->whole] : p;
+}
+
+static uint64_t *add_cuts(const stk__table_kept *k, bool blocks, uint64_t *to)
+{
+    uint64_t *const first = to;
+
+    for (uint32_t s = 0; s < k->layout->num_slots; s++)
+        for (uint32_t at = slot_begin(k, s); at < slot_end(k, s); at++) {
+            const stk__table_piece *p = &k->pieces[k->places ? k->places[at] : at];
+            if (blocks && p->whole != STK__TABLE_NO_PIECE)
+                p = &k->pieces[p->whole];
+            *to++ = k->first_row + p->first_row;
+        }
+    qsort(first, (size_t)(to - first), sizeof *first, by_number);
+    return to;
+}
+
+static stk_status make_cuts(stk__table *t, bool blocks, stk__table_cuts *out, stk_error *err)
+{
+    uint64_t most = 0, kept = 0;
+
+    for (size_t i = 0; i < t->num_files; i++) {
+        const stk__table_kept *k = &t->files[i];
+        for (uint32_t s = 0; k->rows && s < k->layout->num_slots; s++)
+            most += slot_end(k, s) - slot_begin(k, s);
+    }
+    uint64_t *cuts = stk__calloc(t->base.context, most + 1, sizeof *cuts), *end = cuts;
+    if (!cuts)
+        return stk__table_no_memory(t, err);
+    for (size_t i = 0; i < t->num_files; i++)
+        if (t->files[i].rows)
+            end = add_cuts(&t->files[i], blocks, end);
+    for (uint64_t i = 0; i < (uint64_t)(end - cuts); i++)
+        if (!kept || cuts[i] != cuts[kept - 1])
+            cuts[kept++] = cuts[i];
+    out->rows = stk__realloc(t->base.context, cuts, (kept + 1) * sizeof *cuts);
+    if (!out->rows)
+        out->rows = cuts;
+    out->num = kept;
+    return STK_OK;
+}
+
+stk_status stk__table_cut(stk__table *t, stk_error *err)
+{
+    size_t wholes = 0;
+
+    STK_TRY(make_cuts(t, false, &t->cuts, err));
+    for (size_t i = 0; i < t->num_files; i++)
+        wholes += t->files[i].num_wholes;
+    return wholes ? make_cuts(t, true, &t->block_cuts, err) : STK_OK;
+}
+
+size_t stk__table_run_of(const stk__table_cuts *cuts, uint64_t row)
+{
+    const uint64_t *base = cuts->rows;
+
+    /* Without a branch that depends on the row: rows come in any order. */
+    for (size_t n = cuts->num; n > 1;) {
+        const size_t half = n / 2;
+        base += base[half] <= row ? half : 0;
+        n -= half;
+    }
+    return (size_t)(base - cuts->rows);
+}
+
+/* ---- Columns --------------------------------------------------------------------------------- */
+
+/* Rows of one run, and where they go. */
+typedef struct run_rows {
+    const stk__table *t;
+    const stk_rows *to;
+    uint32_t first, num; /* of `to` */
+    uint64_t in_file[AT_A_TIME];
+    uint32_t in_piece[AT_A_TIME];
+    const stk__table_vector *vector; /* of the last column of a slot: it has the lines */
+} run_rows;
+
+/* A column of it, and where its values lie. */
+typedef struct column {
+    run_rows *run;
+    const stk__table_read *read;
+    stk__table_cells cells;
+    const uint8_t *values;  /* of the piece, or of its dictionary */
+    const uint32_t *codes;  /* NULL: values are the piece's */
+    const uint32_t *places; /* rows of the output */
+    uint32_t num_codes;     /* of the dictionary */
+    uint8_t *out;
+    uint64_t stride;
+} column;
+
+static void put_cell(const column *c, uint32_t i)
+{
+    const stk__table *t = c->run->t;
+    const stk__table_read *r = c->read;
+    const uint32_t row = c->run->first + i;
+    const stk_rows *to = c->run->to;
+    uint8_t *out =
+        (uint8_t *)to->fields[r->field].out + to->places[row] * to->fields[r->field].stride;
+    const void *data;
+    uint64_t size;
+
+    if (to->statuses[row] != STK_OK)
+        return;
+    const uint8_t null = stk__table_cell(&c->cells, &r->column, c->run->in_piece[i], &data, &size);
+    if (r->mask >= 0) {
+        const stk_rows_field *mask = &to->fields[r->mask];
+        *((uint8_t *)mask->out + to->places[row] * mask->stride) = !null;
+    }
+    if (!stk__table_takes(t, r, null, size, &to->statuses[row], &to->reasons[row])) {
+        if (to->statuses[row] == STK_OK)
+            memset(out, 0, r->bytes);
+    } else if (stk__table_is_coded_list(&c->cells, &r->column)) {
+        if (!stk__table_look_up(&c->cells, &r->column, data, size, out))
+            to->statuses[row] = STK_EFORMAT;
+    } else if (r->names) {
+        uint32_t number;
+        if (stk__names_find(r->names, data, size, &number)) {
+            memcpy(out, &(int64_t){number}, sizeof(int64_t));
+        } else {
+            to->statuses[row] = STK_EFORMAT;
+            to->reasons[row] = r->name_reason;
+        }
+    } else if (r->widen) {
+        int64_t wide;
+        r->widen(data, 1, &wide);
+        memcpy(out, &wide, sizeof wide);
+    } else {
+        memcpy(out, data, size);
+    }
+}
+
+/* False: some code is beyond the dictionary. */
+#define TAKE(bits)                                                                                 \
+    static bool take##bits(const column *c)                                                        \
+    {                                                                                              \
+        const uint##bits##_t *values = (const void *)c->values;                                    \
+        const uint32_t *rows = c->run->in_piece;                                                   \
+        uint32_t beyond = 0;                                                                       \
+                                                                                                   \
+        for (uint32_t i = 0; !c->codes && i < c->run->num; i++)                                    \
+            memcpy(c->out + c->places[i] * c->stride, &values[rows[i]], sizeof *values);           \
+        for (uint32_t i = 0; c->codes && i < c->run->num; i++) {                                   \
+            const uint32_t code = c->codes[rows[i]];                                               \
+            beyond |= code >= c->num_codes;                                                        \
+            memcpy(c->out + c->places[i] * c->stride, &values[code < c->num_codes ? code : 0],     \
+                   sizeof *values);                                                                \
+        }                                                                                          \
+        return !beyond;                                                                            \
+    }
+
+TAKE(8)
+TAKE(16)
+TAKE(32)
+TAKE(64)
+
+/* Values of `size` bytes. False: none was taken, or not all can be. */
+static bool take(const column *c, uint64_t size)
+{
+    if (!c->values)
+        return false;
+    switch (size) {
+    case 1:
+        return take8(c);
+    case 2:
+        return take16(c);
+    case 4:
+        return take32(c);
+    case 8:
+        return take64(c);
+    default:
+        return false;
+    }
+}
+
+/* Labels are taken one behind the other, widened together, and go to their places. */
+static bool take_labels(const column *c, uint64_t size)
+{
+    uint8_t taken[AT_A_TIME * 8];
+    int64_t wide[AT_A_TIME];
+    uint32_t straight[AT_A_TIME];
+    column to = *c;
+
+    for (uint32_t i = 0; i < c->run->num; i++)
+        straight[i] = i;
+    to.places = straight;
+    to.out = taken;
+    to.stride = size;
+    if (!take(&to, size))
+        return false;
+    c->read->widen(taken, c->run->num, wide);
+    for (uint32_t i = 0; i < c->run->num; i++)
+        memcpy(c->out + c->places[i] * c->stride, &wide[i], sizeof wide[i]);
+    return true;
+}
+
+/* Where the values are, if they are of one size. */
+static void find_values(column *c)
+{
+    const stk__table_vector *v = c->cells.vector;
+    const stk__table_vector *d = (const stk__table_vector *)(const void *)c->cells.dictionary;
+
+    if (c->read->column.kind != STK__COLUMN_VALUES)
+        return;
+    if (!v->codes) {
+        c->values = (const uint8_t *)c->cells.base + v->values;
+    } else if (d && !d->codes && d->rows) {
+        c->values = (const uint8_t *)c->cells.dictionary + d->values;
+        c->codes = (const uint32_t *)(const void *)(c->cells.base + v->values);
+        c->num_codes = (uint32_t)d->rows;
+    }
+}
+
+static void take_column(column *c)
+{
+    const stk__table_read *r = c->read;
+    const uint64_t size = r->column.width * stk_dtype_size(r->column.dtype);
+    const stk__table_vector *v = c->cells.vector;
+    const uint8_t *nulls = v->nulls ? (const uint8_t *)c->cells.base + v->nulls : NULL;
+    const run_rows *run = c->run;
+
+    find_values(c);
+    for (uint32_t i = 0; r->mask >= 0 && i < run->num; i++) {
+        const stk_rows_field *mask = &run->to->fields[r->mask];
+        *((uint8_t *)mask->out + c->places[i] * mask->stride) = 1;
+    }
+    const bool all = !r->names && (r->widen ? take_labels(c, size) : take(c, size));
+    for (uint32_t i = 0; (nulls || !all) && i < run->num; i++)
+        if (!all || nulls[run->in_piece[i]])
+            put_cell(c, i);
+}
+
+/* The value of the names of folders is that of all rows of a file. */
+static void take_key(const run_rows *run, const stk__table_key *key, size_t file)
+{
+    const stk_rows *to = run->to;
+    const stk_rows_field *field = &to->fields[key->field];
+    uint64_t size;
+    const void *data = stk__table_key_value(run->t, key, file, &size);
+
+    for (uint32_t i = run->first; i < run->first + run->num; i++) {
+        uint8_t *out = (uint8_t *)field->out + to->places[i] * field->stride;
+        if (to->statuses[i] != STK_OK)
+            continue;
+        if (key->mask >= 0) {
+            const stk_rows_field *mask = &to->fields[key->mask];
+            *((uint8_t *)mask->out + to->places[i] * mask->stride) = data != NULL;
+        }
+        if (data) {
+            memcpy(out, data, size);
+        } else if (run->t->nulls == STK__NULLS_FAIL) {
+            to->statuses[i] = STK_EFORMAT;
+            to->reasons[i] = key->null_reason;
+        } else {
+            memset(out, 0, sizeof(int64_t));
+        }
+    }
+}
+
+/* Slot by slot, as locate() added their needs; then the columns of each. */
+static void take_run(run_rows *run, const stk__table_kept *k)
+{
+    const stk__table *t = run->t;
+    const stk__table_layout *l = k->layout;
+    uint32_t need = 0, next = 0;
+
+    for (uint32_t slot = 0; slot < l->num_slots; slot++) {
+        const stk__table_piece *p = stk__table_piece_in(k, run->to->needs[need].data);
+        const bool coded = p->dictionary != STK__TABLE_NO_PIECE;
+        const stk__table_cells cells = {.base = run->to->needs[need].data,
+                                        .dictionary = coded ? run->to->needs[need + 1].data : NULL};
+        for (uint32_t i = 0; i < run->num; i++)
+            run->in_piece[i] = (uint32_t)(run->in_file[i] - p->first_row);
+        for (; next < t->num_reads && l->slot_of[l->by_slot[next]] == slot; next++) {
+            const uint32_t number = l->by_slot[next];
+            const stk_rows_field *field = &run->to->fields[t->reads[number].field];
+            column c = {.run = run,
+                        .read = &t->reads[number],
+                        .cells = cells,
+                        .places = run->to->places + run->first,
+                        .out = field->out,
+                        .stride = field->stride};
+            c.cells.vector = (const stk__table_vector *)(const void *)cells.base +
+                             (l->column_of[number] - p->column);
+            run->vector = c.cells.vector;
+            take_column(&c);
+        }
+        const stk__table_vector *v = run->vector;
+        for (uint32_t i = 0; v && v->lines && !slot && i < run->num; i++)
+            run->to->lines[run->first + i] =
+                ((const uint32_t *)(const void *)(cells.base + v->lines))[run->in_piece[i]];
+        run->vector = NULL;
+        need += 1 + coded;
+    }
+    for (uint32_t c = 0; c < t->num_keys; c++)
+        if (t->keys[c].field >= 0)
+            take_key(run, &t->keys[c], (size_t)(k - t->files));
+}
+
+void stk__table_prepare_rows(stk_dataset *dataset, stk_rows *rows)
+{
+    const stk__table *t = (const stk__table *)dataset;
+    run_rows run = {.t = t, .to = rows};
+    size_t number;
+
+    if (!rows->num)
+        return;
+    const uint64_t row = t->rows ? t->rows[rows->indices[0]] : rows->indices[0];
+    const stk__table_kept *k = stk__table_file_of(t, row, &number);
+    for (; run.first < rows->num; run.first += run.num) {
+        run.num = STK_MIN(rows->num - run.first, AT_A_TIME);
+        for (uint32_t i = 0; i < run.num; i++) {
+            const uint64_t index = rows->indices[run.first + i];
+            run.in_file[i] = (t->rows ? t->rows[index] : index) - k->first_row;
+        }
+        take_run(&run, k);
+    }
+}
