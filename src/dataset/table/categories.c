@@ -6,7 +6,7 @@
  */
 #include <inttypes.h>
 
-#include "dataset/table/inside.h"
+#include "dataset/table/pieces.h"
 
 #define SHOWN 60 /* bytes of a name in a message */
 

@@ -6,7 +6,7 @@
 #include "codec/image/image.h"
 #include "dataset/images.h"
 #include "dataset/rows.h"
-#include "dataset/table/inside.h"
+#include "dataset/table/pieces.h"
 
 #define LEARNT 8u /* values that are looked at to tell whether they are pictures */
 

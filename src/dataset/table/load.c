@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pieces decoded, and the cells of their vectors. */
-#include "dataset/table/inside.h"
+#include "dataset/table/pieces.h"
 
 /* Whether `count * size` bytes from `at` on lie within `decoded`, on a multiple of 8. */
 static bool lies_within(uint64_t at, uint64_t count, uint64_t size, uint64_t decoded)

@@ -2,7 +2,7 @@
 /* Which part of a file a piece is, in the words of its format: what errors name. */
 #include <stdio.h>
 
-#include "dataset/table/inside.h"
+#include "dataset/table/pieces.h"
 
 #define MOST_SAID 64u /* texts that are kept; failures beyond them say no place */
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "dataset/lookers.h"
-#include "dataset/table/inside.h"
+#include "dataset/table/pieces.h"
 #include "dataset/table/where.h"
 
 /* Rows of a piece of the first column that is looked at. */

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "dataset/table/inside.h"
+#include "dataset/table/pieces.h"
 
 #define AT_A_TIME 256 /* rows */
 

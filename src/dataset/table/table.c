@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "dataset/object.h"
-#include "dataset/table/inside.h"
+#include "dataset/table/pieces.h"
 #include "dataset/table/where.h"
 
 #define BLOCK_BYTES (UINT64_C(4) << 20) /* of neighbours that are worth reading together */
