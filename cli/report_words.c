@@ -121,6 +121,10 @@ static const struct word figures[] = {
     {"training_loss", "mean loss of the last epoch"},
     {"accuracy", "share of right answers"},
     {"evaluated_loss", "loss of test or validation data at the end"},
+    {"predicted_samples_per_s", "what the simulator expected before the run began"},
+    {"predicted_low", "the least that it expected"},
+    {"predicted_high", "the most that it expected"},
+    {"predicted_wait_p95", "19 of 20 waits would be shorter"},
     {"peak_bytes", "most memory that the process held at a time"},
     {"dropped_bytes_of_log", "of the log, that are no part of an event"},
 };

@@ -8,7 +8,7 @@
 #include "base/probe.h"
 #include "base/slot.h"
 
-#define STK_MAX_PROBES   4
+#define STK_MAX_PROBES   8
 #define STK_MAX_ADDED    64 /* drivers that a caller may add, of each kind */
 #define STK_MAX_PLUGINS  64
 #define STK__PLUGIN_MOST 4096 /* bytes of a stk_plugin: no later version is larger */

@@ -292,11 +292,27 @@ static bool choose_taker(stk_conversion *c)
     return false;
 }
 
+/* What the source can be written as. */
+static void list_forms(const stk_conversion *c, char *out, size_t size)
+{
+    const stk_converter_ops *converter;
+    const char *why;
+
+    out[0] = 0;
+    for (size_t i = 0; (converter = converter_at(c, i)); i++) {
+        const size_t used = strlen(out);
+        if (accepts(c, converter, &why))
+            snprintf(out + used, size - used, "%s%s", used ? ", " : "", converter->doc);
+    }
+    if (!out[0])
+        snprintf(out, size, "nothing");
+}
+
 static stk_status choose(stk_conversion *c, stk_error *err)
 {
-    char ways[LIST_SHOWN] = "";
     const char *why = NULL, *first = NULL, *form = NULL;
-    const stk_converter_ops *converter, *before = NULL;
+    const stk_converter_ops *converter;
+    char forms[LIST_SHOWN];
 
     if (c->converter) {
         if (accepts(c, c->converter, &why))
@@ -307,14 +323,6 @@ static stk_status choose(stk_conversion *c, stk_error *err)
     }
     /* Asked in the order of the registry. */
     for (size_t i = 0; (converter = converter_at(c, i)); i++) {
-        const size_t used = strlen(ways);
-        const bool likewise = before && strcmp(before->from, converter->from) == 0;
-        snprintf(ways + used, sizeof ways - used, "%s%s%s%s",
-                 likewise ? ", "
-                 : used   ? "; "
-                          : "",
-                 likewise ? "" : converter->from, likewise ? "" : " -> ", converter->doc);
-        before = converter;
         if (!suits(c, converter))
             continue;
         if (accepts(c, converter, &why)) {
@@ -324,13 +332,14 @@ static stk_status choose(stk_conversion *c, stk_error *err)
         first = why;
         form = converter->doc;
     }
+    list_forms(c, forms, sizeof forms);
     if (first)
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_CONVERT,
-                         "%.120s cannot be written as %s: it %s. What can be converted: %s",
-                         c->source, form, first, ways);
+                         "%.120s cannot be written as %s: it %s. It can be written as %s",
+                         c->source, form, first, forms);
     return stk__fail(err, STK_ENOTSUP, STK_STAGE_CONVERT,
-                     "nothing writes what %.160s would be by its name. What can be converted: %s",
-                     c->target, ways);
+                     "nothing writes what %.160s would be by its name. %.120s can be written as %s",
+                     c->target, c->source, forms);
 }
 
 /* The converter's own options. */

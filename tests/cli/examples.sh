@@ -14,7 +14,10 @@ export PATH TERM=dumb
 
 cat > bin/stoker << END
 #!/bin/sh
-case \$1 in bench) set -- "\$@" --min-seconds 0 --min-batches 5 --warmup 1 --max-seconds 5 ;; esac
+case \$1 in
+    bench) set -- "\$@" --min-seconds 0 --min-batches 5 --warmup 1 --max-seconds 5 ;;
+    top) case "\$*" in *--once*) ;; *) set -- "\$@" --once ;; esac ;;
+esac
 exec '$binary' "\$@"
 END
 chmod +x bin/stoker
@@ -30,17 +33,29 @@ END
 head -c 65536 /dev/zero > data.zarr/t2m/c/0/0/0
 head -c 4096 /dev/zero > tokens.bin
 for class in class other; do cp "$(find "$source/tests/golden/images" -name '*.jpg' | sort | head -1)" DIR/$class/1.jpg; done
-for log in benchmark_logs/mnist.jsonl before.jsonl after.jsonl run.log; do
+printf 'age,name\n41,a\n22,b\n' > people.csv
+stoker convert csv:people.csv people.parquet -q > log.out 2>&1 || exit 1
+for log in benchmark_logs/mnist.jsonl before.jsonl after.jsonl run.jsonl run.log; do
     stoker bench digits: --train-step-time 0 --log $log -q > log.out || exit 1
 done
 stoker train --dataset 'digits:?size=64' --test 'digits:?split=test&size=64' --transforms to_float --layers 'flatten, linear(10)' \
     --max-steps 1 --default-root-dir run -q > log.out 2>&1 && cp run/*/*/*/*.safetensors last.safetensors || exit 1
+
+# A run to look on at.
+"$binary" bench digits: --train-step-time 0.01 --min-seconds 600 --max-seconds 600 -q > bench.out 2>&1 &
+running=$!
+trap 'kill $running 2> log.out; rm -rf "$work"' EXIT
+for _ in $(seq 100); do
+    stoker top $running --once > log.out 2>&1 && break
+    sleep 0.1
+done
 
 failed=0 ran=0
 for command in train $(stoker --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
     stoker "$command" --help | sed -e '1,/^Examples:/d' | grep '^  stoker ' > lines
     [ -s lines ] || { echo "$command has no examples"; failed=1; }
     while IFS= read -r line; do
+        line=${line/top 4711/top $running}
         (eval "$line") > out.txt 2>&1 < /dev/null || { printf 'failed: %s\n' "$line"; tail -3 out.txt; failed=1; }
         ran=$((ran + 1))
     done < lines
