@@ -467,13 +467,6 @@ static bool is_table(const char *spec)
     return false;
 }
 
-/* What says nothing of what lies there: an array that fails by it is no dataset for that. */
-static bool is_passing(stk_status status)
-{
-    return status == STK_ENOMEM || status == STK_EBUDGET || status == STK_EIO ||
-           status == STK_ECANCELED;
-}
-
 /* An array, or else a dataset. */
 static int open_and_cat(struct cli *cli, stk_context *context, const char *spec,
                         const struct cat_options *options, const stk_array_options *how)
@@ -485,10 +478,9 @@ static int open_and_cat(struct cli *cli, stk_context *context, const char *spec,
     stk_error err, other;
     int code;
 
-    stk_error_init(&err);
     if (!named && stk_array_open(context, cli_array_url(spec), how, &array, &err) == STK_OK) {
         code = cat_array(cli, array, options);
-    } else if (is_passing(err.status)) {
+    } else if (!named && stk_array_recognise(context, cli_array_url(spec), NULL) > 1) {
         code = cli_array_fail(cli, context, spec, err.status, &err);
     } else if (!options->array_path &&
                stk_dataset_open_with_nulls(context, spec, &dataset, &other) == STK_OK) {
