@@ -20,8 +20,8 @@ static stk_status predict_run(struct report_view *view, const stk_what_if *chang
         *p = (struct report_prediction){.run = run,
                                         .what = i ? cli->repeated[i - 1] : NULL,
                                         .is = {.struct_size = sizeof p->is}};
-        stk_status status = stk_report_predict(view->report, run, i ? &changes[i - 1] : NULL, &p->is,
-                                               err);
+        stk_status status =
+            stk_report_predict(view->report, run, i ? &changes[i - 1] : NULL, &p->is, err);
         if (status != STK_OK)
             return status;
         view->num_predictions++;
@@ -119,7 +119,8 @@ static const char *about(const struct report_view *view)
 {
     for (size_t i = 0; i < view->num_predictions; i++)
         if (!view->predictions[i].is.recorded)
-            return "What if: simulated from the means of a log that is a summary, so waits are more "
+            return "What if: simulated from the means of a log that is a summary, so waits are "
+                   "more "
                    "even than they will be. Record every sample, read and step by 'stoker bench "
                    "--log FILE' for their distributions. \"as recorded\" is what the model gives "
                    "for the run itself.";

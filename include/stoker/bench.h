@@ -159,10 +159,10 @@ typedef struct stk_bench_setting {
     bool (*hash)(void *user, const stk_bench_hash *row);
     void *hash_user;
     /* Of a setting of a plan; a run does not look at them. */
-    uint64_t which;           /**< combination of the configuration */
-    uint64_t rung;            /**< of a ladder, from 1; 0: of none */
-    const char *measure;      /**< what the rung adds to the one before: "io_depth=32" */
-    const char *options_json; /**< all options, as a JSON object */
+    uint64_t which;                   /**< combination of the configuration */
+    uint64_t rung;                    /**< of a ladder, from 1; 0: of none */
+    const char *measure;              /**< what the rung adds to the one before: "io_depth=32" */
+    const char *options_json;         /**< all options, as a JSON object */
     const stk_prediction *prediction; /**< what is expected of it, for the log; NULL: nothing */
 } stk_bench_setting;
 

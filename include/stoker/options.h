@@ -54,10 +54,10 @@ typedef struct stk_option_table {
  * The table of a struct of the library, by name: "context" (stk_context_options), "array", "bench",
  * "convert", "images" (stk_convert_images_options), "loader", "lr_scheduler" (stk_schedule),
  * "model", "module" (stk_model_module_options), "optimizer", "profile", "source"
- * (stk_bench_source), "survey", "trainer", "what_if". "dataset" has what the spec of every dataset takes;
- * "recipe" and "recipe.data", "recipe.model", ... have the sections of a training's configuration,
- * the first those at its top. The options of drivers are in their tables: stk_driver_at(). NULL:
- * there is none of that name. What is returned is constant. Any thread.
+ * (stk_bench_source), "survey", "trainer", "what_if". "dataset" has what the spec of every dataset
+ * takes; "recipe" and "recipe.data", "recipe.model", ... have the sections of a training's
+ * configuration, the first those at its top. The options of drivers are in their tables:
+ * stk_driver_at(). NULL: there is none of that name. What is returned is constant. Any thread.
  */
 STK_API const stk_option_table *stk_option_table_find(const char *name);
 /** Table `i` of them, and the name that finds it; NULL past the last. */

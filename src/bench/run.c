@@ -17,8 +17,8 @@
 #include "base/text.h"
 #include "measure/measure.h"
 
-#define PROGRESS_NS UINT64_C(100000000)
-#define TRACE_PATH  4096
+#define PROGRESS_NS        UINT64_C(100000000)
+#define TRACE_PATH         4096
 #define PREDICTION_MEMBERS 1024 /* bytes that those of the event fit */
 
 static bool cancelled(const stk__bench_run *run)

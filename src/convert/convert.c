@@ -17,6 +17,7 @@
 
 #define VALUE_SHOWN 64
 #define LIST_SHOWN  480
+#define REFUSE(...) stk__fail(err, STK_ENOTSUP, STK_STAGE_CONVERT, __VA_ARGS__)
 
 /* A conversion that was begun. */
 struct stk_conversion {
@@ -95,8 +96,8 @@ static const stk_option options_list[] = {
      "What becomes of a source that is broken: the end of the conversion, or a line in a list."},
     {"max_errors", STK_OPTION_STRING, AT(max_errors), "auto", 0, 0, NULL, "N|N%",
      "With on_error skip: more broken sources fail the conversion: a count, or a share of all "
-     "(100%: "
-     "no bound); auto: 1 %, at least checkpoint."},
+     "(100%: no "
+     "bound); auto: 1 %, at least checkpoint."},
     {"checkpoint", STK_OPTION_UINT, AT(checkpoint), "256", 1, 65536, NULL, "N",
      "Files that are made safe on the disk together: so many are done again at most after a kill."},
     STK__IMAGE_LIMIT_OPTIONS(stk_convert_options),
@@ -297,49 +298,42 @@ static void list_forms(const stk_conversion *c, char *out, size_t size)
 {
     const stk_converter_ops *converter;
     const char *why;
+    size_t used = 0;
 
-    out[0] = 0;
-    for (size_t i = 0; (converter = converter_at(c, i)); i++) {
-        const size_t used = strlen(out);
+    snprintf(out, size, "nothing");
+    for (size_t i = 0; (converter = converter_at(c, i)) && used < size; i++)
         if (accepts(c, converter, &why))
-            snprintf(out + used, size - used, "%s%s", used ? ", " : "", converter->doc);
-    }
-    if (!out[0])
-        snprintf(out, size, "nothing");
+            used +=
+                (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", converter->doc);
 }
 
 static stk_status choose(stk_conversion *c, stk_error *err)
 {
-    const char *why = NULL, *first = NULL, *form = NULL;
-    const stk_converter_ops *converter;
+    const stk_converter_ops *converter, *near = NULL;
+    const char *why = NULL;
     char forms[LIST_SHOWN];
 
     if (c->converter) {
         if (accepts(c, c->converter, &why))
             return STK_OK;
-        return stk__fail(err, STK_ENOTSUP, STK_STAGE_CONVERT,
-                         "%.120s cannot be written as %s: it %s. The converter %s reads %s",
-                         c->source, c->converter->doc, why, c->converter->name, c->converter->from);
+        return REFUSE("%.120s cannot be written as %s: it %s. The converter %s reads %s", c->source,
+                      c->converter->doc, why, c->converter->name, c->converter->from);
     }
     /* Asked in the order of the registry. */
     for (size_t i = 0; (converter = converter_at(c, i)); i++) {
         if (!suits(c, converter))
             continue;
-        if (accepts(c, converter, &why)) {
-            c->converter = converter;
+        near = c->converter = converter;
+        if (accepts(c, converter, &why))
             return STK_OK;
-        }
-        first = why;
-        form = converter->doc;
     }
+    c->converter = NULL;
     list_forms(c, forms, sizeof forms);
-    if (first)
-        return stk__fail(err, STK_ENOTSUP, STK_STAGE_CONVERT,
-                         "%.120s cannot be written as %s: it %s. It can be written as %s",
-                         c->source, form, first, forms);
-    return stk__fail(err, STK_ENOTSUP, STK_STAGE_CONVERT,
-                     "nothing writes what %.160s would be by its name. %.120s can be written as %s",
-                     c->target, c->source, forms);
+    if (near)
+        return REFUSE("%.120s cannot be written as %s: it %s. It can be written as %s", c->source,
+                      near->doc, why, forms);
+    return REFUSE("nothing writes what %.160s would be by its name. %.120s can be written as %s",
+                  c->target, c->source, forms);
 }
 
 /* The converter's own options. */

@@ -6,13 +6,13 @@
 
 #define PLACE_WIDTH 0.01 /* seconds at first */
 
-static const char *const known[] = {
-    "get-batch start", "get-batch end", "training start", "training end",
-    "epoch start",     "epoch end",     "setup start",    "setup end",
-    "run start",       "run end",       "read",           "batch ready",
-    "bad sample",      "thinned",       "ledger",         "verdict",
-    "figures",         "trained",       "training epoch", "metrics",
-    "prediction"};
+static const char *const known[] = {"get-batch start", "get-batch end", "training start",
+                                    "training end",    "epoch start",   "epoch end",
+                                    "setup start",     "setup end",     "run start",
+                                    "run end",         "read",          "batch ready",
+                                    "bad sample",      "thinned",       "ledger",
+                                    "verdict",         "figures",       "trained",
+                                    "training epoch",  "metrics",       "prediction"};
 
 enum {
     GET_START,

@@ -96,21 +96,21 @@ static void take_prediction(stk__run *run, const stk__log_line *line)
 
     if (!(samples_per_s > 0))
         return;
-    run->predicted = (stk_prediction){
-        .struct_size = sizeof run->predicted,
-        .samples_per_s = samples_per_s,
-        .low = take_real(line, "low", rate, 0),
-        .high = take_real(line, "high", rate, 0),
-        .base_samples_per_s = take_real(line, "base_samples_per_s", rate, 0),
-        .wait = {.mean = take_real(line, "wait_mean", STK__RANGE_DURATION, 0),
-                 .p50 = take_real(line, "wait_p50", STK__RANGE_DURATION, 0),
-                 .p95 = take_real(line, "wait_p95", STK__RANGE_DURATION, 0),
-                 .p99 = take_real(line, "wait_p99", STK__RANGE_DURATION, 0)},
-        .cpu_cores = take_real(line, "cpu_cores", STK__RANGE_FACTOR, 0),
-        .peak_bytes = take_real(line, "peak_bytes", STK__RANGE_COUNT, 0),
-        .step_time = take_real(line, "step_time", STK__RANGE_DURATION, 0),
-        .step_stretch = take_real(line, "step_stretch", STK__RANGE_FACTOR, 1),
-        .recorded = recorded && recorded->kind == STK__JSON_TRUE};
+    run->predicted =
+        (stk_prediction){.struct_size = sizeof run->predicted,
+                         .samples_per_s = samples_per_s,
+                         .low = take_real(line, "low", rate, 0),
+                         .high = take_real(line, "high", rate, 0),
+                         .base_samples_per_s = take_real(line, "base_samples_per_s", rate, 0),
+                         .wait = {.mean = take_real(line, "wait_mean", STK__RANGE_DURATION, 0),
+                                  .p50 = take_real(line, "wait_p50", STK__RANGE_DURATION, 0),
+                                  .p95 = take_real(line, "wait_p95", STK__RANGE_DURATION, 0),
+                                  .p99 = take_real(line, "wait_p99", STK__RANGE_DURATION, 0)},
+                         .cpu_cores = take_real(line, "cpu_cores", STK__RANGE_FACTOR, 0),
+                         .peak_bytes = take_real(line, "peak_bytes", STK__RANGE_COUNT, 0),
+                         .step_time = take_real(line, "step_time", STK__RANGE_DURATION, 0),
+                         .step_stretch = take_real(line, "step_stretch", STK__RANGE_FACTOR, 1),
+                         .recorded = recorded && recorded->kind == STK__JSON_TRUE};
     run->out.predicted = &run->predicted;
 }
 

@@ -12,8 +12,8 @@
 
 /* Of the rate, that what the model leaves out may be: wake-ups, locks. */
 #define LEFT_OUT 0.02
-#define SETTLE  8    /* tries of how much of the work waited for a core */
-#define SETTLED 0.99 /* of the recorded rate */
+#define SETTLE   8    /* tries of how much of the work waited for a core */
+#define SETTLED  0.99 /* of the recorded rate */
 
 enum { CACHE_AUTO, CACHE_NONE, CACHE_ENCODED };
 
@@ -221,16 +221,16 @@ stk_status stk_predict(stk_context *context, const stk_recording *recording,
 
     STK_TRY(stk__context_check(context, err));
     STK_TRY(stk__sized_check(out, "stk_prediction", STK_STAGE_MEASURE, err));
-    STK_TRY(stk__sized_read(&known, sizeof known, recording, "stk_recording", STK_STAGE_MEASURE,
-                            err));
+    STK_TRY(
+        stk__sized_read(&known, sizeof known, recording, "stk_recording", STK_STAGE_MEASURE, err));
     stk_what_if_init(&what);
     if (what_if)
         STK_TRY(
             stk__sized_read(&what, sizeof what, what_if, "stk_what_if", STK_STAGE_MEASURE, err));
     double *waits = stk__calloc(context, RUNS * STK__SIMULATED_STEPS, sizeof *waits);
-    stk_status status = waits ? stk__stages_of(context, &known, &stages, err)
-                              : stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE,
-                                          "no memory to simulate");
+    stk_status status =
+        waits ? stk__stages_of(context, &known, &stages, err)
+              : stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory to simulate");
     if (status == STK_OK)
         status = predict(&stages, &known, what_if ? &what : NULL, waits, &result, err);
     if (waits)

@@ -11,8 +11,7 @@ static bool before(const stk__sim_event *a, const stk__sim_event *b)
 
 static stk_status push(stk_context *ctx, stk__sim_heap *heap, const stk__sim_event *event)
 {
-    stk__sim_event *events =
-        stk__grow(ctx, heap->events, &heap->room, heap->n + 1, sizeof *events);
+    stk__sim_event *events = stk__grow(ctx, heap->events, &heap->room, heap->n + 1, sizeof *events);
 
     if (!events)
         return STK_ENOMEM;

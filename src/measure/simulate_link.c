@@ -4,13 +4,14 @@
 
 #include <math.h>
 
-#define LINK_READS   512   /* that the bandwidth of a link is told from */
-#define LINK_STEP    1.08  /* from one bandwidth that is tried to the next */
-#define LINK_TRIED   64
-#define LINK_FINE    96    /* steps between two of them, then */
-#define LINK_WINDOW  64    /* that a link is told from: the first, when few are under way; and neighbours */
-#define LINK_FULL    1.08  /* times what it carried, below which it was full */
-#define LINK_BETTER  0.5   /* as much of the scatter is left where there is a link */
+#define LINK_READS 512  /* that the bandwidth of a link is told from */
+#define LINK_STEP  1.08 /* from one bandwidth that is tried to the next */
+#define LINK_TRIED 64
+#define LINK_FINE  96 /* steps between two of them, then */
+#define LINK_WINDOW                                                                                \
+    64 /* that a link is told from: the first, when few are under way; and neighbours */
+#define LINK_FULL   1.08 /* times what it carried, below which it was full */
+#define LINK_BETTER 0.5  /* as much of the scatter is left where there is a link */
 
 /* How far the rest of the reads scatters, in squares, when `bandwidth` explains a part of them: the
  * few that began when little was under way tell most. A part that is longer than the read itself

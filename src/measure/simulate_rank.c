@@ -6,10 +6,10 @@
 
 #define TASK_SECONDS 100e-6 /* of work that a task has, about [loader/work.c] */
 #define TASK_MOST    512
-#define AHEAD_MOST   4096   /* batches */
-#define AHEAD_READS  4      /* times io_depth that reads are planned ahead of the slabs */
-#define ROW_RECORD   256    /* bytes of the record of a row, about */
-#define READ_RECORD  320    /* beyond its bytes and a quarter of them [loader/budget.c] */
+#define AHEAD_MOST   4096 /* batches */
+#define AHEAD_READS  4    /* times io_depth that reads are planned ahead of the slabs */
+#define ROW_RECORD   256  /* bytes of the record of a row, about */
+#define READ_RECORD  320  /* beyond its bytes and a quarter of them [loader/budget.c] */
 #define WARM_MOST    64
 
 /* As loader/budget.c divides it: two batches first; half of the rest is for reads, at least. */

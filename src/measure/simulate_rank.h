@@ -9,7 +9,7 @@ typedef struct stk__sim_read {
     uint64_t row_first, row_last; /* rows that need it, and maybe others between */
     uint64_t record;              /* of its bytes and latency */
     uint64_t next_again;          /* of those to be tried again; UINT64_MAX: none */
-    uint64_t left;                /* rows that need it and are not prepared; 1 more while it is open */
+    uint64_t left; /* rows that need it and are not prepared; 1 more while it is open */
     int32_t tries;
     bool done;
 } stk__sim_read;
@@ -55,8 +55,8 @@ typedef struct stk__sim_rank {
     uint64_t read_first, sent, read_end; /* reads before them are done with; were sent; were made */
     uint64_t again;                      /* first of those to be tried again */
     uint32_t under_way;
-    bool open;     /* rows may join the last read */
-    double wanted; /* of a read, by the rows since the last */
+    bool open;                               /* rows may join the last read */
+    double wanted;                           /* of a read, by the rows since the last */
     double pool_used, pool_most, pool_limit; /* bytes; limit 0: none */
     stk__sim_worker *workers;                /* [workers + 1]; the last is the step's thread */
     uint32_t *idlers, idle, *task_rows;
@@ -64,7 +64,7 @@ typedef struct stk__sim_rank {
     uint64_t draws;
     double beside; /* CPU time of other threads that is due */
     bool beside_busy;
-    double asked, began, alone;      /* s; of the step at hand */
+    double asked, began, alone;         /* s; of the step at hand */
     double window, step_sum, alone_sum; /* s; window: when the measured steps began */
     uint64_t measured;
 } stk__sim_rank;
@@ -75,15 +75,15 @@ typedef struct stk__sim {
     uint64_t seed;
     stk__sim_clock clock;
     stk__sim_rank *ranks;
-    uint32_t running;    /* ranks that have steps left to measure */
-    uint32_t depth;      /* reads of a rank under way */
-    uint32_t task_rows;  /* of a task */
-    double read_cost;    /* bytes of the pool that a read takes */
-    double slab;         /* bytes of a batch */
-    double link_free;    /* when the link has carried all that was asked of it */
-    double loader_cpu;   /* s, of all ranks */
-    double measured_cpu; /* of it, what the measured steps of the first rank saw; until they have
-                            ended, what went before them */
+    uint32_t running;      /* ranks that have steps left to measure */
+    uint32_t depth;        /* reads of a rank under way */
+    uint32_t task_rows;    /* of a task */
+    double read_cost;      /* bytes of the pool that a read takes */
+    double slab;           /* bytes of a batch */
+    double link_free;      /* when the link has carried all that was asked of it */
+    double loader_cpu;     /* s, of all ranks */
+    double measured_cpu;   /* of it, what the measured steps of the first rank saw; until they have
+                              ended, what went before them */
     uint64_t warm, wanted; /* steps before those that are measured; of a rank, that are */
     double *waits;
     uint64_t num_waits;

@@ -118,8 +118,8 @@ static stk_status read_ended(stk__sim *m, stk__sim_rank *r, uint64_t id)
     if (m->stages->fail_share > 0 && draw(m, r) < m->stages->fail_share) {
         const double wait = STK_MIN(ldexp(RETRY_FIRST, STK_MIN(read->tries, 16)), RETRY_MOST);
         read->tries++;
-        STK_TRY(stk__sim_after(&m->clock, wait * (0.5 + 0.5 * draw(m, r)), RETRY_DUE, r->number,
-                               id));
+        STK_TRY(
+            stk__sim_after(&m->clock, wait * (0.5 + 0.5 * draw(m, r)), RETRY_DUE, r->number, id));
         return send_reads(m, r);
     }
     read->done = true;
@@ -201,8 +201,8 @@ static bool admit_row(stk__sim *m, stk__sim_rank *r)
     if (number % m->setting->batch == 0)
         *step_at(r, number / m->setting->batch) = (stk__sim_step){0};
     stk__sim_row *row = row_at(r, number);
-    *row = (stk__sim_row){.work = m->stages->prepare[next_record(m, r, &r->samples,
-                                                                 m->stages->num_prepare)]};
+    *row = (stk__sim_row){
+        .work = m->stages->prepare[next_record(m, r, &r->samples, m->stages->num_prepare)]};
     r->wanted = wanted - count;
     if (count)
         add_reads(m, r, number, row, count);
@@ -243,8 +243,7 @@ static stk_status start_task(stk__sim *m, stk__sim_rank *r, uint32_t number, dou
 static double take_rows(stk__sim *m, stk__sim_rank *r, uint32_t number, uint32_t most)
 {
     const uint64_t batch = m->setting->batch;
-    const uint64_t end =
-        STK_MIN(r->ended + r->slabs, (r->admitted + batch - 1) / batch);
+    const uint64_t end = STK_MIN(r->ended + r->slabs, (r->admitted + batch - 1) / batch);
     stk__sim_worker *worker = &r->workers[number];
     uint64_t serial = STK_MAX(r->ready_from, r->first);
     double work = 0;

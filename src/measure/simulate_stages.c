@@ -11,8 +11,9 @@
 
 #include "base/sized.h"
 
-#define NEAR_SECONDS 100e-6 /* reads that take less are part of the work: nothing waits for them   \
-                             */
+#define NEAR_SECONDS                                                                               \
+    100e-6 /* reads that take less are part of the work: nothing waits for them                    \
+            */
 #define MOST_SECONDS 1e6
 #define MOST_FAILING 0.95
 #define MOST_READS   1e6    /* of a sample */

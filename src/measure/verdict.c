@@ -123,8 +123,8 @@ static void say_advice(stk_verdict *out, const stk__case *v)
         stk__verdict_say(out,
                          ": simulated with the recorded times %.2fx the samples/s (%.2fx to %.2fx; "
                          "%.0f instead of %.0f, steady state, setup left out)",
-                         out->gain, out->gain_low, out->gain_high,
-                         v->f->samples_per_s * out->gain, v->f->samples_per_s);
+                         out->gain, out->gain_low, out->gain_high, v->f->samples_per_s * out->gain,
+                         v->f->samples_per_s);
     else if (out->gain > 1.005)
         stk__verdict_say(
             out, ": up to %.2fx the samples/s (%.0f instead of %.0f, steady state, setup left out)",

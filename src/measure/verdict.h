@@ -32,7 +32,7 @@ typedef struct stk__case {
     double cpu;           /* share of all usable cores that work */
     const stk_sweep_point *self, *others; /* of the sweep it belongs to; NULL: it is alone */
     size_t num_others;
-    bool trainings; /* the sweep is of whole trainings: its rates are factors */
+    bool trainings;                 /* the sweep is of whole trainings: its rates are factors */
     stk_context *ctx;               /* memory to simulate with */
     const stk_recording *recording; /* that advice is simulated with; NULL: it is not */
 } stk__case;

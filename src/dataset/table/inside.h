@@ -1,10 +1,10 @@
 /* what the parts of a table of files share */
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * table.c is the dataset: opening, needs, samples; describe.c tells of it. scan.c lists and scans the files by several
- * threads; file.c is one file while it is scanned, and what is kept of it; fields.c makes fields of
- * columns; load.c reads columns while the dataset is opened; categories.c learns names of texts;
- * keys.c makes columns of the names of folders.
+ * table.c is the dataset: opening, needs, samples; describe.c tells of it. scan.c lists and scans
+ * the files by several threads; file.c is one file while it is scanned, and what is kept of it;
+ * fields.c makes fields of columns; load.c reads columns while the dataset is opened; categories.c
+ * learns names of texts; keys.c makes columns of the names of folders.
  */
 #ifndef STK_SRC_DATASET_TABLE_INSIDE_H
 #define STK_SRC_DATASET_TABLE_INSIDE_H

@@ -219,7 +219,8 @@ static void test_turns(void **state)
 static void test_whole_batches(void **state)
 {
     stk_figures f = planted(1e-3, 1e-3);
-    stk_recording recording = {.struct_size = sizeof recording, .figures = &f, .whole_batches = true};
+    stk_recording recording = {
+        .struct_size = sizeof recording, .figures = &f, .whole_batches = true};
 
     assert_near(predict_recording(&recording, NULL).samples_per_s, 1000, 0.001);
     assert_near(predict_recording(&recording, "num_workers=3").samples_per_s, 3000, 0.01);
@@ -236,8 +237,7 @@ static void test_cache(void **state)
     /* All that an epoch reads is kept: nothing is read any more. */
     assert_true(predict_recording(&recording, "cache=encoded").samples_per_s > 1e5);
     /* Half of it is. */
-    const stk_prediction half =
-        predict_recording(&recording, "cache=encoded,memory_budget=140000");
+    const stk_prediction half = predict_recording(&recording, "cache=encoded,memory_budget=140000");
     assert_near(half.samples_per_s, 2 * 4 / 10e-3, 0.1);
     /* How much there is has to be known. */
     stk_prediction out = {.struct_size = sizeof out};
@@ -258,10 +258,8 @@ static void test_stragglers(void **state)
 {
     float prepare[RECORDS];
     stk_figures f = planted(1e-3, 10e-3);
-    const stk_recording recording = {.struct_size = sizeof recording,
-                                     .figures = &f,
-                                     .prepare = prepare,
-                                     .num_prepare = RECORDS};
+    const stk_recording recording = {
+        .struct_size = sizeof recording, .figures = &f, .prepare = prepare, .num_prepare = RECORDS};
 
     for (int i = 0; i < RECORDS; i++)
         prepare[i] = i % 50 == 7 ? 100e-3f : 0;
@@ -284,9 +282,8 @@ static void test_link(void **state)
     for (int i = 0; i < 256; i++) {
         now += i % 8 == 7 ? 30e-3 : 0;
         free = STK_MAX(free, now) + 100e3 / 50e6;
-        reads[i] = (stk_recorded_read){.start = now,
-                                       .seconds = (float)(free - now + 5e-3 + 1e-4 * (i % 3)),
-                                       .bytes = 100e3};
+        reads[i] = (stk_recorded_read){
+            .start = now, .seconds = (float)(free - now + 5e-3 + 1e-4 * (i % 3)), .bytes = 100e3};
     }
     assert_near(stk__link_of(reads, 256), 50e6, 0.01);
     for (int i = 0; i < 256; i++)
@@ -300,10 +297,8 @@ static void test_verdict(void **state)
 {
     float prepare[RECORDS];
     stk_figures f = planted(4e-3, 1e-3);
-    const stk_recording recording = {.struct_size = sizeof recording,
-                                     .figures = &f,
-                                     .prepare = prepare,
-                                     .num_prepare = RECORDS};
+    const stk_recording recording = {
+        .struct_size = sizeof recording, .figures = &f, .prepare = prepare, .num_prepare = RECORDS};
     stk_verdict bound = {.struct_size = sizeof bound}, v = bound;
 
     for (int i = 0; i < RECORDS; i++)
@@ -439,10 +434,8 @@ static void test_hostile(void **state)
 {
     static const double values[] = {NAN, INFINITY, -INFINITY, -1, 0, 1e-300, 1e300};
     float prepare[] = {NAN, INFINITY, -1, 1e30f};
-    const stk_recorded_read reads[] = {{NAN, NAN, NAN},
-                                       {INFINITY, -1, -1},
-                                       {-1e300, 1e30f, INFINITY},
-                                       {1, 1e-30f, 1e30f}};
+    const stk_recorded_read reads[] = {
+        {NAN, NAN, NAN}, {INFINITY, -1, -1}, {-1e300, 1e30f, INFINITY}, {1, 1e-30f, 1e30f}};
     stk_prediction out = {.struct_size = sizeof out};
 
     for (size_t i = 0; i < STK_COUNT(values); i++) {

@@ -540,20 +540,14 @@ static void test_clock_of_head(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {TEST(test_read),
-                                       TEST(test_urls),
-                                       TEST(test_anonymous),
-                                       TEST(test_put),
-                                       TEST(test_parts),
-                                       TEST(test_lost_answer),
-                                       TEST(test_lost_part),
-                                       TEST(test_region),
-                                       TEST(test_expired),
-                                       TEST(test_refused),
-                                       TEST(test_memory),
-                                       TEST(test_clock),
-                                       TEST(test_clock_of_head),
-                                       TEST(test_redirect_behind_a_proxy)};
+    const struct CMUnitTest tests[] = {
+        TEST(test_read),          TEST(test_urls),
+        TEST(test_anonymous),     TEST(test_put),
+        TEST(test_parts),         TEST(test_lost_answer),
+        TEST(test_lost_part),     TEST(test_region),
+        TEST(test_expired),       TEST(test_refused),
+        TEST(test_memory),        TEST(test_clock),
+        TEST(test_clock_of_head), TEST(test_redirect_behind_a_proxy)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
