@@ -397,12 +397,16 @@ static void bound_ragged(const stk__planner *p, stk__step *step)
 }
 
 /* What locate() said, for rows that keep no text of their own: it stays as it is once it is there,
- * as they may be looked at long after. Of what fails otherwise later the status says enough. */
+ * as they may be looked at long after. Of what fails in many other ways the status says enough. */
 static const char *keep_reason(stk__planner *p, const stk_error *said)
 {
-    if (!*p->reason)
-        snprintf(p->reason, sizeof p->reason, "%s", said->text);
-    return *said->text && strcmp(p->reason, said->text) == 0 ? p->reason : NULL;
+    for (size_t i = 0; *said->text && i < STK__REASONS; i++) {
+        if (!*p->reasons[i])
+            snprintf(p->reasons[i], sizeof p->reasons[i], "%s", said->text);
+        if (strcmp(p->reasons[i], said->text) == 0)
+            return p->reasons[i];
+    }
+    return NULL;
 }
 
 /* Each of `n` samples by itself, since one of them failed: the others are not bad for it. */

@@ -29,7 +29,7 @@
  * (L) is the ring's lock.
  */
 
-enum { STK__REPLACE_TRIES = 16 };
+enum { STK__REPLACE_TRIES = 16, STK__REASONS = 8 };
 
 /* The reads of a round (round.c). */
 typedef struct stk__round {
@@ -81,10 +81,10 @@ typedef struct stk__planner {
     bool sends;        /* (L) the last round sent reads */
     stk__order_epoch epoch;
     stk__round round;
-    char reason[STK_ERROR_TEXT]; /* what locate() said first of a failure; "": nothing */
-    uint32_t *map;               /* row of each index handed to locate() */
-    const stk__pad **pads;       /* of each ragged field; NULL: it is not filled up */
-    uint64_t *pad_most;          /* of each: the longest bound so far, of a step */
+    char reasons[STK__REASONS][STK_ERROR_TEXT]; /* of failures of locate(), the first; "": none */
+    uint32_t *map;                              /* row of each index handed to locate() */
+    const stk__pad **pads; /* of each ragged field; NULL: it is not filled up */
+    uint64_t *pad_most;    /* of each: the longest bound so far, of a step */
     uint64_t rows, cache_hits, cache_misses, cache_hit_bytes; /* so far */
     struct {
         uint64_t rows, busy_ns, cache_hits, cache_misses, cache_hit_bytes, positions;
