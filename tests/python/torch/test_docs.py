@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import tempfile
+import types
 import unittest
 import warnings
 from pathlib import Path
@@ -53,6 +54,8 @@ def write_data():
     values = draws.random([len(coords[axis]) for axis in axes], "f4")
     xarray.Dataset({name: (axes, values) for name in ("t2m", "u10")}, coords).to_zarr(
         "era5.zarr", encoding={name: {"chunks": (64, 30, 64)} for name in ("t2m", "u10")})
+    Path("logs.csv").write_text("text,score\n" + "".join(f"line {row},{row / 2}\n" for row in range(9)))
+    stoker.convert("csv:logs.csv", "parquet:logs")
 
 
 class Docs(unittest.TestCase):
@@ -64,7 +67,10 @@ class Docs(unittest.TestCase):
         write_data()
         numbers = numpy.arange(16)
         names = {}
-        given = {"stoker": stoker, "dataset": range(16), "labels": numbers, "pictures": numpy.zeros((16, 32, 32, 3), "u1"),
+        # In place of pyarrow, where only the interface counts.
+        arrow = types.SimpleNamespace(record_batch=lambda batch: batch.__arrow_c_array__())
+        given = {"stoker": stoker, "pyarrow": arrow,
+                 "dataset": range(16), "labels": numbers, "pictures": numpy.zeros((16, 32, 32, 3), "u1"),
                  "model": Model(), "trainer": Trainer(accelerator="cpu", max_epochs=1, logger=False, enable_checkpointing=False,
                                                       enable_progress_bar=False, enable_model_summary=False)}
         text = PAGE.read_text()
@@ -80,6 +86,7 @@ class Docs(unittest.TestCase):
         self.assertEqual(names["batch"]["t2m"].shape[1:], (4, 64, 64))
         self.assertEqual(names["windows"].reasons, {})
         self.assertEqual(names["trainer"].global_step, 8)
+        self.assertEqual(len(names["rows"]), 2)
         self.assertEqual([len(os.listdir(f"small/{name}")) for name in "01"], [4, 4])
 
 
