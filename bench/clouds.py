@@ -7,12 +7,11 @@ in the page cache: photographs of the data, the array of the workload `windows`,
 import contextlib
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from cases import Case, Workload
-from files import PEERS, ROOT, VENV, photographs
+from files import ROOT, VENV, made_by_rival, photographs
 
 sys.path.insert(0, str(ROOT / "tests/cloud"))
 import servers  # noqa: E402
@@ -87,10 +86,7 @@ def prepare(build):
         for _ in range(BYTES >> 20):
             out.write(os.urandom(1 << 20))
     shutil.copytree(photographs(), part / "bucket/images")
-    made = subprocess.run([str(python()), str(ROOT / SCRIPT), "--peer", "prepare", "--folder", str(part / "bucket")],
-                          env={**os.environ, "PYTHONPATH": str(PEERS)}, check=False)
-    if made.returncode != 0:
-        sys.exit("bench: the arrays could not be made; ./dev bench --setup makes what that takes")
+    made_by_rival(python(), SCRIPT, part / "bucket", "arrays")
     part.rename(folder)
     return folder
 

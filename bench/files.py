@@ -15,6 +15,14 @@ WORK = Path(os.environ.get("STOKER_PEERS_WORK", CACHE / "work")).expanduser()
 VENV = Path(os.environ.get("STOKER_PEERS_VENV", CACHE / "venv"))
 
 
+def made_by_rival(python, script, folder, what):
+    """Have a rival's script write its files, with the packages that it has."""
+    made = subprocess.run([str(python), str(ROOT / script), "--peer", "prepare", "--folder", str(folder)],
+                          env={**os.environ, "PYTHONPATH": str(PEERS)}, check=False)
+    if made.returncode != 0:
+        sys.exit(f"bench: the {what} could not be made; ./dev bench --setup makes what that takes")
+
+
 def photographs():
     """The rivals' ImageFolder, or the sample it is made of."""
     folder = WORK / "images"

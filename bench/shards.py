@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The workload `records`: shards of records and documents of tokens, from the page cache."""
-import os
 import shutil
-import subprocess
-import sys
 
 from cases import Case, Workload
-from files import PEERS, ROOT, VENV
+from files import VENV, made_by_rival
 
 SCRIPT = "bench/rivals/records.py"
 SHARDS = "webdataset:{shards}?index=none"
@@ -52,8 +49,5 @@ def prepare(build):
     if folder.is_dir():
         return
     shutil.rmtree(part, ignore_errors=True)
-    made = subprocess.run([str(VENV / "bin/python"), str(ROOT / SCRIPT), "--peer", "prepare", "--folder", str(part)],
-                          env={**os.environ, "PYTHONPATH": str(PEERS)}, check=False)
-    if made.returncode != 0:
-        sys.exit("bench: the shards could not be made; ./dev bench --setup makes what that takes")
+    made_by_rival(VENV / "bin/python", SCRIPT, part, "shards")
     part.rename(folder)

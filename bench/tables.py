@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The workload `tables`: rows of Parquet and CSV, from the page cache."""
-import os
 import shutil
-import subprocess
-import sys
 
 from cases import Case, Workload
-from files import CACHE, PEERS, ROOT, WORK
+from files import CACHE, WORK, made_by_rival
 from shards import rate_of
 
 SCRIPT = "bench/rivals/tables.py"
@@ -57,8 +54,5 @@ def prepare(build):
         return
     shutil.rmtree(part, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
-    made = subprocess.run([str(VENV / "bin/python"), str(ROOT / SCRIPT), "--peer", "prepare", "--folder", str(part)],
-                          env={**os.environ, "PYTHONPATH": str(PEERS)}, check=False)
-    if made.returncode != 0:
-        sys.exit("bench: the tables could not be made; ./dev bench --setup makes what that takes")
+    made_by_rival(VENV / "bin/python", SCRIPT, part, "tables")
     part.rename(folder)

@@ -117,6 +117,16 @@ static void json_ledger(const stk_report_run *run, FILE *out)
     }
 }
 
+static void json_settings(const stk_report_setting *settings, uint64_t n, FILE *out)
+{
+    for (uint64_t k = 0; k < n; k++) {
+        fputs(k ? ", " : "", out);
+        cli_json_string(out, settings[k].key);
+        fputs(": ", out);
+        cli_json_string(out, settings[k].value);
+    }
+}
+
 static void json_run(const struct report_view *view, FILE *out, uint64_t i)
 {
     const stk_report_run *run = stk_report_run_at(view->report, i);
@@ -157,12 +167,7 @@ static void json_run(const struct report_view *view, FILE *out, uint64_t i)
     if (run->num_curves)
         report_metrics_json(run, out);
     fputs(", \"settings\": {", out);
-    for (uint64_t k = 0; k < run->num_settings; k++) {
-        fputs(k ? ", " : "", out);
-        cli_json_string(out, run->settings[k].key);
-        fputs(": ", out);
-        cli_json_string(out, run->settings[k].value);
-    }
+    json_settings(run->settings, run->num_settings, out);
     fprintf(out, "}, \"limit\": \"%s\", \"lost_share\": ", stk_limit_name(run->verdict->limit));
     cli_json_number(out, run->verdict->lost_share);
     cli_json_member_text(out, "knob", run->verdict->knob);
@@ -176,14 +181,8 @@ static void json_run(const struct report_view *view, FILE *out, uint64_t i)
     if (*run->tiers)
         cli_json_member_text(out, "tiers", run->tiers);
     fputs(", \"machine\": {", out);
-    for (uint64_t k = 0; k < run->num_machine; k++) {
-        fputs(k ? ", " : "", out);
-        cli_json_string(out, run->machine[k].key);
-        fputs(": ", out);
-        cli_json_string(out, run->machine[k].value);
-    }
-    fputc('}', out);
-    fputc('}', out);
+    json_settings(run->machine, run->num_machine, out);
+    fputs("}}", out);
 }
 
 static void json_ratio(FILE *out, const char *name, const stk_ratio *r)

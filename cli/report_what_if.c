@@ -55,6 +55,14 @@ int report_predict(struct report_view *view, stk_context *context)
 
 /* ---- Showing --------------------------------------------------------------------------------- */
 
+static void put_waits(struct cli_table_row *row, const stk_spread *wait)
+{
+    report_cell_seconds(row, wait->mean);
+    report_cell_seconds(row, wait->p50);
+    report_cell_seconds(row, wait->p95);
+    report_cell_seconds(row, wait->p99);
+}
+
 static void put_measured(const struct report_view *view, struct cli_table *table, uint64_t i)
 {
     const stk_report_run *run = stk_report_run_at(view->report, i);
@@ -65,10 +73,7 @@ static void put_measured(const struct report_view *view, struct cli_table *table
                                                         : run->samples_per_s);
     cli_table_put(row, "-");
     cli_table_put(row, "-");
-    report_cell_seconds(row, run->wait.mean);
-    report_cell_seconds(row, run->wait.p50);
-    report_cell_seconds(row, run->wait.p95);
-    report_cell_seconds(row, run->wait.p99);
+    put_waits(row, &run->wait);
     report_cell_seconds(row, run->step_mean);
 }
 
@@ -85,10 +90,7 @@ static void put_prediction(struct cli_table *table, const struct report_predicti
         cli_table_put(row, "%.2fx", is->samples_per_s / is->base_samples_per_s);
     else
         cli_table_put(row, "-");
-    report_cell_seconds(row, is->wait.mean);
-    report_cell_seconds(row, is->wait.p50);
-    report_cell_seconds(row, is->wait.p95);
-    report_cell_seconds(row, is->wait.p99);
+    put_waits(row, &is->wait);
     report_cell_seconds(row, is->step_time);
     cli_table_put(row, "%.2f", is->step_stretch);
     cli_table_put(row, "%.2f", is->cpu_cores);
