@@ -89,8 +89,6 @@ static stk_status make_spec(stk_context *ctx, const char *url, const char *label
         stk__text_add(spec, "%s:%s", kind, below);
         if (query && *query && !spec->failed)
             stk__text_add(spec, "%c%s", stk__spec_query(spec->bytes) ? '&' : '?', query);
-        if (!spec->failed && !gives(labels, "nulls"))
-            add_option(spec, "nulls", "mask", "");
         if (!spec->failed && what->columns && !gives(labels, "columns"))
             add_option(spec, "columns", what->columns, "");
         if (!spec->failed && what->text)
@@ -115,14 +113,13 @@ static bool is_real(stk_dtype dtype)
 static bool column_of(const stk_dataset *d, uint32_t f, stk__labels_column *out)
 {
     const stk_field *field = &d->fields[f];
-    int mask = -1;
-    const stk__table_column *c = stk__table_field_column(d, f, &mask);
+    const stk__table_column *c = stk__table_field_column(d, f);
 
     if (!c)
         return false;
     *out = (stk__labels_column){.name = c->name,
                                 .field = f,
-                                .mask = mask,
+                                .mask = (int)stk_dataset_null_mask(d, f),
                                 .dtype = field->dtype,
                                 .text = field->layout == STK_BYTES && !field->picture,
                                 .list = field->layout == STK_RAGGED};
@@ -274,14 +271,14 @@ static stk_status open_once(stk_context *ctx, const char *url, const char *label
 
     stk_status status = make_spec(ctx, url, labels, what, &spec, err);
     if (status == STK_OK)
-        status = stk_dataset_open(ctx, spec.bytes, &t->dataset, err);
+        status = stk_dataset_open_with_nulls(ctx, spec.bytes, &t->dataset, err);
     stk__text_release(&spec);
     STK_TRY(status);
     t->targets = stk__calloc(ctx, t->dataset->num_fields, sizeof *t->targets);
     if (!t->targets)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET,
                          "images: no memory to open the table %.200s", labels);
-    if (!stk__table_field_column(t->dataset, 0, &(int){0}))
+    if (!stk__table_field_column(t->dataset, 0))
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "labels", STK_NO_OFFSET,
                             "images: labels=%.200s: rows of a table of labels are chosen by "
                             "where=EXPRESSION alone; leave the other options out",

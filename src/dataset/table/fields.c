@@ -448,14 +448,12 @@ stk_status stk__table_fields(stk__table *t, stk_error *err)
     return make_reasons(t, err);
 }
 
-const stk__table_column *stk__table_field_column(const stk_dataset *dataset, uint32_t f, int *mask)
+const stk__table_column *stk__table_field_column(const stk_dataset *dataset, uint32_t f)
 {
     const stk__table *t = (const stk__table *)dataset;
 
     for (uint32_t i = 0; dataset->ops->prepare == stk__table_prepare && i < t->num_reads; i++)
-        if (t->reads[i].field == (int)f) {
-            *mask = t->reads[i].mask;
+        if (t->reads[i].field == (int)f)
             return &t->reads[i].column;
-        }
     return NULL;
 }

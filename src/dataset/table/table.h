@@ -226,9 +226,9 @@ typedef enum stk__table_nulls {
 stk_status stk__table_open(stk_context *ctx, const char *url, const stk__table_format *format,
                            const void *options, stk_dataset **out, stk_error *err);
 void stk__table_close(stk_dataset *dataset);
-/* The column of field `f` of a dataset of a table; *mask: the field that is 0 where it has no
- * value, or -1. NULL: `f` is such a mask, or this is no table but a view of one. */
-const stk__table_column *stk__table_field_column(const stk_dataset *dataset, uint32_t f, int *mask);
+/* The column of field `f` of a dataset of a table. NULL: `f` is a mask, or this is no table but a
+ * view of one. */
+const stk__table_column *stk__table_field_column(const stk_dataset *dataset, uint32_t f);
 stk_status stk__table_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
                              stk_locator *to, stk_error *err);
 size_t stk__table_object(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,
