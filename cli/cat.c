@@ -451,17 +451,15 @@ static int cat_dataset(struct cli *cli, stk_dataset **dataset, const struct cat_
     return cat_rows(cli, dataset, &rows);
 }
 
-/* Whether a path is a table by its ending: then its failure is that of the dataset. */
-static bool is_table(const char *spec)
+/* Whether it is a dataset of another kind than arrays: then its failure is that of the dataset. */
+static bool is_dataset(stk_context *context, const char *spec)
 {
-    static const char *const endings[] = {".parquet", ".parq",  ".csv",    ".tsv", ".jsonl",
-                                          ".ndjson",  ".arrow", ".arrows", ".ipc", ".feather"};
+    const stk_driver_head *head;
 
-    const size_t length = strcspn(spec, "?");
-
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        const size_t n = strlen(endings[i]);
-        if (length > n && strncmp(spec + length - n, endings[i], n) == 0)
+    for (size_t i = 0; (head = stk_driver_at(context, STK_DRIVER_DATASET, i)); i++) {
+        const stk_dataset_ops *kind = (const stk_dataset_ops *)head;
+        if (strcmp(head->name, "array") != 0 && kind->recognise &&
+            kind->recognise(context, spec) > 0)
             return true;
     }
     return false;
@@ -485,7 +483,7 @@ static int open_and_cat(struct cli *cli, stk_context *context, const char *spec,
     } else if (!options->array_path &&
                stk_dataset_open_with_nulls(context, spec, &dataset, &other) == STK_OK) {
         code = cat_dataset(cli, &dataset, options);
-    } else if (named || (!options->array_path && is_table(spec))) {
+    } else if (named || (!options->array_path && is_dataset(context, spec))) {
         code = cli_fail(cli, other.status, &other);
     } else {
         code = cli_array_fail(cli, context, spec, err.status, &err);

@@ -219,7 +219,10 @@ static inline void fuzz_dataset(stk_context *ctx, const char *spec)
         uint64_t indices[FUZZ_SAMPLES];
         uint64_t first = call % 2 ? d->size - (call / 2 + 1) * n : call / 2 * n;
         memset(&batch, 0, sizeof batch);
-        batch.base = (stk_locator){sizeof(stk_locator), fuzz_add, fuzz_cost, fuzz_bytes};
+        batch.base = (stk_locator){.struct_size = sizeof(stk_locator),
+                                   .add = fuzz_add,
+                                   .cost = fuzz_cost,
+                                   .bytes = fuzz_bytes};
         batch.dataset = d;
         for (uint64_t i = 0; i < n; i++)
             indices[i] = first + i;

@@ -57,7 +57,8 @@ static unsigned take(stk_dataset *d, uint64_t index)
     stk_error err;
 
     FUZZ_CHECK(t && values);
-    t->base = (stk_locator){sizeof(stk_locator), add, fuzz_cost, bound};
+    t->base = (stk_locator){
+        .struct_size = sizeof(stk_locator), .add = add, .cost = fuzz_cost, .bytes = bound};
     t->dataset = d;
     FUZZ_CHECK(d->ops->locate(d, &index, 1, &t->base, &err) == STK_OK);
     for (uint32_t f = 0; f < d->num_fields; f++) {

@@ -104,7 +104,10 @@ static inline void rows_take(stk_dataset *d, uint64_t index)
     stk_error err;
 
     memset(&r, 0, sizeof r);
-    r.base = (stk_locator){sizeof(stk_locator), rows_add, fuzz_cost, rows_bytes};
+    r.base = (stk_locator){.struct_size = sizeof(stk_locator),
+                           .add = rows_add,
+                           .cost = fuzz_cost,
+                           .bytes = rows_bytes};
     r.dataset = d;
     FUZZ_CHECK(d->ops->locate(d, &index, 1, &r.base, &err) == STK_OK);
     s.needs = r.needs;

@@ -8,37 +8,9 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "dataset/images_labels.h"
-#include "dataset/table/table.h"
+#include "dataset/table/formats.h"
 
 /* ---- The spec -------------------------------------------------------------------------------- */
-
-static const struct {
-    const char *end, *kind;
-} kinds[] = {{".csv", "csv"},       {".tsv", "tsv"},      {".tab", "tsv"},
-             {".jsonl", "jsonl"},   {".ndjson", "jsonl"}, {".parquet", "parquet"},
-             {".parq", "parquet"},  {".pq", "parquet"},   {".arrow", "arrow"},
-             {".feather", "arrow"}, {".ipc", "arrow"},    {".arrows", "arrow"}};
-
-/* The kind that a prefix or an extension says, and where the path begins. */
-static const char *kind_of(const char *text, const char **path)
-{
-    const size_t length = strcspn(text, "?");
-
-    *path = text;
-    for (size_t i = 0; i < STK_COUNT(kinds); i++) {
-        const size_t n = strlen(kinds[i].kind);
-        if (strncmp(text, kinds[i].kind, n) == 0 && text[n] == ':') {
-            *path = text + n + 1;
-            return kinds[i].kind;
-        }
-    }
-    for (size_t i = 0; i < STK_COUNT(kinds); i++) {
-        const size_t n = strlen(kinds[i].end);
-        if (length > n && strncasecmp(text + length - n, kinds[i].end, n) == 0)
-            return kinds[i].kind;
-    }
-    return NULL;
-}
 
 /* Whether the query of a spec gives an option. */
 static bool gives(const char *spec, const char *name)
@@ -68,10 +40,11 @@ static void add_option(stk__text *spec, const char *name, const char *value, con
 static stk_status make_spec(stk_context *ctx, const char *url, const char *labels,
                             const asked *what, stk__text *spec, stk_error *err)
 {
-    const char *path, *kind = kind_of(labels, &path);
+    const char *path;
+    const stk__table_format *format = stk__table_format_of(labels, &path);
     char *own = stk__strdup(ctx, path), *below = NULL;
 
-    if (!kind) {
+    if (!format) {
         stk__free(ctx, own);
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "labels", STK_NO_OFFSET,
                             "images: labels=%.200s is no table by its name; name a .csv, .tsv, "
@@ -86,7 +59,7 @@ static stk_status make_spec(stk_context *ctx, const char *url, const char *label
     else
         below = own ? stk__strdup(ctx, own) : NULL;
     if (below) {
-        stk__text_add(spec, "%s:%s", kind, below);
+        stk__text_add(spec, "%s:%s", format->ops->name, below);
         if (query && *query && !spec->failed)
             stk__text_add(spec, "%c%s", stk__spec_query(spec->bytes) ? '&' : '?', query);
         if (!spec->failed && what->columns && !gives(labels, "columns"))

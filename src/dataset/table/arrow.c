@@ -2,6 +2,8 @@
 /* arrow: files and streams of Arrow IPC, and Feather V2, which is such a file. */
 #include "dataset/table/arrow.h"
 
+#include "dataset/table/formats.h"
+
 typedef struct arrow_options {
     stk__table_options table;
 } arrow_options;
@@ -31,8 +33,8 @@ static int arrow_recognise(stk_context *ctx, const char *url)
         status = stk_store_read(store, key, 0, sizeof head, head, NULL);
         if (status == STK_OK && memcmp(head, STK__ARROW_MAGIC, sizeof head) == 0)
             sure = 2;
-        else if (status == STK_OK)
-            sure = stk__ends_with(key, strlen(key), ".arrows") ? 2 : 0;
+        else if (status == STK_OK && stk__table_recognise(&stk__table_arrow, key))
+            sure = stk__ends_with(key, strlen(key), ".arrows") ? 2 : 1;
     }
     stk_store_close(&store);
     return sure ? sure : stk__dataset_unsure(status);
@@ -74,7 +76,7 @@ static void worker_close(const stk__table *table, void *worker)
     stk__codec_state_destroy(&state);
 }
 
-static const stk__table_format format = {
+const stk__table_format stk__table_arrow = {
     .ops = &stk__dataset_arrow,
     .suffixes = suffixes,
     .scan = stk__arrow_scan_file,
@@ -89,5 +91,5 @@ static const stk__table_format format = {
 static stk_status arrow_open(stk_context *ctx, const char *url, const void *options,
                              stk_dataset **out, stk_error *err)
 {
-    return stk__table_open(ctx, url, &format, options, out, err);
+    return stk__table_open(ctx, url, &stk__table_arrow, options, out, err);
 }

@@ -2,6 +2,8 @@
 /* csv: and tsv: tables of lines of cells. */
 #include "dataset/table/csv.h"
 
+#include "dataset/table/formats.h"
+
 #define AT(member) offsetof(stk__csv_options, member)
 #define OPTIONS(delimiter_)                                                                        \
     STK__TABLE_OPTIONS,                                                                            \
@@ -124,21 +126,16 @@ uint64_t stk__csv_skip_empty(const char **at, const char *end)
 
 /* ---- Kinds ----------------------------------------------------------------------------------- */
 
-static bool ends_so(const char *url, const char *suffix)
-{
-    return stk__ends_with(url, strcspn(url, "?"), suffix);
-}
-
 static int csv_recognise(stk_context *ctx, const char *url)
 {
     (void)ctx;
-    return ends_so(url, ".csv") ? 2 : 0;
+    return stk__table_recognise(&stk__table_csv, url);
 }
 
 static int tsv_recognise(stk_context *ctx, const char *url)
 {
     (void)ctx;
-    return ends_so(url, ".tsv") ? 2 : 0;
+    return stk__table_recognise(&stk__table_tsv, url);
 }
 
 static stk_status csv_open(stk_context *ctx, const char *url, const void *options,
@@ -187,27 +184,27 @@ static const char *const reasons[] = {
 static const char *const csv_suffixes[] = {".csv", NULL};
 static const char *const tsv_suffixes[] = {".tsv", ".tab", NULL};
 
-static const stk__table_format csv_format = {.ops = &stk__dataset_csv,
-                                             .suffixes = csv_suffixes,
-                                             .scan = stk__csv_scan,
-                                             .decode = stk__csv_decode,
-                                             .reasons = reasons,
-                                             .num_reasons = STK_COUNT(reasons)};
-static const stk__table_format tsv_format = {.ops = &stk__dataset_tsv,
-                                             .suffixes = tsv_suffixes,
-                                             .scan = stk__csv_scan,
-                                             .decode = stk__csv_decode,
-                                             .reasons = reasons,
-                                             .num_reasons = STK_COUNT(reasons)};
+const stk__table_format stk__table_csv = {.ops = &stk__dataset_csv,
+                                          .suffixes = csv_suffixes,
+                                          .scan = stk__csv_scan,
+                                          .decode = stk__csv_decode,
+                                          .reasons = reasons,
+                                          .num_reasons = STK_COUNT(reasons)};
+const stk__table_format stk__table_tsv = {.ops = &stk__dataset_tsv,
+                                          .suffixes = tsv_suffixes,
+                                          .scan = stk__csv_scan,
+                                          .decode = stk__csv_decode,
+                                          .reasons = reasons,
+                                          .num_reasons = STK_COUNT(reasons)};
 
 static stk_status csv_open(stk_context *ctx, const char *url, const void *options,
                            stk_dataset **out, stk_error *err)
 {
-    return stk__table_open(ctx, url, &csv_format, options, out, err);
+    return stk__table_open(ctx, url, &stk__table_csv, options, out, err);
 }
 
 static stk_status tsv_open(stk_context *ctx, const char *url, const void *options,
                            stk_dataset **out, stk_error *err)
 {
-    return stk__table_open(ctx, url, &tsv_format, options, out, err);
+    return stk__table_open(ctx, url, &stk__table_tsv, options, out, err);
 }

@@ -2,6 +2,8 @@
 /* jsonl: tables of lines of JSON. */
 #include "dataset/table/jsonl.h"
 
+#include "dataset/table/formats.h"
+
 #define AT(member) offsetof(stk__jsonl_options, member)
 
 static const stk_option options[] = {
@@ -122,10 +124,8 @@ stk_status stk__jsonl_walk(const char *at, const char *end, stk__jsonl_member_fn
 
 static int recognise(stk_context *ctx, const char *url)
 {
-    const size_t length = strcspn(url, "?");
-
     (void)ctx;
-    return stk__ends_with(url, length, ".jsonl") || stk__ends_with(url, length, ".ndjson") ? 2 : 0;
+    return stk__table_recognise(&stk__table_jsonl, url);
 }
 
 static stk_status open_table(stk_context *ctx, const char *url, const void *values,
@@ -157,15 +157,15 @@ static const char *const reasons[] = {
 };
 static const char *const suffixes[] = {".jsonl", ".ndjson", NULL};
 
-static const stk__table_format format = {.ops = &stk__dataset_jsonl,
-                                         .suffixes = suffixes,
-                                         .scan = stk__jsonl_scan,
-                                         .decode = stk__jsonl_decode,
-                                         .reasons = reasons,
-                                         .num_reasons = STK_COUNT(reasons)};
+const stk__table_format stk__table_jsonl = {.ops = &stk__dataset_jsonl,
+                                            .suffixes = suffixes,
+                                            .scan = stk__jsonl_scan,
+                                            .decode = stk__jsonl_decode,
+                                            .reasons = reasons,
+                                            .num_reasons = STK_COUNT(reasons)};
 
 static stk_status open_table(stk_context *ctx, const char *url, const void *values,
                              stk_dataset **out, stk_error *err)
 {
-    return stk__table_open(ctx, url, &format, values, out, err);
+    return stk__table_open(ctx, url, &stk__table_jsonl, values, out, err);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "dataset/object.h"
+#include "dataset/table/formats.h"
 #include "dataset/table/inside.h"
 #include "dataset/table/parquet.h"
 
@@ -153,7 +154,7 @@ static stk_status describe(const stk__table *t,
     return STK_OK;
 }
 
-static const stk__table_format format = {
+const stk__table_format stk__table_parquet = {
     .ops = &stk__dataset_parquet,
     .suffixes = suffixes,
     .scan = stk__parquet_scan_file,
@@ -170,7 +171,7 @@ static const stk__table_format format = {
 static stk_status parquet_open(stk_context *ctx, const char *url, const void *options,
                                stk_dataset **out, stk_error *err)
 {
-    return stk__table_open(ctx, url, &format, options, out, err);
+    return stk__table_open(ctx, url, &stk__table_parquet, options, out, err);
 }
 
 static int recognise(stk_context *ctx, const char *url)
@@ -184,10 +185,14 @@ static int recognise(stk_context *ctx, const char *url)
     stk_status status = stk_store_open(ctx, url, &store, key, sizeof key, NULL);
     if (status == STK_OK && key[0]) {
         status = stk__object_find(store, key, &file, &found, NULL);
-        found = status == STK_OK && found && file.size > 2 * sizeof magic;
+        found = status == STK_OK && found;
+        /* One that is only called so is none that can be read, which opening it tells. */
+        sure = found && stk__table_recognise(&stk__table_parquet, key) ? 1 : 0;
+        found = found && file.size > 2 * sizeof magic;
         if (found)
             status = stk_store_read(store, key, 0, sizeof magic, magic, NULL);
-        sure = found && status == STK_OK && !memcmp(magic, MAGIC, sizeof magic) ? 2 : 0;
+        if (found && status == STK_OK && !memcmp(magic, MAGIC, sizeof magic))
+            sure = 2;
     }
     stk_store_close(&store);
     return sure ? sure : stk__dataset_unsure(status);

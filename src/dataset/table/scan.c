@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "dataset/lookers.h"
+#include "dataset/table/formats.h"
 #include "dataset/table/inside.h"
 
 stk_status stk__table_no_memory(const stk__table *t, stk_error *err)
@@ -18,10 +19,7 @@ static bool is_file(const void *user, const char *name)
 {
     const stk__table *t = user;
 
-    for (const char *const *suffix = t->format->suffixes; *suffix; suffix++)
-        if (stk__ends_with(name, strlen(name), *suffix))
-            return true;
-    return false;
+    return stk__table_is_named(t->format, name, strlen(name));
 }
 
 static stk_status add_store(void *user, const char *folder, bool whole, uint32_t *store,
