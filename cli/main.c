@@ -53,49 +53,37 @@ static void print_help(FILE *out)
           out);
 }
 
+/* 1 where the build defines `x` as 1, else 0: what comes before the comma is there in that case
+ * alone. */
+#define BUILT(x)                BUILT_BY(x)
+#define BUILT_BY(value)         BUILT_CHOOSE(BUILT_COMMA_##value 1, 0)
+#define BUILT_CHOOSE(...)       BUILT_SECOND(__VA_ARGS__, 0)
+#define BUILT_COMMA_1           0,
+#define BUILT_SECOND(a, b, ...) b
+
 static void print_version(FILE *out)
 {
+    static const struct {
+        const char *library;
+        bool built;
+        const char *note, *without;
+    } parts[] = {
+        {"io_uring", BUILT(STK_WITH_URING), "", "files are read by threads"},
+        {"oneDNN", BUILT(STK_WITH_ONEDNN), "", "models compute in 64-true alone, on plain C"},
+        {"libhdf5", BUILT(STK_WITH_HDF5), ", in a program of its own (stoker-hdf5)",
+         "NetCDF-4 is not written"},
+        {"libcurl", BUILT(STK_WITH_HTTP), "", "nothing is read or written over HTTP"},
+        {"OpenSSL", BUILT(STK_WITH_OPENSSL), "", "gs takes no key of a service account"},
+        {"libmicrohttpd", BUILT(STK_WITH_MICROHTTPD), "", "no live page is served"},
+        {"szip", BUILT(STK_WITH_SZIP), "", "chunks of HDF5 that it compressed are not read"},
+        {"zfp", BUILT(STK_WITH_ZFP), "", "chunks that it compressed are not read"},
+        {"brotli", BUILT(STK_WITH_BROTLI), "", "pages of Parquet that it compressed are not read"},
+    };
+
     fprintf(out, "stoker %s\n", stk_version());
-#ifdef STK_WITH_URING
-    fputs("io_uring: built in\n", out);
-#else
-    fputs("io_uring: not built in; files are read by threads\n", out);
-#endif
-#ifdef STK_WITH_ONEDNN
-    fputs("oneDNN: built in\n", out);
-#else
-    fputs("oneDNN: not built in; models compute in 64-true alone, on plain C\n", out);
-#endif
-#ifdef STK_WITH_HDF5
-    fputs("libhdf5: built in, in a program of its own (stoker-hdf5)\n", out);
-#else
-    fputs("libhdf5: not built in; NetCDF-4 is not written\n", out);
-#endif
-#ifdef STK_WITH_HTTP
-    fputs("libcurl: built in\n", out);
-#else
-    fputs("libcurl: not built in; nothing is read or written over HTTP\n", out);
-#endif
-#ifdef STK_WITH_MICROHTTPD
-    fputs("libmicrohttpd: built in\n", out);
-#else
-    fputs("libmicrohttpd: not built in; no live page is served\n", out);
-#endif
-#ifdef STK_WITH_SZIP
-    fputs("szip: built in\n", out);
-#else
-    fputs("szip: not built in; chunks of HDF5 that it compressed are not read\n", out);
-#endif
-#ifdef STK_WITH_ZFP
-    fputs("zfp: built in\n", out);
-#else
-    fputs("zfp: not built in; chunks that it compressed are not read\n", out);
-#endif
-#ifdef STK_WITH_BROTLI
-    fputs("brotli: built in\n", out);
-#else
-    fputs("brotli: not built in; pages of Parquet that it compressed are not read\n", out);
-#endif
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        fprintf(out, "%s: %sbuilt in%s%s\n", parts[i].library, parts[i].built ? "" : "not ",
+                parts[i].built ? parts[i].note : "; ", parts[i].built ? "" : parts[i].without);
     fputs("instruction sets: plain", out);
 #ifdef STK_WITH_AVX2
     fputs(__builtin_cpu_supports("avx2") ? ", avx2"
