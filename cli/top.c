@@ -40,7 +40,7 @@ static const stk_option_table *top_table(void)
 
 static const struct cli_usage usage = {
     .name = "top",
-    .synopsis = "[PID] [options]",
+    .synopsis = "[PID | URL] [options]",
     .about =
         "Looks on at a run of 'stoker bench', 'train', 'validate', 'test', 'predict' or 'convert', "
         "or of a program that\n"
@@ -48,13 +48,15 @@ static const struct cli_usage usage = {
         "memory, cores, storage,\n"
         "metrics, progress, and what limits. The run need not have been started for it.\n"
         "\n"
-        "PID is its process, or one that has started it. Without it the only run of this user is "
-        "taken; of several\n"
-        "all are listed. On a terminal it is drawn again and again, elsewhere a line is written "
+        "PID is its process, or one that has started it; URL that of its page, on any machine "
+        "(--dashboard prints it).\n"
+        "Without them the only run of this user is taken; of several all are listed. On a terminal "
+        "it is drawn again and again, elsewhere a line is written "
         "each time; with\n"
         "--format json an object on a line.\n",
     .examples = "  stoker top\n"
-                "  stoker top 4711 --once --format json\n",
+                "  stoker top 4711 --once --format json\n"
+                "  stoker top http://127.0.0.1:8080/\n",
     .interrupted = "the run itself goes on",
     .tables = (const struct cli_options[]){{.own = top_table}, {0}},
     .max_args = 1,
@@ -299,7 +301,19 @@ static int show(struct cli *cli, stk_live_state *s, bool once, size_t *drawn)
     return CLI_GO_ON;
 }
 
-static int watch(struct cli *cli, int64_t pid, const struct top_options *options)
+/* Which run: a process, or the page that it serves. */
+struct source {
+    int64_t pid;
+    const char *url; /* NULL: none */
+};
+
+/* A run that was looked on at has ended; between two settings a bench runs nothing. */
+static bool is_over(const struct source *from, stk_status status)
+{
+    return status == (from->url ? STK_EIO : STK_ENOENT);
+}
+
+static int watch(struct cli *cli, const struct source *from, const struct top_options *options)
 {
     stk_live_state state = {.struct_size = sizeof state};
     size_t drawn = 0;
@@ -307,9 +321,9 @@ static int watch(struct cli *cli, int64_t pid, const struct top_options *options
     stk_error err;
 
     for (;;) {
-        const stk_status status = stk_live_read(pid, &state, &err);
-        /* A run that was looked on at has ended; between two settings a bench runs nothing. */
-        if (status == STK_ENOENT && seen)
+        const stk_status status = from->url ? stk_live_fetch(from->url, &state, &err)
+                                            : stk_live_read(from->pid, &state, &err);
+        if (seen && is_over(from, status))
             return CLI_GOOD;
         if (status != STK_OK && status != STK_EAGAIN)
             return cli_fail(cli, status, &err);
@@ -351,7 +365,7 @@ static int find_run(struct cli *cli, int64_t *pid)
 int cli_top(struct cli *cli)
 {
     struct top_options options;
-    int64_t pid = 0;
+    struct source from = {0};
 
     int code = cli_parse(cli, &usage);
     if (code == CLI_GO_ON)
@@ -362,16 +376,18 @@ int cli_top(struct cli *cli)
         cli_error("--format csv: a state has no rows; table or json");
         return CLI_USAGE;
     }
-    if (cli->num_args) {
+    if (cli->num_args && strstr(cli->args[0], "://")) {
+        from.url = cli->args[0];
+    } else if (cli->num_args) {
         char *end;
         errno = 0;
-        pid = strtoll(cli->args[0], &end, 10);
-        if (errno || *end || end == cli->args[0] || pid <= 0) {
-            cli_error("'%.60s' is no number of a process", cli->args[0]);
+        from.pid = strtoll(cli->args[0], &end, 10);
+        if (errno || *end || end == cli->args[0] || from.pid <= 0) {
+            cli_error("'%.60s' is neither a number of a process nor a URL", cli->args[0]);
             return CLI_USAGE;
         }
     } else {
-        code = find_run(cli, &pid);
+        code = find_run(cli, &from.pid);
     }
-    return code == CLI_GO_ON ? watch(cli, pid, &options) : code;
+    return code == CLI_GO_ON ? watch(cli, &from, &options) : code;
 }

@@ -112,6 +112,21 @@ STK_API size_t stk_live_list(int64_t *pids, size_t room);
 STK_API int stk_live_format(const stk_live_state *state, char *text, size_t size);
 STK_API int stk_live_metrics(const stk_live_state *state, char *text, size_t size);
 
+/** What stk_live_format() wrote, of any version: members that are not known, or are of another
+ * type, are passed over. Errors: STK_EFORMAT. */
+STK_API STK_NODISCARD stk_status stk_live_parse(const char *text, size_t length,
+                                                stk_live_state *out, stk_error *err);
+/**
+ * Ask the page that a run serves (stk_live_serve()) for its state. `url` is the one that it
+ * printed: "http://HOST:PORT/", with "?token=..." where it has one. Blocks: 10 s at most, once the
+ * name of the host is known. Any thread.
+ *
+ * Errors: STK_EINVAL (no such URL, or no such host), STK_EACCES (the token), STK_EIO,
+ * STK_ETIMEDOUT, STK_EFORMAT (something else answers).
+ */
+STK_API STK_NODISCARD stk_status stk_live_fetch(const char *url, stk_live_state *out,
+                                                stk_error *err);
+
 /* ---- The page -------------------------------------------------------------------------------- */
 
 /** Where a page is shown: a socket that listens, from stk_live_bind(). Plain memory; a child of

@@ -23,6 +23,8 @@ typedef struct stk__live_page {
 stk_context *stk__live_context(const stk_live *live);
 /* Make the texts of a foreign state end, and its counts fit their arrays. */
 void stk__live_tame(stk_live_state *state);
+/* A state of the caller's size, tamed, as one of this version. */
+void stk__live_take(stk_live_state *out, const stk_live_state *theirs);
 /* Read the page of a descriptor: STK_EMISMATCH, STK_EAGAIN. It is not closed. */
 stk_status stk__live_read_page(int fd, stk_live_state *out, stk_error *err);
 

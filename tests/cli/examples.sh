@@ -41,8 +41,10 @@ done
 stoker train --dataset 'digits:?size=64' --test 'digits:?split=test&size=64' --transforms to_float --layers 'flatten, linear(10)' \
     --max-steps 1 --default-root-dir run -q > log.out 2>&1 && cp run/*/*/*/*.safetensors last.safetensors || exit 1
 
-# A run to look on at.
-"$binary" bench digits: --train-step-time 0.01 --min-seconds 600 --max-seconds 600 -q > bench.out 2>&1 &
+# A run to look on at, which serves its page where that is built in.
+dashboard=()
+! stoker --version | grep -q '^libmicrohttpd: built in' || dashboard=(--dashboard 0)
+"$binary" bench digits: --train-step-time 0.01 --min-seconds 600 --max-seconds 600 "${dashboard[@]}" > bench.out 2>&1 &
 running=$!
 trap 'kill $running 2> log.out; rm -rf "$work"' EXIT
 for _ in $(seq 100); do
@@ -50,12 +52,15 @@ for _ in $(seq 100); do
     sleep 0.1
 done
 
+page=$(sed -n 's/.*live page: //p' bench.out)
+
 failed=0 ran=0
 for command in train $(stoker --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
     stoker "$command" --help | sed -e '1,/^Examples:/d' | grep '^  stoker ' > lines
     [ -s lines ] || { echo "$command has no examples"; failed=1; }
     while IFS= read -r line; do
         line=${line/top 4711/top $running}
+        [[ $line != *top\ http://* ]] || line="stoker top $page"
         (eval "$line") > out.txt 2>&1 < /dev/null || { printf 'failed: %s\n' "$line"; tail -3 out.txt; failed=1; }
         ran=$((ran + 1))
     done < lines

@@ -417,16 +417,85 @@ static void test_texts(void **state)
     free(text);
 }
 
+/* What is written is read as the same, whatever the texts; what is unknown stays unknown. */
+static void test_parsed(void **state)
+{
+    stk_live_state s = {.struct_size = sizeof s,
+                        .stoker = "1.2.3",
+                        .command = "train",
+                        .label = "\"\\\n\033[2J \xc3\xa9",
+                        .pid = 4711,
+                        .age = 1.5,
+                        .eta = -1,
+                        .epochs = -1,
+                        .samples = INT64_MAX,
+                        .loader = true,
+                        .io_depth = 16,
+                        .usable_cores = 3,
+                        .num_workers = STK_LIVE_WORKERS,
+                        .num_metrics = 2};
+    stk_live_state back = {.struct_size = sizeof back};
+    char *text = calloc(1, TEXT), *again = calloc(1, TEXT);
+    stk_error err;
+
+    s.wait_shares[STK_WAIT_PARTS - 1] = 0.25;
+    s.worker[STK_LIVE_WORKERS - 1] = (stk_live_worker){7, 8, 0.5, 0.125};
+    s.metric[0] = (stk_live_metric){"train \"loss\"", 0.1};
+    s.metric[1] = (stk_live_metric){"nan", NAN};
+    for (int pass = 0; pass < 2; pass++, s.loader = false, s.eta = 12) {
+        const int length = stk_live_format(&s, text, TEXT);
+        assert_ok(stk_live_parse(text, (size_t)length, &back, &err), &err);
+        stk_live_format(&back, again, TEXT);
+        assert_string_equal(text, again);
+        assert_int_equal(back.loader, s.loader);
+    }
+    assert_string_equal(back.label, s.label);
+    assert_int_equal(back.usable_cores, 3);
+    assert_true(back.worker[STK_LIVE_WORKERS - 1].index == 8 && back.eta == 12);
+    assert_true(isnan(back.metric[1].value));
+    free(again);
+    free(text);
+}
+
+static void test_parsed_of_others(void **state)
+{
+    static const char *const bad[] = {
+        "", "{}", "[1]", "{\"stoker\": \"1\"", "{\"stoker\": 1}", "{\"samples\": 3}"};
+    static const char other[] =
+        "{\"stoker\": \"9\", \"new\": {\"stoker\": [1]}, \"samples\": \"3\", \"reads\": -1, "
+        "\"pid\": 1e99, \"loader\": [], \"workers\": {\"a\": {}}, \"metrics\": [1], "
+        "\"usable_cores\": 4294967296, \"label\": 5, \"progress\": null}";
+    stk_live_state s = {.struct_size = sizeof s};
+    stk_error err;
+
+    for (size_t i = 0; i < STK_COUNT(bad); i++)
+        assert_fails(stk_live_parse(bad[i], strlen(bad[i]), &s, &err), STK_EFORMAT, &err,
+                     "no state");
+    assert_ok(stk_live_parse(other, sizeof other - 1, &s, &err), &err);
+    assert_string_equal(s.stoker, "9");
+    assert_true(s.samples == 0 && s.reads == 0 && s.pid == 0 && !s.loader && !*s.label);
+    assert_true(s.num_workers == 0 && s.num_metrics == 0 && s.usable_cores == 0 && s.eta == -1);
+    s.struct_size = 0;
+    assert_fails(stk_live_parse(other, sizeof other - 1, &s, &err), STK_EINVAL, &err,
+                 "struct_size");
+}
+
 int main(void)
 {
 #define WITH_CONTEXT(test)                                                                         \
     cmocka_unit_test_setup_teardown(test, test_context_open, test_context_close)
     const struct CMUnitTest tests[] = {
-        WITH_CONTEXT(test_rates),     WITH_CONTEXT(test_progress),
-        WITH_CONTEXT(test_loader),    WITH_CONTEXT(test_two_loaders),
-        WITH_CONTEXT(test_own),       WITH_CONTEXT(test_children),
-        cmocka_unit_test(test_pages), cmocka_unit_test(test_hostile),
+        WITH_CONTEXT(test_rates),
+        WITH_CONTEXT(test_progress),
+        WITH_CONTEXT(test_loader),
+        WITH_CONTEXT(test_two_loaders),
+        WITH_CONTEXT(test_own),
+        WITH_CONTEXT(test_children),
+        cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_parsed),
+        cmocka_unit_test(test_parsed_of_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

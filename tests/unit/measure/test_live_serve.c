@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "measure/live.h"
@@ -238,12 +239,93 @@ static bool is_built_in(void)
     return is;
 }
 
+/* A server that answers one connection with a text and ends. */
+static void answer_once(int listener, const char *text)
+{
+    char request[2048];
+    const int fd = accept(listener, NULL, NULL);
+
+    if (fd < 0 || recv(fd, request, sizeof request, 0) <= 0 ||
+        send(fd, text, strlen(text), MSG_NOSIGNAL) < 0)
+        _exit(1);
+    shutdown(fd, SHUT_WR);
+    while (recv(fd, request, sizeof request, 0) > 0)
+        continue;
+    _exit(0);
+}
+
+static void test_fetched(void **state)
+{
+    stk_live_state s = {.struct_size = sizeof s};
+    char url[400];
+    struct world w;
+    stk_error err;
+
+    begin(&w, "0");
+    assert_ok(stk_live_fetch(w.address.url, &s, &err), &err);
+    assert_string_equal(s.label, "<b>\"x\"</b>");
+    assert_int_equal(s.pid, getpid());
+    snprintf(url, sizeof url, "http://localhost:%u", w.address.port);
+    assert_ok(stk_live_fetch(url, &s, &err), &err);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/metrics?x=1#y", w.address.port);
+    assert_ok(stk_live_fetch(url, &s, &err), &err);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/below/", w.address.port);
+    assert_fails(stk_live_fetch(url, &s, &err), STK_EIO, &err, "404");
+    end(&w);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/", w.address.port);
+    assert_fails(stk_live_fetch(url, &s, &err), STK_EIO, &err, "--dashboard");
+
+    begin(&w, "0.0.0.0:0");
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/?a=b&token=%s", w.address.port, w.address.token);
+    assert_ok(stk_live_fetch(url, &s, &err), &err);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/", w.address.port);
+    assert_fails(stk_live_fetch(url, &s, &err), STK_EACCES, &err, "token");
+    end(&w);
+}
+
+static void test_fetched_of_others(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "127.0.0.1:80",
+                                      "https://127.0.0.1/",
+                                      "http://",
+                                      "http://:80",
+                                      "http://[::1]x:80/",
+                                      "http://127.0.0.1:99999999/",
+                                      "http://a b/",
+                                      "http://h/?token=a\r\nX: y",
+                                      "http://127.0.0.1:http-not-a-port/"};
+    static const char *const answers[] = {"SSH-2.0-OpenSSH\r\n", "HTTP/1.1 200 OK\r\n\r\n",
+                                          "HTTP/1.0 200 OK\r\n\r\n[1]", ""};
+    stk_live_address address = bound("0");
+    stk_live_state s = {.struct_size = sizeof s};
+    stk_error err;
+    int code;
+
+    for (size_t i = 0; i < STK_COUNT(bad); i++)
+        assert_int_equal(stk_live_fetch(bad[i], &s, &err), STK_EINVAL);
+    for (size_t i = 0; i < STK_COUNT(answers); i++) {
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            answer_once(address.socket, answers[i]);
+        assert_int_equal(stk_live_fetch(address.url, &s, &err), STK_EFORMAT);
+        assert_int_equal(waitpid(child, &code, 0), child);
+        assert_int_equal(code, 0);
+    }
+    stk_live_unbind(&address);
+}
+
 int main(void)
 {
     const struct CMUnitTest with[] = {
-        cmocka_unit_test(test_addresses),   cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_other_names), cmocka_unit_test(test_token),
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_other_names),
+        cmocka_unit_test(test_token),
         cmocka_unit_test(test_events),
+        cmocka_unit_test(test_fetched),
+        cmocka_unit_test(test_fetched_of_others),
     };
     const struct CMUnitTest without[] = {
         cmocka_unit_test(test_addresses),

@@ -1,155 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of a run as JSON, and as metrics of Prometheus [exposition formats, version 0.0.4]. */
+/* The state of a run as metrics of Prometheus [exposition formats, version 0.0.4]. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "base/decimal.h"
-#include "base/sized.h"
 #include "base/text.h"
 #include "measure/live.h"
-
-static void take(stk_live_state *out, const stk_live_state *theirs)
-{
-    *out = (stk_live_state){.struct_size = sizeof *out};
-    stk__sized_copy(out, sizeof *out, theirs);
-    stk__live_tame(out);
-}
-
-/* A number of JSON, which has no NaN. */
-static void put_number(stk__text *text, double value)
-{
-    char number[32];
-
-    stk_number_format(value, number);
-    stk__text_add(text, "%s", number);
-}
-
-/* A member behind others: what is unknown is null. */
-static void member(stk__text *text, const char *name, double value)
-{
-    stk__text_add(text, ", \"%s\": ", name);
-    put_number(text, value);
-}
-
-/* Readers of JSON have signed integers. */
-static void put_count(stk__text *text, uint64_t value)
-{
-    stk__text_add(text, "%" PRIu64, STK_MIN(value, (uint64_t)INT64_MAX));
-}
-
-static void count(stk__text *text, const char *name, uint64_t value)
-{
-    stk__text_add(text, ", \"%s\": ", name);
-    put_count(text, value);
-}
-
-static void words(stk__text *text, const char *name, const char *value)
-{
-    stk__text_add(text, ", \"%s\": ", name);
-    stk__text_add_json(text, value);
-}
-
-static void put_progress(stk__text *text, const stk_live_state *s)
-{
-    stk__text_add(text, ", \"progress\": {\"what\": ");
-    stk__text_add_json(text, s->what);
-    count(text, "done", s->done);
-    count(text, "total", s->total);
-    member(text, "eta_s", s->eta >= 0 ? s->eta : NAN);
-    count(text, "epoch", s->epoch);
-    stk__text_add(text, ", \"epochs\": %" PRId64, s->epochs);
-    count(text, "batch", s->batch);
-    count(text, "batches_of_epoch", s->batches_of_epoch);
-    stk__text_add(text, "}");
-}
-
-static void put_loader(stk__text *text, const stk_live_state *s)
-{
-    stk__text_add(text, ", \"loader\": ");
-    if (!s->loader) {
-        stk__text_add(text, "null");
-        return;
-    }
-    stk__text_add(text, "{\"num_workers\": ");
-    put_count(text, s->workers);
-    count(text, "io_depth", s->io_depth);
-    count(text, "ready_batches", s->ready);
-    count(text, "depth_batches", s->depth);
-    count(text, "memory_bytes", s->memory_bytes);
-    count(text, "memory_budget_bytes", s->memory_budget);
-    member(text, "wait_share", s->wait_share);
-    stk__text_add(text, ", \"wait_shares\": {");
-    for (int i = 0; i < STK_WAIT_PARTS; i++) {
-        stk__text_add(text, "%s\"%s\": ", i ? ", " : "", stk__wait_name((stk_wait)i));
-        put_number(text, s->wait_shares[i]);
-    }
-    stk__text_add(text, "}");
-    words(text, "limit", s->limit);
-    words(text, "verdict", s->verdict);
-    stk__text_add(text, "}");
-}
-
-static void put_workers(stk__text *text, const stk_live_state *s)
-{
-    stk__text_add(text, ", \"workers\": [");
-    for (uint32_t i = 0; i < s->num_workers; i++) {
-        const stk_live_worker *w = &s->worker[i];
-        stk__text_add(text, i ? ", {\"samples\": " : "{\"samples\": ");
-        put_count(text, w->samples);
-        count(text, "index", w->index);
-        member(text, "busy_share", w->busy);
-        member(text, "idle_s", w->idle);
-        stk__text_add(text, "}");
-    }
-    stk__text_add(text, "], \"metrics\": {");
-    for (uint32_t i = 0; i < s->num_metrics; i++) {
-        stk__text_add(text, i ? ", " : "");
-        stk__text_add_json(text, s->metric[i].name);
-        stk__text_add(text, ": ");
-        put_number(text, s->metric[i].value);
-    }
-    stk__text_add(text, "}");
-}
-
-int stk_live_format(const stk_live_state *state, char *bytes, size_t size)
-{
-    stk__text text = {.bytes = bytes, .room = size};
-    stk_live_state s;
-
-    take(&s, state);
-    stk__text_add(&text, "{\"stoker\": ");
-    stk__text_add_json(&text, s.stoker);
-    words(&text, "command", s.command);
-    words(&text, "label", s.label);
-    stk__text_add(&text, ", \"pid\": %" PRId64, s.pid);
-    member(&text, "started", s.started);
-    member(&text, "age_s", s.age);
-    member(&text, "window_s", s.window);
-    put_progress(&text, &s);
-    count(&text, "samples", s.samples);
-    count(&text, "batches", s.batches);
-    count(&text, "bad_samples", s.bad_samples);
-    member(&text, "samples_per_s", s.samples_per_s);
-    member(&text, "batches_per_s", s.batches_per_s);
-    count(&text, "reads", s.reads);
-    count(&text, "read_bytes", s.read_bytes);
-    count(&text, "read_failures", s.read_failures);
-    count(&text, "retries", s.retries);
-    member(&text, "reads_per_s", s.reads_per_s);
-    member(&text, "read_bytes_per_s", s.read_bytes_per_s);
-    member(&text, "read_latency_s", s.read_latency > 0 ? s.read_latency : NAN);
-    put_loader(&text, &s);
-    stk__text_add(&text, ", \"usable_cores\": %u", s.usable_cores);
-    member(&text, "process_cores", s.process_cores);
-    member(&text, "machine_cores", s.machine_cores);
-    count(&text, "process_bytes", s.process_bytes);
-    put_workers(&text, &s);
-    words(&text, "machine", s.machine);
-    stk__text_add(&text, "}\n");
-    return (int)text.length;
-}
-
-/* ---- Prometheus ------------------------------------------------------------------------------ */
 
 /* A value of a label: backslash, quote and line end are escaped, other controls are left out. */
 static void put_label(stk__text *text, const char *value)
@@ -240,7 +96,7 @@ int stk_live_metrics(const stk_live_state *state, char *bytes, size_t size)
     stk__text text = {.bytes = bytes, .room = size};
     stk_live_state s;
 
-    take(&s, state);
+    stk__live_take(&s, state);
     head(&text, "run_info", "gauge", "What runs; always 1.");
     stk__text_add(&text, "stoker_run_info{version=");
     put_label(&text, s.stoker);
