@@ -152,10 +152,10 @@ function draw(s) {
         ["samples/s", short(s.samples_per_s)], ["samples", String(s.samples)],
         ["waits", l ? share(l.wait_share) : "-"], ["limit", l && l.limit ? l.limit : "-"],
         ["batches ready", l ? l.ready_batches + " of " + l.depth_batches : "-"],
-        ["budget", l ? mib(l.memory_bytes) + " of " + mib(l.memory_budget_bytes) : "-"],
-        ["cores", short(s.process_cores) + " of " + s.usable_cores], ["by all", short(s.machine_cores)],
-        ["read", short(s.read_bytes_per_s / 1e6) + " MB/s"], ["a read", s.read_latency_s == null ? "-" : short(1e3 * s.read_latency_s) + " ms"],
-        ["failed, again", s.read_failures + ", " + s.retries], ["bad samples", String(s.bad_samples)],
+        ["memory of the loader", l ? mib(l.memory_bytes) + " of " + mib(l.memory_budget_bytes) : "-"],
+        ["cores of the process", short(s.process_cores) + " of " + s.usable_cores], ["cores of all programs", short(s.machine_cores)],
+        ["read from storage", short(s.read_bytes_per_s / 1e6) + " MB/s"], ["latency of a read", s.read_latency_s == null ? "-" : short(1e3 * s.read_latency_s) + " ms"],
+        ["reads failed, tried again", s.read_failures + ", " + s.retries], ["bad samples", String(s.bad_samples)],
     ]);
     drawWaits(l);
     drawWorkers(s.workers);
