@@ -149,24 +149,6 @@ static void warn_workers(const stk_bench_setting *setting, const stk_figures *fi
                     figures->usable_cores);
 }
 
-/* Keep what came of the ranks of a run. */
-static bool keep(struct bench *b, size_t i, const stk_bench_setting *setting,
-                 struct bench_result *results)
-{
-    stk_status status = STK_OK;
-    stk_error err;
-
-    results[0].run.interrupted |= cli_interrupted() != 0;
-    for (uint64_t r = 0; r < setting->bench->ranks && status == STK_OK; r++) {
-        b->log_failed |= results[r].run.log_failed;
-        status =
-            stk_bench_plan_add(b->plan.settings, i, r, &results[r].run, &results[r].figures, &err);
-    }
-    if (status != STK_OK)
-        cli_error("%s", err.text);
-    return status == STK_OK;
-}
-
 static bool run_one(struct bench *b, size_t i, uint64_t repeat)
 {
     stk_bench_setting setting = bench_setting(&b->plan, i);
@@ -183,7 +165,7 @@ static bool run_one(struct bench *b, size_t i, uint64_t repeat)
         bench_fork(&task, hash, results);
         if (repeat == 0)
             warn_workers(&setting, &results[0].figures);
-        good = keep(b, i, &setting, results);
+        good = bench_keep(&b->plan, i, &setting, results, &b->log_failed);
     }
     if (hash && hash != stdout && fclose(hash) != 0) {
         cli_error("could not write the hashes of %s: %s", setting.label, strerror(errno));

@@ -28,6 +28,11 @@ void bench_plan_free(struct bench_plan *plan);
 /* Setting `i`. */
 stk_bench_setting bench_setting(const struct bench_plan *plan, size_t i);
 
+struct bench_result;
+/* Give the plan what came of the ranks of a run. False: no, and it was said. */
+bool bench_keep(struct bench_plan *plan, size_t i, const stk_bench_setting *setting,
+                struct bench_result *results, bool *log_failed);
+
 /* ---- One run in one process (bench_child.c) ------------------------------------------------- */
 
 /* What a child tells its parent; plain memory. */

@@ -67,3 +67,20 @@ stk_bench_setting bench_setting(const struct bench_plan *plan, size_t i)
     stk_bench_plan_get(plan->settings, i, &setting);
     return setting;
 }
+
+bool bench_keep(struct bench_plan *plan, size_t i, const stk_bench_setting *setting,
+                struct bench_result *results, bool *log_failed)
+{
+    stk_status status = STK_OK;
+    stk_error err;
+
+    results[0].run.interrupted |= cli_interrupted() != 0;
+    for (uint64_t r = 0; r < setting->bench->ranks && status == STK_OK; r++) {
+        *log_failed |= results[r].run.log_failed;
+        status =
+            stk_bench_plan_add(plan->settings, i, r, &results[r].run, &results[r].figures, &err);
+    }
+    if (status != STK_OK)
+        cli_error("%s", err.text);
+    return status == STK_OK;
+}

@@ -23,6 +23,8 @@ static const struct cli_command commands[] = {
     {"test", "measure a trained model on the test data", cli_test},
     {"top", "look on at a run: rates, waits, workers, memory, progress, what limits", cli_top},
     {"train", "train a model as a YAML file says, or go on with that", cli_train},
+    {"tune", "find the workers, reads and batches ahead that suit: measure, predict, verify",
+     cli_tune},
     {"validate", "measure a trained model on the validation data", cli_validate},
 };
 

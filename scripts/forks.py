@@ -24,6 +24,7 @@ EXEMPT = [
     (r"stk_report_(cancel|files|file_at|runs|run_at|bars|notes|overlaid)", "sets an atomic flag; reads memory of one thread"),
     (r"stk_bench_cancel", "sets an atomic flag"),
     (r"stk_bench_plan_(count|get|row|judge|summary|saturation)", "reads memory of one thread"),
+    (r"stk_tune_(grid|count|point_get|answer_get|reason)", "a table of texts in memory; reads memory of one thread"),
     (r"stk_model_builder_shape", "reads memory of one thread"),
     (r"stk_model_(get_plan|get_layer|set_probe)", "memory of one thread"),
     (r"stk_optimizer_(num_groups|[gs]et_lr|get_state)", "memory of one thread"),

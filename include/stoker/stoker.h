@@ -28,5 +28,6 @@
 #include <stoker/strategy.h>
 #include <stoker/trainer.h>
 #include <stoker/transform.h>
+#include <stoker/tune.h>
 
 #endif

@@ -9,7 +9,7 @@
 #include "measure/measure.h"
 
 extern const stk_option_table stk__bench_option_table, stk__bench_source_option_table,
-    stk__bench_python_option_table;
+    stk__bench_python_option_table, stk__tune_option_table;
 
 static inline double stk__bench_over(double a, double b)
 {

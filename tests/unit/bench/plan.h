@@ -63,7 +63,7 @@ static void plan_add(planned *p, size_t i, uint64_t rank, stk_status status, con
     assert_ok(stk_bench_plan_add(p->plan, i, rank, &result, f, &err), &err);
 }
 
-static void plan_add_rate(planned *p, size_t i, double rate, int64_t workers)
+static inline void plan_add_rate(planned *p, size_t i, double rate, int64_t workers)
 {
     const stk_figures f = rate_of(rate, workers);
 

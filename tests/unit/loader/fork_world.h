@@ -47,6 +47,7 @@ typedef struct world {
     stk_live_server *server; /* NULL: built without */
     stk_bench *bench;
     stk_bench_plan *plan;
+    stk_tune *tune;
     stk_report *report;
     stk_loader_state state;
     pthread_t threads[3];
@@ -184,6 +185,7 @@ static void make_training(world *w)
     assert_ok(stk_config_set(w->config, "model.layers", "flatten", false, &err), &err);
     assert_ok(stk_recipe_create(w->ctx, w->config, NULL, &w->recipe, &err), &err);
     assert_ok(stk_bench_plan_create(w->ctx, w->config, NULL, &w->plan, &err), &err);
+    assert_ok(stk_tune_create(w->ctx, w->plan, NULL, &w->tune, &err), &err);
     stk_profile_options_init(&profile);
     profile.profiler = "simple";
     assert_ok(stk_profile_create(w->trainer, &profile, &w->profile, &err), &err);
@@ -275,6 +277,7 @@ static void end_world(world *w)
     stk_trainer_destroy(&w->trainer);
     stk_training_events_destroy(&w->training_events);
     stk_recipe_destroy(&w->recipe);
+    stk_tune_destroy(&w->tune);
     stk_bench_plan_destroy(&w->plan);
     stk_config_destroy(&w->config);
     stk_module_destroy(&w->module);

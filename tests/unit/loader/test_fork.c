@@ -142,6 +142,11 @@ static void call_stores(world *w)
     stk_bench_plan *plan;
     REFUSED(stk_bench_plan_create, w->ctx, w->config, NULL, &plan, NULL);
     REFUSED(stk_bench_plan_add, w->plan, 0, 0, &result, &measured, NULL);
+    stk_tune_run next = {.struct_size = sizeof next};
+    stk_tune *tune;
+    REFUSED(stk_tune_create, w->ctx, w->plan, NULL, &tune, NULL);
+    REFUSED(stk_tune_next, w->tune, NULL, &next, NULL);
+    REFUSED(stk_tune_write, w->tune, NULL, NULL, NULL);
     REFUSED(stk_report_create, w->ctx, &report, NULL);
     REFUSED(stk_report_read, w->report, w->path, NULL);
     REFUSED(stk__report_begin, w->report, "x", NULL);
@@ -372,6 +377,7 @@ static void call_ends(world *w)
     RETURNS(stk_live_close, !w->live, &w->live);
     RETURNS(stk_meter_close, !w->meter, &w->meter);
     RETURNS(stk_bench_destroy, !w->bench, &w->bench);
+    RETURNS(stk_tune_destroy, !w->tune, &w->tune);
     RETURNS(stk_bench_plan_destroy, !w->plan, &w->plan);
     RETURNS(stk_dataset_close, !w->dataset, &w->dataset);
     RETURNS(stk_store_close, !w->store, &w->store);

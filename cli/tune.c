@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stoker tune: which settings of the loader suit these data, this step and this machine? */
+#include "tune.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct cli_options tables[] = {
+    {.name = "tune"},  {.name = "source"},  {.name = "python"},      {.name = "loader"},
+    {.name = "bench"}, {.name = "context"}, {.own = cli_live_table}, {0}};
+
+static const struct cli_usage usage = {
+    .name = "tune",
+    .synopsis = "[PATH | SETTINGS.yaml] [options]",
+    .about =
+        "Find num_workers, io_depth and prefetch_factor for a dataset and a training step, in "
+        "about a minute.\n"
+        "\n"
+        "The settings as given, the defaults and a run without workers are measured for some "
+        "seconds each (--min-seconds).\n"
+        "From what each sample and read took in the first of them all settings of the grid are "
+        "predicted: workers 0, 1, 2,\n"
+        "4, 8, ..., 1, 4, 16, 64 reads at a time, 1, 2, 4 batches ahead for each worker; or the "
+        "values that you give\n"
+        "(--num-workers 2,3,4). One value in a file is the setting as given, one on the command "
+        "line is kept. What is\n"
+        "predicted to be best is run; what comes of it corrects the predictions of its neighbours; "
+        "and so on until the\n"
+        "best is one that was run. The best ones then run again, in turn.\n"
+        "\n"
+        "What is best is said by --objective: the fewest workers with which the step hardly waits "
+        "(wait), the most samples\n"
+        "a second (speed), the least money (cost). No setting beyond --max-memory and --max-cores "
+        "is chosen.\n"
+        "\n"
+        "-o FILE.yaml takes the configuration that was found, with a reason above each value; "
+        "'stoker bench FILE.yaml'\n"
+        "measures it again. With --step train:CONFIG.yaml it is the loader's section, for 'stoker "
+        "train CONFIG.yaml\n"
+        "FILE.yaml'. The table goes to standard output; --log FILE takes every event, for 'stoker "
+        "report'.\n",
+    .examples = "  stoker tune --dataset 'synthetic:?delay=1ms' --batch-size 16 --train-step-time "
+                "5ms --min-seconds 0.2 -o tuned.yaml\n"
+                "  stoker tune --dataset digits: --objective cost --core-price 0.05 --gpu-price 3 "
+                "--max-memory 256MiB --min-seconds 0.2 --rounds 0 --format json\n",
+    .interrupted = "the answer is of what was measured until then",
+    .tables = tables,
+    .min_args = 0,
+    .max_args = 1,
+    .yaml = true,
+    .logs = true,
+    .sweep = true,
+};
+
+struct tune {
+    struct cli *cli;
+    struct bench_plan plan;
+    stk_tune *tuner;
+    stk_tune_options options;
+    const char *log; /* of all runs, or of the first one; NULL: none */
+    char kept[64];   /* the file for the first one, removed in the end; "": none */
+    bool log_failed;
+};
+
+/* ---- The log that predictions are made from ---------------------------------------------------
+ */
+
+/* Without --log the first run has one of its own. */
+static void find_log(struct tune *t)
+{
+    if (t->cli->log) {
+        t->log = strcmp(t->cli->log, "none") == 0 ? NULL : t->cli->log;
+        return;
+    }
+    snprintf(t->kept, sizeof t->kept, "/tmp/stoker-tune-XXXXXX");
+    const int file = mkstemp(t->kept);
+    if (file < 0) {
+        cli_warning("could not make a file in /tmp for the log of the first run: %s; predictions "
+                    "are made from its figures alone. --log FILE names another place",
+                    strerror(errno));
+        *t->kept = 0;
+        return;
+    }
+    close(file);
+    t->log = t->kept;
+}
+
+/* ---- Runs -------------------------------------------------------------------------------------
+ */
+
+static void tell(const struct tune *t, const stk_tune_run *run, const char *label)
+{
+    static const char *const phases[] = {"measure", "verify", "compare"};
+    char text[STK_BENCH_LABEL + 96];
+
+    if (t->cli->quiet)
+        return;
+    snprintf(text, sizeof text, "run %" PRIu64 ", %s: %s", run->number, phases[run->phase], label);
+    cli_console_line(text);
+}
+
+static bool run_one(struct tune *t, const stk_tune_run *run)
+{
+    stk_bench_setting setting = bench_setting(&t->plan, run->setting);
+    struct bench_result *results = calloc(setting.bench->ranks, sizeof *results);
+    stk_bench_row row = {.struct_size = sizeof row};
+
+    if (!results) {
+        cli_error("no memory for the figures of a run");
+        return false;
+    }
+    stk_bench_plan_row(t->plan.settings, run->setting, &row);
+    tell(t, run, setting.label);
+    setting.repeat = row.runs + 1;
+    /* Writing events takes time: where nobody wants them, all runs but the first are without. */
+    setting.log = t->cli->log || run->number == 1 ? t->log : NULL;
+    struct bench_task task = {.cli = t->cli, .plan = &t->plan, .setting = setting};
+    bench_fork(&task, NULL, results);
+    const bool good = bench_keep(&t->plan, run->setting, &setting, results, &t->log_failed);
+    free(results);
+    return good;
+}
+
+static int run_all(struct tune *t)
+{
+    stk_tune_run run = {.struct_size = sizeof run};
+    stk_status status = STK_OK;
+    stk_error err;
+
+    for (;;) {
+        status = stk_tune_next(t->tuner, t->log, &run, &err);
+        if (status != STK_OK)
+            break;
+        if (!run_one(t, &run))
+            return CLI_FAILED;
+        if (cli_interrupted())
+            return cli_interrupted();
+    }
+    return status == STK_EOS ? CLI_GOOD : cli_fail(t->cli, status, &err);
+}
+
+/* ---- The answer -------------------------------------------------------------------------------
+ */
+
+static int show(const struct tune *t, int code)
+{
+    struct cli *cli = t->cli;
+    struct tune_view view = {.cli = cli,
+                             .plan = &t->plan,
+                             .tune = t->tuner,
+                             .options = &t->options,
+                             .answer = {.struct_size = sizeof view.answer},
+                             .log = cli->log ? t->log : NULL};
+
+    stk_tune_answer_get(t->tuner, &view.answer);
+    if (view.answer.given == STK_BENCH_NONE)
+        return code;
+    /* -o is for what was found. */
+    FILE *beside = cli_output_beside(cli);
+    FILE *out = beside ? beside : cli->out;
+    if (cli->format == CLI_JSON)
+        tune_json(&view, out);
+    else if (cli->format == CLI_CSV)
+        tune_csv(&view, out);
+    else
+        tune_print(&view, out);
+    if (beside)
+        fclose(beside);
+    if (cli->format == CLI_TABLE && !cli->out_path)
+        fputc('\n', cli->out);
+    const bool written = cli->out_path || cli->format == CLI_TABLE;
+    const int wrote = written ? tune_write(&view, cli->out) : CLI_GOOD;
+    return code == CLI_GOOD ? wrote : code;
+}
+
+static int make(struct tune *t)
+{
+    struct cli *cli = t->cli;
+    stk_error err;
+
+    int code = cli_apply(cli, stk_option_table_find("tune"), 0, &t->options);
+    if (code != CLI_GO_ON)
+        return code;
+    stk_status status = stk_tune_grid(cli->config, &t->options, &err);
+    if (status != STK_OK)
+        return cli_fail(cli, status, &err);
+    code = bench_plan_make(cli, &t->plan);
+    if (code != CLI_GO_ON)
+        return code;
+    status = stk_tune_create(cli->config_context, t->plan.settings, &t->options, &t->tuner, &err);
+    return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
+}
+
+int cli_tune(struct cli *cli)
+{
+    struct tune t = {.cli = cli};
+
+    int code = cli_parse(cli, &usage);
+    if (code != CLI_GO_ON)
+        return code;
+    cli_console_once(cli);
+    code = cli_live_bind(cli);
+    if (code == CLI_GO_ON)
+        code = make(&t);
+    if (code == CLI_GO_ON) {
+        find_log(&t);
+        code = show(&t, run_all(&t));
+        if (code == CLI_GOOD && t.log_failed)
+            code = CLI_FAILED;
+    }
+    if (*t.kept)
+        cli_remove_partial(t.kept);
+    stk_tune_destroy(&t.tuner);
+    bench_plan_free(&t.plan);
+    return code;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a tuner found, for people and for programs. */
+#include "tune.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define MIB (1024.0 * 1024.0)
+
+static stk_tune_point point_of(const struct tune_view *view, size_t i)
+{
+    stk_tune_point p = {.struct_size = sizeof p};
+
+    stk_tune_point_get(view->tune, i, &p);
+    return p;
+}
+
+/* What a point is besides one of the grid. */
+static const char *role_of(const struct tune_view *view, size_t i)
+{
+    const stk_tune_answer *a = &view->answer;
+
+    return i == a->best       ? "tuned"
+           : i == a->given    ? "as given"
+           : i == a->defaults ? "defaults"
+           : i == a->baseline ? "no workers"
+                              : "";
+}
+
+/* ---- The table --------------------------------------------------------------------------------
+ */
+
+static void put_count(struct cli_table_row *row, int64_t value, bool is_auto)
+{
+    if (value < 0)
+        cli_table_put(row, is_auto ? "auto" : "-");
+    else
+        cli_table_put(row, is_auto ? "auto: %" PRId64 : "%" PRId64, value);
+}
+
+static void put_point(const struct tune_view *view, struct cli_table *table, size_t i)
+{
+    const stk_tune_point p = point_of(view, i);
+    struct cli_table_row *row = cli_table_begin(table, role_of(view, i));
+
+    put_count(row, p.num_workers, p.auto_workers);
+    put_count(row, p.io_depth, p.auto_depth);
+    cli_table_put(row, "%" PRId64, p.prefetch_factor);
+    cli_table_number(row, p.samples_per_s);
+    cli_table_range(row, p.least, p.most);
+    cli_table_number(row, p.predicted);
+    cli_table_put(row, "%.1f", 100 * p.wait_share);
+    cli_table_put(row, "%.2f", p.cpu_cores);
+    cli_table_number(row, p.peak_bytes / MIB);
+    if (view->options->objective == STK_TUNE_COST)
+        cli_table_number(row, p.cost);
+    cli_table_put(row, "%" PRIu64, p.runs);
+}
+
+static void print_table(const struct tune_view *view, FILE *out, size_t width)
+{
+    const size_t n = stk_tune_count(view->tune);
+    struct cli_table table = {0};
+
+    cli_table_column(&table, "setting", "");
+    cli_table_column(&table, "workers", "");
+    cli_table_column(&table, "io_depth", "");
+    cli_table_column(&table, "prefetch", "");
+    cli_table_column(&table, "samples", "/s");
+    cli_table_column(&table, "of all", "runs");
+    cli_table_column(&table, "predicted", "/s");
+    cli_table_column(&table, "wait", "% of time");
+    cli_table_column(&table, "CPU", "cores");
+    cli_table_column(&table, "peak", "MiB");
+    if (view->options->objective == STK_TUNE_COST)
+        cli_table_column(&table, "cost", "/million");
+    cli_table_column(&table, "runs", "");
+    for (size_t i = 0; i < n; i++)
+        if (point_of(view, i).runs)
+            put_point(view, &table, i);
+    cli_table_print(&table, width, out);
+    cli_table_free(&table);
+}
+
+void tune_print(const struct tune_view *view, FILE *out)
+{
+    const size_t width = cli_terminal_width(out);
+    const stk_tune_answer *a = &view->answer;
+    char text[512], reach[64] = "";
+
+    print_table(view, out, width);
+    fputc('\n', out);
+    if (!view->cli->quiet) {
+        if (!isnan(a->model_error))
+            snprintf(reach, sizeof reach, ", off by %.0f %% in the mean where they were run",
+                     100 * a->model_error);
+        snprintf(text, sizeof text,
+                 "%zu settings in the grid: %" PRIu64 " predicted%s, %" PRIu64 " run, in %" PRIu64
+                 " runs.",
+                 stk_tune_count(view->tune), a->predicted, reach, a->measured, a->runs);
+        cli_paragraph(out, width, 0, text);
+    }
+    cli_style(out, CLI_BOLD);
+    cli_paragraph(out, width, 0, a->text);
+    cli_style(out, CLI_PLAIN);
+    if (view->log)
+        fprintf(out, "\nLog: %s\n", view->log);
+}
+
+/* ---- JSON and CSV -----------------------------------------------------------------------------
+ */
+
+struct number {
+    const char *name;
+    double value;
+};
+
+#define NUMBERS 9
+
+static void numbers_of(const stk_tune_point *p, struct number list[NUMBERS])
+{
+    const struct number all[NUMBERS] = {{"samples_per_s", p->samples_per_s},
+                                        {"least", p->least},
+                                        {"most", p->most},
+                                        {"predicted_samples_per_s", p->predicted},
+                                        {"wait_share", p->wait_share},
+                                        {"wait_mean", p->wait},
+                                        {"cpu_cores", p->cpu_cores},
+                                        {"peak_bytes", p->peak_bytes},
+                                        {"cost_per_million", p->cost}};
+
+    memcpy(list, all, sizeof all);
+}
+
+static void json_count(FILE *out, const char *name, int64_t value)
+{
+    cli_json_member_number(out, name, value < 0 ? NAN : (double)value);
+}
+
+static void json_point(const struct tune_view *view, size_t i, FILE *out)
+{
+    const stk_tune_point p = point_of(view, i);
+    struct number list[NUMBERS];
+
+    fputs("{\"label\": ", out);
+    cli_json_string(out, bench_setting(view->plan, p.setting).label);
+    cli_json_member_text(out, "role", *role_of(view, i) ? role_of(view, i) : NULL);
+    json_count(out, "num_workers", p.num_workers);
+    json_count(out, "io_depth", p.io_depth);
+    json_count(out, "prefetch_factor", p.prefetch_factor);
+    fprintf(out, ", \"runs\": %" PRIu64 ", \"allowed\": %s, \"front\": %s", p.runs,
+            p.allowed ? "true" : "false", p.front ? "true" : "false");
+    numbers_of(&p, list);
+    for (size_t k = 0; k < NUMBERS; k++)
+        cli_json_member_number(out, list[k].name, list[k].value);
+    fputc('}', out);
+}
+
+void tune_json(const struct tune_view *view, FILE *out)
+{
+    const size_t n = stk_tune_count(view->tune);
+    const stk_tune_answer *a = &view->answer;
+
+    fputs("{\"points\": [\n", out);
+    for (size_t i = 0; i < n; i++) {
+        json_point(view, i, out);
+        fputs(i + 1 < n ? ",\n" : "\n", out);
+    }
+    fputs("], \"best\": ", out);
+    if (a->best == STK_BENCH_NONE)
+        fputs("null", out);
+    else
+        json_point(view, a->best, out);
+    fprintf(out, ", \"ended\": %s, \"gain\": %s, \"reached\": %s", a->ended ? "true" : "false",
+            a->gain ? "true" : "false", a->reached ? "true" : "false");
+    cli_json_member_number(out, "speed_up", a->speed_up);
+    json_count(out, "saturated_workers", a->more_workers ? -1 : a->saturated_workers);
+    json_count(out, "saturated_depth", a->more_depth ? -1 : a->saturated_depth);
+    fprintf(out, ", \"predicted\": %" PRIu64 ", \"measured\": %" PRIu64 ", \"runs\": %" PRIu64,
+            a->predicted, a->measured, a->runs);
+    cli_json_member_number(out, "model_error", a->model_error);
+    cli_json_member_text(out, "verdict", a->text);
+    cli_json_member_text(out, "log", view->log);
+    fputs("}\n", out);
+}
+
+void tune_csv(const struct tune_view *view, FILE *out)
+{
+    struct number list[NUMBERS];
+    const size_t n = stk_tune_count(view->tune);
+    char number[32];
+
+    fputs("label,role,num_workers,io_depth,prefetch_factor,runs,allowed,front", out);
+    numbers_of(&(stk_tune_point){0}, list);
+    for (size_t k = 0; k < NUMBERS; k++)
+        fprintf(out, ",%s", list[k].name);
+    fputc('\n', out);
+    for (size_t i = 0; i < n; i++) {
+        const stk_tune_point p = point_of(view, i);
+        cli_csv_string(out, bench_setting(view->plan, p.setting).label);
+        fprintf(out, ",%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 ",%s,%s", role_of(view, i),
+                p.num_workers, p.io_depth, p.prefetch_factor, p.runs, p.allowed ? "true" : "false",
+                p.front ? "true" : "false");
+        numbers_of(&p, list);
+        for (size_t k = 0; k < NUMBERS; k++) {
+            stk_number_format(list[k].value, number);
+            fprintf(out, ",%s", number);
+        }
+        fputc('\n', out);
+    }
+}
+
+/* ---- The configuration ------------------------------------------------------------------------
+ */
+
+static void print_line(void *user, const char *line)
+{
+    fprintf(user, "%s\n", line);
+}
+
+int tune_write(const struct tune_view *view, FILE *out)
+{
+    stk_error err;
+
+    const stk_status status = stk_tune_write(view->tune, print_line, out, &err);
+    return status == STK_OK ? CLI_GOOD : cli_fail(view->cli, status, &err);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which setting to run next. The one as given is run and recorded, and the whole grid predicted
+ * from that. Then the best of all is run, be it predicted or measured, until the best is one that
+ * was run: each run corrects what is predicted of its neighbours. The last few are run in turn, so
+ * that what drifts on the machine meets all of them.
+ */
+#include "bench/tune.h"
+
+#include "base/options.h"
+#include "base/sized.h"
+
+/* ---- Making ---------------------------------------------------------------------------------- */
+
+/* The first setting with these; `count`: there is none. */
+static size_t find_setting(const stk_tune *tune, int64_t workers, bool all)
+{
+    for (size_t i = 0; i < tune->count; i++) {
+        const stk_loader_options *o = &tune->plan->settings[i].loader;
+        if (o->num_workers == workers && !tune->plan->settings[i].setting.free_data &&
+            (!all || (o->io_depth == STK_AUTO && o->prefetch_factor == 2)))
+            return i;
+    }
+    return tune->count;
+}
+
+/* What comes from a program passes the same ranges as text does. */
+static stk_status check_options(const stk_tune_options *options, stk_error *err)
+{
+    stk_tune_options scratch;
+    char text[64];
+
+    stk_tune_options_init(&scratch);
+    for (size_t i = 0; i < stk__tune_option_table.count; i++) {
+        const stk_option *option = &stk__tune_option_table.options[i];
+        stk_options_format(option, options, text, sizeof text);
+        STK_TRY(stk_options_set(&stk__tune_option_table, &scratch, option->name, text, err));
+    }
+    return STK_OK;
+}
+
+static stk_status fill(stk_tune *tune, stk_error *err)
+{
+    const size_t n = tune->plan->count;
+
+    tune->points = stk__calloc(tune->ctx, n, sizeof *tune->points);
+    tune->run = stk__calloc(tune->ctx, n, sizeof *tune->run);
+    tune->last = stk__calloc(tune->ctx, n, sizeof *tune->last);
+    tune->left = stk__calloc(tune->ctx, n, sizeof *tune->left);
+    if (!tune->points || !tune->run || !tune->last || !tune->left)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for %zu settings", n);
+    tune->count = n;
+    tune->defaults = find_setting(tune, STK_AUTO, true);
+    tune->baseline = find_setting(tune, 0, false);
+    for (size_t i = 0; i < n; i++)
+        tune->run[i] = tune->plan->settings[i].num_runs > 0;
+    return STK_OK;
+}
+
+stk_status stk_tune_create(stk_context *context, stk_bench_plan *plan,
+                           const stk_tune_options *options, stk_tune **out, stk_error *err)
+{
+    stk_tune_options known;
+
+    *out = NULL;
+    STK_TRY(stk__context_check(context, err));
+    stk_tune_options_init(&known);
+    if (options)
+        STK_TRY(stk__sized_read(&known, sizeof known, options, "stk_tune_options",
+                                STK_STAGE_OPTIONS, err));
+    STK_TRY(check_options(&known, err));
+    if (plan->count == 0 || plan->settings[0].setting.rung)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
+                         "a plan to be tuned is a grid of settings, and no ladder");
+    stk_tune *tune = stk__calloc(context, 1, sizeof *tune);
+    if (!tune)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for a tuner");
+    *tune = (stk_tune){
+        .ctx = stk__context_ref(context), .plan = plan, .options = known, .at = STK_BENCH_NONE};
+    const stk_status status = fill(tune, err);
+    if (status != STK_OK)
+        stk_tune_destroy(&tune);
+    *out = tune;
+    return status;
+}
+
+void stk_tune_destroy(stk_tune **tune)
+{
+    stk_tune *t = tune ? *tune : NULL;
+
+    if (!t)
+        return;
+    *tune = NULL;
+    if (stk__context_forked(t->ctx))
+        return;
+    stk_context *ctx = t->ctx;
+    stk__free(ctx, t->points);
+    stk__free(ctx, t->run);
+    stk__free(ctx, t->last);
+    stk__free(ctx, t->left);
+    stk__free(ctx, t);
+    stk__context_unref(ctx);
+}
+
+/* ---- What comes next ------------------------------------------------------------------------- */
+
+/* The settings that are run whatever is predicted; `count`: all of them were. */
+static size_t next_known(const stk_tune *tune)
+{
+    const size_t known[] = {tune->given, tune->defaults, tune->baseline};
+
+    for (size_t i = 0; i < STK_COUNT(known); i++)
+        if (known[i] < tune->count && !tune->run[known[i]])
+            return known[i];
+    return tune->count;
+}
+
+/* A setting that was not run and may be so much faster that it would be the best. */
+static size_t next_hope(const stk_tune *tune, size_t best)
+{
+    const stk_tune_point *of = &tune->points[best];
+    size_t found = tune->count;
+
+    if (tune->options.objective == STK_TUNE_WAIT && of->wait_share <= tune->options.max_wait)
+        return tune->count;
+    for (size_t i = 0; i < tune->count; i++) {
+        const stk_tune_point *p = &tune->points[i];
+        if (!tune->run[i] && p->allowed && p->most > of->samples_per_s * (1 + STK__TUNE_TIE) &&
+            (found == tune->count || p->samples_per_s > tune->points[found].samples_per_s))
+            found = i;
+    }
+    return found;
+}
+
+/* `count`: the best is known. */
+static size_t next_best(const stk_tune *tune)
+{
+    if (tune->verified >= tune->options.verify)
+        return tune->count;
+    const size_t best = stk__tune_best(tune->points, tune->count, &tune->options, NULL);
+    if (best == tune->count || !tune->run[best])
+        return best;
+    return next_hope(tune, best);
+}
+
+/* The best that were run, and the one as given, are those to be compared. */
+static void choose_last(stk_tune *tune)
+{
+    memset(tune->last, 0, tune->count * sizeof *tune->last);
+    tune->last[tune->given] = true;
+    for (size_t n = 1; n < STK__TUNE_LAST; n++) {
+        for (size_t i = 0; i < tune->count; i++)
+            tune->left[i] = tune->run[i] && !tune->last[i];
+        const size_t best = stk__tune_best(tune->points, tune->count, &tune->options, tune->left);
+        if (best < tune->count)
+            tune->last[best] = true;
+    }
+}
+
+/* Of those the one with the fewest runs, so that they go in turn; `count`: all have enough. */
+static size_t next_last(const stk_tune *tune)
+{
+    uint64_t fewest = tune->options.rounds + 1;
+    size_t next = tune->count;
+
+    for (size_t i = 0; i < tune->count; i++) {
+        const stk__bench_planned *s = &tune->plan->settings[i];
+        if (tune->last[i] && s->num_runs < fewest) {
+            fewest = s->num_runs;
+            next = i;
+        }
+    }
+    return next;
+}
+
+/* Once they are compared, one that was not run may be the best again. */
+static size_t choose_next(stk_tune *tune)
+{
+    size_t next = tune->count;
+
+    if (tune->phase == STK_TUNE_MEASURE)
+        next = next_known(tune);
+    if (next < tune->count)
+        return next;
+    if (tune->phase == STK_TUNE_COMPARE)
+        next = next_last(tune);
+    if (next < tune->count)
+        return next;
+    next = next_best(tune);
+    if (next < tune->count) {
+        tune->phase = STK_TUNE_VERIFY;
+        tune->verified++;
+        return next;
+    }
+    tune->phase = STK_TUNE_COMPARE;
+    choose_last(tune);
+    return next_last(tune);
+}
+
+/* ---- Runs ------------------------------------------------------------------------------------ */
+
+/* The run that was asked for has been made. Without the setting as given nothing is known. */
+static stk_status take_run(stk_tune *tune, stk_error *err)
+{
+    if (tune->at == STK_BENCH_NONE)
+        return STK_OK;
+    const stk__bench_planned *s = &tune->plan->settings[tune->at];
+    if (s->num_runs <= tune->before)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
+                         "the run of setting %zu was not added to the plan: stk_bench_plan_add()",
+                         tune->at);
+    tune->run[tune->at] = true;
+    tune->runs++;
+    if (tune->at != tune->given || s->good)
+        return STK_OK;
+    const stk_bench_result *result = &s->runs[0].result;
+    if (err)
+        *err = result->error;
+    return result->status < 0 ? result->status
+                              : stk__fail(err, STK_ECANCELED, STK_STAGE_MEASURE,
+                                          "the run came to no figures: it was interrupted");
+}
+
+stk_status stk_tune_next(stk_tune *tune, const char *log, stk_tune_run *out, stk_error *err)
+{
+    STK_TRY(stk__context_check(tune->ctx, err));
+    STK_TRY(stk__sized_check(out, "stk_tune_run", STK_STAGE_MEASURE, err));
+    STK_TRY(take_run(tune, err));
+    if (tune->at != STK_BENCH_NONE && !tune->predicted) {
+        STK_TRY(stk_bench_plan_predict(tune->plan, log, err));
+        tune->predicted = true;
+    }
+    stk__tune_refresh(tune);
+    const size_t next = choose_next(tune);
+    tune->ended = next == tune->count;
+    tune->at = STK_BENCH_NONE;
+    if (tune->ended)
+        return STK_EOS;
+    tune->at = next;
+    tune->before = tune->plan->settings[next].num_runs;
+    const stk_tune_run run = {
+        .struct_size = sizeof run, .setting = next, .phase = tune->phase, .number = tune->runs + 1};
+    stk__sized_write(out, &run);
+    return STK_OK;
+}
+
+size_t stk__tune_chosen(const stk_tune *tune)
+{
+    return stk__tune_best(tune->points, tune->count, &tune->options,
+                          tune->phase == STK_TUNE_COMPARE ? tune->last : tune->run);
+}
+
+size_t stk_tune_count(const stk_tune *tune)
+{
+    return tune->count;
+}
+
+void stk_tune_point_get(const stk_tune *tune, size_t i, stk_tune_point *out)
+{
+    const stk_tune_point none = {.struct_size = sizeof none};
+
+    stk__sized_write(out, i < tune->count ? &tune->points[i] : &none);
+}

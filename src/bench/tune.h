@@ -1,0 +1,60 @@
+/* A plan whose best setting is looked for: what the files tune*.c share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_BENCH_TUNE_H
+#define STK_SRC_BENCH_TUNE_H
+
+#include <stoker/tune.h>
+
+#include "bench/plan.h"
+
+#define STK__TUNE_TIE  0.02 /* rates that differ by less are alike */
+#define STK__TUNE_LAST 3    /* settings that are compared at the end, at most */
+
+/* ---- Choosing (tune_choose.c), pure -----------------------------------------------------------
+ */
+
+/* The best of points that are `allowed` and have a rate: `only` NULL, or only[i] true. The rule:
+ *   wait   of those within max_wait the fewest workers, then the least memory; where there is none,
+ *   speed  of those within STK__TUNE_TIE of the greatest rate the least memory
+ *   cost   of those within STK__TUNE_TIE of the least cost the least memory
+ * then the fewest workers, the least depth, the least ahead. `n`: there is none. */
+size_t stk__tune_best(const stk_tune_point *points, size_t n, const stk_tune_options *options,
+                      const bool *only);
+/* Rates that were predicted, and not measured, become what they are where neighbours that were
+ * measured are off as they are; `predicted` stays. */
+void stk__tune_correct(stk_tune_point *points, size_t n);
+/* What follows from the rate, for a step of `step_time` and `samples` of all ranks. */
+void stk__tune_derive(stk_tune_point *point, double step_time, double samples);
+/* Mark those that no other is better than. */
+void stk__tune_front(stk_tune_point *points, size_t n);
+/* Of option `k` (0: num_workers, 1: io_depth) the least value from which on the rate grows no more,
+ * others at their best; -1: unknown. *more: it is the greatest there is. */
+int64_t stk__tune_saturated(const stk_tune_point *points, size_t n, int k, bool *more);
+
+/* ---- The tuner --------------------------------------------------------------------------------
+ */
+
+struct stk_tune {
+    stk_context *ctx;
+    stk_bench_plan *plan;
+    stk_tune_options options;
+    stk_tune_point *points; /* of the settings, in their order */
+    size_t count, given, defaults, baseline;
+    bool *run;  /* of the points: those that were run, be it in vain */
+    bool *last; /* likewise: those that are compared in the end */
+    bool *left; /* likewise: those that are still to be chosen from */
+    stk_tune_phase phase;
+    bool predicted, ended;
+    size_t at;     /* the point that runs; STK_BENCH_NONE: none yet */
+    size_t before; /* runs that it had */
+    uint64_t runs, verified;
+};
+
+/* What runs and predictions say of all points (tune_points.c). */
+void stk__tune_refresh(stk_tune *tune);
+/* Whether the setting as given read anything: else the depth is no matter. */
+bool stk__tune_reads(const stk_tune *tune);
+/* The best of what was run; `count`: there is none. */
+size_t stk__tune_chosen(const stk_tune *tune);
+
+#endif

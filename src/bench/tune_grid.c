@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is looked for, and the values to look among. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/config.h"
+#include "base/options.h"
+#include "base/sized.h"
+#include "bench/tune.h"
+
+#define AT(member) offsetof(stk_tune_options, member)
+
+static const stk_option rows[] = {
+    {"objective", STK_OPTION_ENUM, AT(objective), "wait", 0, 0, "wait|speed|cost", NULL,
+     "wait: the fewest workers and the least memory with which the step waits no more than "
+     "max_wait; speed: the most samples a second; cost: the least money for a sample."},
+    {"max_wait", STK_OPTION_DOUBLE, AT(max_wait), "0.02", 0, 1, NULL, "SHARE",
+     "objective wait: the share of the time that the step may wait for data."},
+    {"max_memory", STK_OPTION_SIZE, AT(max_memory), "0", 0, 0, NULL, "SIZE",
+     "No setting that takes more memory than this beyond what the process has without a loader; "
+     "memory_budget is kept below it. 0: no limit."},
+    {"max_cores", STK_OPTION_INT, AT(max_cores), "auto", 0, 1024, "auto", "N",
+     "No setting with more workers; auto: what the grid has."},
+    {"core_price", STK_OPTION_DOUBLE, AT(core_price), "0.04", 0, 1e6, NULL, "MONEY",
+     "objective cost: of one core for an hour; each worker takes one, and so do the threads of the "
+     "step."},
+    {"gpu_price", STK_OPTION_DOUBLE, AT(gpu_price), "2", 0, 1e6, NULL, "MONEY",
+     "objective cost: of the accelerator for an hour; 0: there is none."},
+    {"verify", STK_OPTION_UINT, AT(verify), "6", 1, STK_BENCH_MAX_SETTINGS, NULL, "N",
+     "Run at most so many of the settings that are predicted to be good."},
+    {"rounds", STK_OPTION_UINT, AT(rounds), "2", 0, 1000, NULL, "N",
+     "Run the best ones so many times more, in turn, before one is chosen."},
+};
+
+const stk_option_table stk__tune_option_table = {
+    .name = "tune",
+    .doc = "What is looked for",
+    .struct_size = sizeof(stk_tune_options),
+    .options = rows,
+    .count = STK_COUNT(rows),
+};
+
+/* ---- The grid ---------------------------------------------------------------------------------
+ */
+
+#define LIST          256 /* bytes of the values of an option */
+#define WORKERS       8   /* the grid goes at least so far */
+#define SHORT_SECONDS "3" /* of a run, where nothing is said */
+#define SHORT_BATCHES "20"
+#define OWN           3
+
+static const char *const keys[OWN] = {"loader.num_workers", "loader.io_depth",
+                                      "loader.prefetch_factor"};
+/* What the loader takes where nothing is said. */
+static const char *const defaults[OWN] = {"auto", "auto", "2"};
+
+/* Whether a list "a,b" has a value. */
+static bool has(const char *list, const char *value)
+{
+    const size_t length = strlen(value);
+
+    for (const char *at = list; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, value, length) == 0 && (at[length] == ',' || !at[length]))
+            return true;
+    }
+    return false;
+}
+
+static void add(char list[LIST], const char *value)
+{
+    const size_t used = strlen(list);
+
+    if (!has(list, value))
+        snprintf(list + used, LIST - used, "%s%s", used ? "," : "", value);
+}
+
+/* 0, 1, 2, 4, ... up to the cores there are, or those that there may be. */
+static void add_workers(const stk_config *config, const stk_tune_options *options, char list[LIST])
+{
+    stk_cores cores = {.struct_size = sizeof cores};
+    char text[24];
+
+    stk_context_cores(config->context, &cores);
+    const int64_t most = options->max_cores == STK_AUTO
+                             ? (int64_t)STK_MAX(cores.usable, (uint32_t)WORKERS)
+                             : options->max_cores;
+    add(list, "0");
+    for (int64_t n = 1; n < most; n *= 2) {
+        snprintf(text, sizeof text, "%" PRId64, n);
+        add(list, text);
+    }
+    snprintf(text, sizeof text, "%" PRId64, most);
+    add(list, text);
+}
+
+/* What only a plan of a tuner has several values of. */
+static stk_status check(const stk_config *config, stk_error *err)
+{
+    const char *step = stk_config_get(config, "bench.step", 0);
+
+    if (step && strncmp(step, "fit", 3) == 0)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "bench.step", STK_NO_OFFSET,
+                            "bench.step: '%.100s' is a whole training, which takes too long to be "
+                            "tried with many settings; train:CONFIG.yaml takes its steps alone",
+                            step);
+    for (size_t i = 0; i < config->count; i++) {
+        const stk__entry *entry = &config->entries[i];
+        bool own = false;
+        for (size_t k = 0; k < OWN; k++)
+            own |= strcmp(entry->key, keys[k]) == 0;
+        if (!own && stk__config_choices(entry) > 1)
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, entry->key, STK_NO_OFFSET,
+                                "%s has %zu values: num_workers, io_depth and prefetch_factor are "
+                                "looked for with all else as it is; give one value, or compare "
+                                "them by 'stoker bench'",
+                                entry->key, entry->count);
+    }
+    return STK_OK;
+}
+
+/* Whether a value is to stay: one that does not come from a file, or several, which are a grid. */
+static bool is_kept(const stk_config *config, const char *key)
+{
+    const stk__entry *entry = stk__config_find(config, key);
+
+    return entry && entry->count && (entry->count > 1 || !entry->values[0].place.source);
+}
+
+/* The values of option `k`: as given, by default, and the grid. */
+static void list_of(const stk_config *config, const stk_tune_options *options, size_t k,
+                    char list[LIST])
+{
+    static const char *const depths[] = {"1", "4", "16", "64"}, *const ahead[] = {"1", "2", "4"};
+    const char *given = stk_config_get(config, keys[k], 0);
+
+    *list = 0;
+    if (given && strlen(given) < 32)
+        add(list, given);
+    add(list, defaults[k]);
+    if (k == 0)
+        add_workers(config, options, list);
+    for (size_t i = 0; k == 1 && i < STK_COUNT(depths); i++)
+        add(list, depths[i]);
+    for (size_t i = 0; k == 2 && i < STK_COUNT(ahead); i++)
+        add(list, ahead[i]);
+}
+
+/* An option without a value gets one. */
+static stk_status give(stk_config *config, const char *key, const char *value, stk_error *err)
+{
+    return stk_config_count(config, key) ? STK_OK : stk_config_set(config, key, value, false, err);
+}
+
+/* The budget is the one bound that holds while a loader runs. */
+static stk_status bound_memory(stk_config *config, uint64_t most, stk_error *err)
+{
+    stk_loader_options loader;
+    char text[32];
+
+    if (!most)
+        return STK_OK;
+    stk_loader_options_init(&loader);
+    STK_TRY(stk_config_apply(config, stk_option_table_find("loader"), 0, &loader, err));
+    if (loader.memory_budget && loader.memory_budget <= most)
+        return STK_OK;
+    snprintf(text, sizeof text, "%" PRIu64, most);
+    return stk_config_set(config, "loader.memory_budget", text, false, err);
+}
+
+stk_status stk_tune_grid(stk_config *config, const stk_tune_options *options, stk_error *err)
+{
+    const char *dataset = stk_config_get(config, "dataset", 0);
+    const bool python = dataset && strncmp(dataset, "python:", 7) == 0;
+    stk_tune_options known;
+    char list[LIST];
+
+    stk_tune_options_init(&known);
+    if (options)
+        STK_TRY(stk__sized_read(&known, sizeof known, options, "stk_tune_options",
+                                STK_STAGE_OPTIONS, err));
+    STK_TRY(check(config, err));
+    for (size_t k = 0; k < OWN; k++) {
+        /* Loaders of Python read as their dataset does. */
+        if (is_kept(config, keys[k]) || (k == 1 && python))
+            continue;
+        list_of(config, &known, k, list);
+        STK_TRY(stk_config_set(config, keys[k], list, true, err));
+    }
+    STK_TRY(give(config, "bench.min_seconds", SHORT_SECONDS, err));
+    STK_TRY(give(config, "bench.min_batches", SHORT_BATCHES, err));
+    return python ? STK_OK : bound_memory(config, known.max_memory, err);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a tuner has found, in numbers and in words. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/options.h"
+#include "base/sized.h"
+#include "bench/tune.h"
+
+#define LESS 0.9 /* of the memory: that much less is a gain */
+#define MIB  (1024.0 * 1024.0)
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+/* Whether the best is worth a change of what is given. */
+static bool is_gain(const stk_tune *tune, const stk_tune_point *best, const stk_tune_point *given)
+{
+    const double most = tune->options.max_wait;
+
+    if (best == given)
+        return false;
+    if (!given->allowed && !(given->runs && given->num_workers == best->num_workers))
+        return true;
+    if (tune->options.objective == STK_TUNE_COST)
+        return given->cost > best->cost * (1 + STK__TUNE_TIE);
+    if (tune->options.objective == STK_TUNE_WAIT && best->wait_share <= most)
+        return given->wait_share > most || best->num_workers < given->num_workers ||
+               best->peak_bytes < LESS * given->peak_bytes;
+    return best->samples_per_s > given->samples_per_s * (1 + STK__TUNE_TIE);
+}
+
+static void count_points(const stk_tune *tune, stk_tune_answer *out)
+{
+    double off = 0;
+    uint64_t compared = 0;
+
+    for (size_t i = 0; i < tune->count; i++) {
+        const stk_tune_point *p = &tune->points[i];
+        out->predicted += p->predicted > 0 && i != tune->given;
+        out->measured += p->runs > 0;
+        if (p->runs && p->predicted > 0 && i != tune->given) {
+            off += fabs(p->predicted / p->samples_per_s - 1);
+            compared++;
+        }
+    }
+    out->model_error = compared ? off / (double)compared : NAN;
+}
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+/* What limits the grid: how far more workers and a greater depth help. */
+static void add_saturation(const stk_tune *tune, const stk_tune_answer *a, stk__text *out)
+{
+    if (a->saturated_workers >= 0 && a->more_workers)
+        stk__text_add(out, " More than %" PRId64 " workers may give still more: none were tried.",
+                      a->saturated_workers);
+    else if (a->saturated_workers >= 0)
+        stk__text_add(out, " Saturated from %" PRId64 " worker%s on.", a->saturated_workers,
+                      a->saturated_workers == 1 ? "" : "s");
+    if (stk__tune_reads(tune) && a->saturated_depth > 1 && !a->more_depth)
+        stk__text_add(out, " More than %" PRId64 " reads at a time give no more.",
+                      a->saturated_depth);
+}
+
+static void add_goal(const stk_tune *tune, const stk_tune_answer *a, stk__text *out)
+{
+    const stk_tune_point *best = &tune->points[a->best];
+
+    switch (tune->options.objective) {
+    case STK_TUNE_SPEED:
+        stk__text_add(out, " Of those as fast as it, it takes the least memory.");
+        break;
+    case STK_TUNE_COST:
+        stk__text_add(out, " A million samples cost %.3g.", best->cost);
+        break;
+    default:
+        if (a->reached)
+            stk__text_add(out, " No setting with fewer workers waits as little as %.3g %%.",
+                          100 * tune->options.max_wait);
+        else
+            stk__text_add(out,
+                          " No setting waits as little as %.3g %% of the time: it is the fastest, "
+                          "with the least memory.",
+                          100 * tune->options.max_wait);
+    }
+}
+
+static void add_best(const stk_tune *tune, const stk_tune_answer *a, stk__text *out)
+{
+    const stk_tune_point *best = &tune->points[a->best];
+    char bytes[32];
+
+    stk__text_add(out, "%s: %.0f samples/s, %.2fx of as given; the step waits %.1f %% of the time",
+                  tune->plan->settings[a->best].label, best->samples_per_s, a->speed_up,
+                  100 * best->wait_share);
+    stk__text_add(out, "; %s of memory.", stk_size_text(best->peak_bytes, bytes));
+}
+
+static void add_nothing(const stk_tune *tune, const stk_tune_answer *a, stk__text *out)
+{
+    const stk_tune_point *given = &tune->points[a->given];
+
+    stk__text_add(
+        out,
+        "Nothing to gain: as given there are %.0f samples/s and the step waits %.1f %% of "
+        "the time; no other setting that was run is better by more than runs differ.",
+        given->samples_per_s, 100 * given->wait_share);
+}
+
+static void put_words(const stk_tune *tune, stk_tune_answer *answer)
+{
+    stk__text out = {.bytes = answer->text, .room = sizeof answer->text};
+
+    if (answer->best == STK_BENCH_NONE || answer->given == STK_BENCH_NONE) {
+        stk__text_add(&out, "No setting is within the limits.");
+        return;
+    }
+    if (answer->gain) {
+        add_best(tune, answer, &out);
+        add_goal(tune, answer, &out);
+    } else {
+        add_nothing(tune, answer, &out);
+    }
+    add_saturation(tune, answer, &out);
+    if (!answer->ended)
+        stk__text_add(&out, " Not all runs were made: this is the best of those that were.");
+}
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+static size_t point_or_none(const stk_tune *tune, size_t i)
+{
+    return i < tune->count && tune->points[i].runs ? i : STK_BENCH_NONE;
+}
+
+void stk_tune_answer_get(const stk_tune *tune, stk_tune_answer *out)
+{
+    stk_tune_answer a = {.struct_size = sizeof a, .speed_up = NAN};
+    const size_t best = stk__tune_chosen(tune);
+
+    a.given = point_or_none(tune, tune->given);
+    a.defaults = point_or_none(tune, tune->defaults);
+    a.baseline = point_or_none(tune, tune->baseline);
+    a.best = best < tune->count ? best : STK_BENCH_NONE;
+    a.ended = tune->ended;
+    a.runs = tune->runs;
+    a.saturated_workers = stk__tune_saturated(tune->points, tune->count, 0, &a.more_workers);
+    a.saturated_depth = stk__tune_saturated(tune->points, tune->count, 1, &a.more_depth);
+    count_points(tune, &a);
+    if (a.best != STK_BENCH_NONE && a.given != STK_BENCH_NONE) {
+        const stk_tune_point *p = &tune->points[a.best], *given = &tune->points[a.given];
+        a.gain = is_gain(tune, p, given);
+        if (!a.gain && given->allowed)
+            a.best = a.given;
+        p = &tune->points[a.best];
+        a.speed_up = p->samples_per_s / given->samples_per_s;
+        a.reached = p->wait_share <= tune->options.max_wait;
+    }
+    put_words(tune, &a);
+    stk__sized_write(out, &a);
+}
+
+/* ---- Reasons --------------------------------------------------------------------------------- */
+
+/* Whether two points differ in this option, and in no other of the three. */
+static bool differs_in(const stk_tune_point *a, const stk_tune_point *b, const char *option)
+{
+    const bool same[] = {a->num_workers == b->num_workers, a->io_depth == b->io_depth,
+                         a->prefetch_factor == b->prefetch_factor};
+    const size_t k = strcmp(option, "num_workers") == 0 ? 0
+                     : strcmp(option, "io_depth") == 0  ? 1
+                                                        : 2;
+
+    return !same[k] && same[(k + 1) % 3] && same[(k + 2) % 3];
+}
+
+static int64_t value_of(const stk_tune_point *p, const char *option)
+{
+    return strcmp(option, "num_workers") == 0 ? p->num_workers
+           : strcmp(option, "io_depth") == 0  ? p->io_depth
+                                              : p->prefetch_factor;
+}
+
+/* The neighbour next below, or above, in this option; `count`: there is none. */
+static size_t neighbour(const stk_tune *tune, size_t best, const char *option, bool above)
+{
+    const stk_tune_point *p = &tune->points[best];
+    const int64_t own = value_of(p, option);
+    size_t found = tune->count;
+
+    for (size_t i = 0; i < tune->count; i++) {
+        const stk_tune_point *other = &tune->points[i];
+        const int64_t value = value_of(other, option);
+        if (!(other->samples_per_s > 0) || !differs_in(p, other, option) || (value > own) != above)
+            continue;
+        if (found == tune->count || (above ? value < value_of(&tune->points[found], option)
+                                           : value > value_of(&tune->points[found], option)))
+            found = i;
+    }
+    return found;
+}
+
+static void add_neighbour(const stk_tune *tune, size_t i, const char *option, stk__text *out)
+{
+    const stk_tune_point *p = &tune->points[i];
+    char bytes[32];
+
+    stk__text_add(out, "; with %" PRId64 " %s%.0f", value_of(p, option),
+                  p->runs ? "" : "it would be ", p->samples_per_s);
+    if (p->peak_bytes > 0)
+        stk__text_add(out, " and %s of memory", stk_size_text(p->peak_bytes, bytes));
+    if (!p->runs)
+        stk__text_add(out, " (predicted)");
+}
+
+int stk_tune_reason(const stk_tune *tune, const char *option, char *text, size_t size)
+{
+    stk_tune_answer a = {.struct_size = sizeof a};
+    stk__text out = {.bytes = text, .room = size};
+    char bytes[32];
+
+    if (size)
+        *text = 0;
+    stk_tune_answer_get(tune, &a);
+    if (a.best == STK_BENCH_NONE)
+        return 0;
+    const stk_tune_point *best = &tune->points[a.best];
+    char key[64];
+    snprintf(key, sizeof key, "loader.%s", option);
+    if (stk_config_count(tune->plan->config, key) < 2) {
+        stk__text_add(&out, "as given: no other value was tried");
+        return (int)out.length;
+    }
+    if (strcmp(option, "io_depth") == 0 && !stk__tune_reads(tune)) {
+        stk__text_add(&out, "nothing was read while it was measured: left as given");
+        return (int)out.length;
+    }
+    if (strcmp(option, "prefetch_factor") == 0 && best->num_workers == 0) {
+        stk__text_add(&out, "without workers nothing is ahead: left as given");
+        return (int)out.length;
+    }
+    stk__text_add(&out, "%.0f samples/s and %s of memory", best->samples_per_s,
+                  stk_size_text(best->peak_bytes, bytes));
+    for (int above = 0; above < 2; above++) {
+        const size_t i = neighbour(tune, a.best, option, above);
+        if (i < tune->count)
+            add_neighbour(tune, i, option, &out);
+    }
+    return (int)out.length;
+}
