@@ -73,13 +73,20 @@ static unsigned check_values(const parquet_row *r, const stk_sample *s)
     return sum;
 }
 
-static void take_row(stk_dataset *d, uint64_t index)
+/* By pages, or mixed in blocks. */
+static void take_row(stk_dataset *d, uint64_t index, bool mixed)
 {
     static parquet_row r;
     stk_sample s = {.struct_size = sizeof s, .value_size = sizeof(stk_value), .index = index};
     stk_error err;
 
-    r = (parquet_row){.base = {sizeof(stk_locator), row_add, fuzz_cost, row_bytes}, .dataset = d};
+    r = (parquet_row){.base = {.struct_size = sizeof(stk_locator),
+                               .add = row_add,
+                               .cost = fuzz_cost,
+                               .bytes = row_bytes,
+                               .blocks = mixed,
+                               .mixed = mixed},
+                      .dataset = d};
     FUZZ_CHECK(d->ops->locate(d, &index, 1, &r.base, &err) == STK_OK);
     s.needs = r.needs;
     s.values = r.values;
@@ -110,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (stk_dataset_open(room.ctx, "parquet:mem://t/a.parquet?nulls=zero", &d, &err) == STK_OK) {
         for (uint64_t i = 0; i < PARQUET_ROWS && i < d->size && d->num_fields <= PARQUET_FIELDS;
              i++)
-            take_row(d, i % 2 ? d->size - 1 - i / 2 : i / 2);
+            take_row(d, i % 2 ? d->size - 1 - i / 2 : i / 2, i / 2 % 2);
         FUZZ_CHECK(stk_dataset_describe(d, fuzz_line, &err, &err) == STK_OK);
         stk_dataset_close(&d);
     } else {

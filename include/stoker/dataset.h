@@ -89,7 +89,7 @@ typedef struct stk_need {
  *
  * `blocks` says that samples come in blocks or in order, and that there is memory for all that the
  * samples of the blocks at hand need: larger ranges that neighbours share are better than small
- * ones.
+ * ones. `mixed` says besides that they come in another order than they are stored in.
  */
 typedef struct stk_locator stk_locator;
 struct stk_locator {
@@ -99,6 +99,7 @@ struct stk_locator {
     void (*bytes)(stk_locator *self, size_t i, uint32_t field, uint64_t bytes);
     bool (*same)(stk_locator *self, size_t i, size_t like);
     bool blocks;
+    bool mixed;
 };
 
 /** The value of one field of one sample. */

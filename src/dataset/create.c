@@ -61,7 +61,8 @@ static stk_status translate_locate(stk_dataset *dataset, const uint64_t *indices
                              .cost = translate_cost,
                              .bytes = translate_bytes,
                              .same = to->same ? translate_same : NULL,
-                             .blocks = to->blocks},
+                             .blocks = to->blocks,
+                             .mixed = to->mixed},
                     .to = to,
                     .err = err};
 

@@ -58,7 +58,7 @@ static stk_status view_locate(stk_dataset *dataset, const uint64_t *indices, siz
 {
     const stk__view *view = (const stk__view *)dataset;
     shifted locator = {{sizeof locator.base, shifted_add, shifted_cost, shifted_bytes,
-                        to->same ? shifted_same : NULL, to->blocks},
+                        to->same ? shifted_same : NULL, to->blocks, to->mixed},
                        to,
                        0};
     uint64_t mapped[STK_VIEW_CHUNK];

@@ -467,6 +467,7 @@ static bool locate_rows(stk__planner *p, stk__step *step, uint32_t n, bool block
     stk_error said;
 
     c.seam.blocks = blocks;
+    c.seam.mixed = p->order->shuffle == STK_SHUFFLE_BLOCK;
     /* A picture that is larger than was known is put back alone. */
     if (!p->decodes)
         c.seam.same = collect_same;

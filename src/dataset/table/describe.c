@@ -64,7 +64,7 @@ stk_status stk__table_describe(stk_dataset *dataset,
 
     for (size_t i = 0; i < t->num_files; i++) {
         bytes += t->files[i].size;
-        pieces += t->files[i].num_pieces - t->files[i].num_wholes;
+        pieces += t->files[i].num_pieces - t->files[i].num_wholes - t->files[i].num_sheets;
         groups += t->files[i].groups;
     }
     snprintf(text, sizeof text, "%zu, %llu bytes", t->num_files, (unsigned long long)bytes);

@@ -402,35 +402,47 @@ static stk_status check_chain(const stk__table_file *file, uint32_t column, stk_
     return STK_OK;
 }
 
-/* A whole stands behind what begins where it does. */
+static int rank(const stk__table_piece *p)
+{
+    return p->kind == STK__PIECE_SHEET ? 2 : p->kind == STK__PIECE_WHOLE;
+}
+
+/* A whole stands behind what begins where it does, and a sheet behind it. */
 static int by_offset(const void *a, const void *b, void *user)
 {
     const stk__table_piece *pieces = user, *left = &pieces[*(const uint32_t *)a],
                            *right = &pieces[*(const uint32_t *)b];
-    const bool last = left->kind == STK__PIECE_WHOLE, first = right->kind == STK__PIECE_WHOLE;
 
     if (left->offset != right->offset)
         return left->offset > right->offset ? 1 : -1;
-    return last - first;
+    return rank(left) - rank(right);
 }
 
-/* Pieces are found again by where they begin, and whether they are wholes. */
+stk_status stk__table_sort_pieces(const stk__table *t, stk__table_kept *k, stk_error *err)
+{
+    size_t room = 0;
+
+    uint32_t *order = stk__grow(t->base.context, k->by_offset, &room, k->num_pieces, sizeof *order);
+    if (!order)
+        return stk__table_no_memory(t, err);
+    k->by_offset = order;
+    for (size_t i = 0; i < k->num_pieces; i++)
+        order[i] = (uint32_t)i;
+    qsort_r(order, k->num_pieces, sizeof *order, by_offset, k->pieces);
+    return STK_OK;
+}
+
+/* Pieces are found again by where they begin, and what kind they are. */
 static stk_status order_pieces(stk__table_file *file, stk_error *err)
 {
     stk__table_kept *k = file->kept;
     bool ordered = true;
-    size_t room = 0;
 
     for (size_t i = 1; i < k->num_pieces; i++)
         ordered = ordered && k->pieces[i].offset > k->pieces[i - 1].offset;
     if (ordered)
         return STK_OK;
-    k->by_offset = grow(file, NULL, &room, k->num_pieces, sizeof *k->by_offset);
-    if (!k->by_offset)
-        return no_memory(file, err);
-    for (size_t i = 0; i < k->num_pieces; i++)
-        k->by_offset[i] = (uint32_t)i;
-    qsort_r(k->by_offset, k->num_pieces, sizeof *k->by_offset, by_offset, k->pieces);
+    STK_TRY(stk__table_sort_pieces(file->table, k, err));
     for (size_t i = 1; i < k->num_pieces; i++)
         if (by_offset(&k->by_offset[i], &k->by_offset[i - 1], k->pieces) == 0)
             return stk__table_file_fail(file, STK_EFORMAT, k->pieces[k->by_offset[i]].offset, err,
@@ -518,8 +530,8 @@ const stk__table_piece *stk__table_piece_of(const stk__table_kept *k, uint64_t o
         else
             high = middle;
     }
-    /* At most two begin there. */
-    for (size_t i = low; i < k->num_pieces && i < low + 2; i++) {
+    /* At most three begin there: a page or a dictionary, a whole and a sheet. */
+    for (size_t i = low; i < k->num_pieces && i < low + 3; i++) {
         const stk__table_piece *p = &k->pieces[k->by_offset ? k->by_offset[i] : i];
         if (p->offset == offset && p->length == length)
             return p;

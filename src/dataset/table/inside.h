@@ -18,7 +18,7 @@
 #define STK__TABLE_NONE UINT32_MAX
 
 /* Kinds of pieces. */
-enum { STK__PIECE_ROWS, STK__PIECE_DICTIONARY, STK__PIECE_WHOLE };
+enum { STK__PIECE_ROWS, STK__PIECE_DICTIONARY, STK__PIECE_WHOLE, STK__PIECE_SHEET };
 
 /*
  * How a file lays out its columns. Columns that lie in the same pieces make a chain: the list of
@@ -55,7 +55,7 @@ typedef struct stk__table_kept {
     stk__table_layout *layout;
     bool owns_layout;
     stk__table_piece *pieces;
-    size_t num_pieces, pieces_room, num_wholes;
+    size_t num_pieces, pieces_room, num_wholes, num_sheets;
     uint32_t *chains;    /* where the pieces of each chain begin in `places`, and the end of all */
     uint32_t *places;    /* pieces, chain by chain; NULL: there is one chain, of all pieces */
     uint32_t *by_offset; /* NULL: they are in the order of their offsets */
@@ -114,6 +114,8 @@ struct stk__table {
     uint64_t num_rows; /* of all files */
     int32_t nulls;
     bool has_lengths;                 /* some field is of no fixed size */
+    bool has_sheets;                  /* of some file: see sheets.c */
+    uint64_t scratch;                 /* bytes that a thread takes to decode a sheet */
     stk__table_cuts cuts, block_cuts; /* the second of wholes; empty: there are none */
     const char *categories;           /* the option, while it is opened */
     stk__table_key *keys;
@@ -167,6 +169,8 @@ uint32_t stk__table_piece_at(const stk__table_kept *kept, uint32_t chain, uint64
 /* The piece that begins at a byte, of so many; NULL: none. */
 const stk__table_piece *stk__table_piece_of(const stk__table_kept *kept, uint64_t offset,
                                             uint64_t length);
+/* Pieces were added: find by_offset anew. */
+stk_status stk__table_sort_pieces(const stk__table *t, stk__table_kept *kept, stk_error *err);
 /* Whether two layouts are the same in all but where they are kept. */
 bool stk__table_layout_same(const stk__table_layout *a, const stk__table_layout *b);
 

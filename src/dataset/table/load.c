@@ -26,6 +26,8 @@ static bool is_sound(const void *base, const stk__table_vector *v, const stk__ta
         (v->lines && !lies_within(v->lines, p->rows, sizeof(uint32_t), p->decoded)) ||
         (v->codes && p->dictionary == STK__TABLE_NO_PIECE))
         return false;
+    if (c->kind == STK__COLUMN_VALUES && v->apart)
+        return false;
     const bool list = c->kind == STK__COLUMN_LIST && p->kind != STK__PIECE_DICTIONARY;
     if (list || (c->kind == STK__COLUMN_BYTES && !v->codes)) {
         if (!lies_within(v->offsets, (uint64_t)p->rows + 1, sizeof(uint32_t), p->decoded))
@@ -132,7 +134,7 @@ uint8_t stk__table_cell(const stk__table_cells *cells, const stk__table_column *
     }
     if (column->kind == STK__COLUMN_VALUES) {
         *size = column->width * item;
-        *data = base + v->values + row * *size;
+        *data = base + v->values + row * (v->apart ? v->apart : *size);
         return 0;
     }
     const uint32_t *offsets = (const uint32_t *)(const void *)(base + v->offsets);

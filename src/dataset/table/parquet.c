@@ -63,7 +63,7 @@ static stk_status decode(const stk__table *table, const stk__table_column *colum
     const stk_status status = stk__parquet_decode(room, &leaf, piece, data, out, reason);
     if (own)
         worker_close(table, own);
-    else if (stk__parquet_room_held(room) > table->base.worker_bytes)
+    else if (stk__parquet_room_held(room) > table->base.worker_bytes - table->scratch)
         stk__parquet_room_release(room);
     return status;
 }
@@ -82,7 +82,7 @@ static void add_piece(cost *c, const stk__table_kept *k, const stk__table_piece 
 {
     const stk__parquet_leaf leaf = stk__parquet_leaf_get(p->own);
 
-    if (p->kind == STK__PIECE_WHOLE)
+    if (p->kind == STK__PIECE_WHOLE || p->kind == STK__PIECE_SHEET)
         return;
     c->codecs |= UINT32_C(1) << leaf.codec;
     if (leaf.form == STK__PARQUET_DICTIONARY)

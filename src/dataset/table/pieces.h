@@ -11,16 +11,63 @@
 stk_status stk__table_cut(stk__table *t, stk_error *err);
 /* The number of the run that a row lies in: rows of one run need the same. */
 size_t stk__table_run_of(const stk__table_cuts *cuts, uint64_t row);
-/* The piece in a chain that has a row of the file; `blocks`: the whole that it is a part of, if
- * there is one. */
+/* What rows are read by: pages alone; where samples come in blocks, wholes; where they are mixed,
+ * sheets. */
+typedef enum stk__table_by { STK__TABLE_PAGES, STK__TABLE_BLOCKS, STK__TABLE_MIXED } stk__table_by;
+
+/* The piece in a chain that has a row of the file, or the larger one that it is a part of. */
 const stk__table_piece *stk__table_piece_for(const stk__table_kept *kept, uint32_t chain,
-                                             uint64_t row, bool blocks);
+                                             uint64_t row, stk__table_by by);
 /* The piece that was decoded to some bytes. */
 static inline const stk__table_piece *stk__table_piece_in(const stk__table_kept *kept,
                                                           const void *decoded)
 {
     return &kept->pieces[((const stk__table_vector *)decoded)->piece];
 }
+
+/* What a need of a row is of: a piece, or a sheet, which has several slots. */
+typedef struct stk__table_held {
+    const stk__table_piece *piece;
+    const char *base, *dictionary; /* decoded; NULL: there is none */
+    uint32_t slot, slots, needs;
+} stk__table_held;
+
+static inline stk__table_held stk__table_held_in(const stk__table_kept *kept, uint32_t slot,
+                                                 const stk_slice *needs)
+{
+    const stk__table_piece *p = stk__table_piece_in(kept, needs[0].data);
+    const bool coded = p->dictionary != STK__TABLE_NO_PIECE;
+
+    return (stk__table_held){.piece = p,
+                             .base = needs[0].data,
+                             .dictionary = coded ? needs[1].data : NULL,
+                             .slot = slot,
+                             .slots = p->kind == STK__PIECE_SHEET ? p->columns : 1,
+                             .needs = 1 + coded};
+}
+
+/* The vector of column `read` of the table, which is in one of the slots. */
+static inline const stk__table_vector *
+stk__table_held_vector(const stk__table_layout *layout, const stk__table_held *held, uint32_t read)
+{
+    const bool sheet = held->piece->kind == STK__PIECE_SHEET;
+
+    return (const stk__table_vector *)(const void *)held->base +
+           (sheet ? layout->slot_of[read] - held->slot
+                  : layout->column_of[read] - held->piece->column);
+}
+
+/* ---- sheets.c: columns of numbers, decoded to rows ---- */
+
+/* Add the sheets of all files. After the fields are known. */
+stk_status stk__table_make_sheets(stk__table *t, stk_error *err);
+/* As stk__table_decode_piece(); *failed: the piece that cannot be decoded. */
+stk_status stk__table_decode_sheet(const stk__table *t, const stk__table_kept *kept,
+                                   const stk__table_piece *sheet, const void *data, void *out,
+                                   void *worker, const stk__table_piece **failed,
+                                   const char **reason);
+/* What the format keeps for a thread, of what stk__table_worker_open() made; NULL: of none. */
+void *stk__table_worker_own(void *worker);
 
 /* ---- table.c ---- */
 

@@ -29,12 +29,23 @@ static uint32_t slot_end(const stk__table_kept *k, uint32_t slot)
     return k->chains[k->layout->chain_at[slot] + 1];
 }
 
+/* The whole that a piece is a part of, or the piece. */
+static const stk__table_piece *whole_of(const stk__table_kept *k, const stk__table_piece *p)
+{
+    const bool part =
+        p->whole != STK__TABLE_NO_PIECE && k->pieces[p->whole].kind == STK__PIECE_WHOLE;
+
+    return part ? &k->pieces[p->whole] : p;
+}
+
 const stk__table_piece *stk__table_piece_for(const stk__table_kept *k, uint32_t chain, uint64_t row,
-                                             bool blocks)
+                                             stk__table_by by)
 {
     const stk__table_piece *p = &k->pieces[stk__table_piece_at(k, chain, row)];
 
-    return blocks && p->whole != STK__TABLE_NO_PIECE ? &k->pieces[p->whole] : p;
+    if (by != STK__TABLE_PAGES)
+        p = whole_of(k, p);
+    return by == STK__TABLE_MIXED && p->whole != STK__TABLE_NO_PIECE ? &k->pieces[p->whole] : p;
 }
 
 static uint64_t *add_cuts(const stk__table_kept *k, bool blocks, uint64_t *to)
@@ -44,8 +55,8 @@ static uint64_t *add_cuts(const stk__table_kept *k, bool blocks, uint64_t *to)
     for (uint32_t s = 0; s < k->layout->num_slots; s++)
         for (uint32_t at = slot_begin(k, s); at < slot_end(k, s); at++) {
             const stk__table_piece *p = &k->pieces[k->places ? k->places[at] : at];
-            if (blocks && p->whole != STK__TABLE_NO_PIECE)
-                p = &k->pieces[p->whole];
+            if (blocks)
+                p = whole_of(k, p);
             *to++ = k->first_row + p->first_row;
         }
     qsort(first, (size_t)(to - first), sizeof *first, by_number);
@@ -121,6 +132,7 @@ typedef struct column {
     const uint32_t *codes;  /* NULL: values are the piece's */
     const uint32_t *places; /* rows of the output */
     uint32_t num_codes;     /* of the dictionary */
+    uint64_t apart;         /* bytes from a value to that of the next row */
     uint8_t *out;
     uint64_t stride;
 } column;
@@ -166,21 +178,26 @@ static void put_cell(const column *c, uint32_t i)
     }
 }
 
-/* False: some code is beyond the dictionary. */
+/* Values lie far apart in memory: what a loop needs besides is in registers, so that the processor
+ * waits for many of them at a time. False: some code is beyond the dictionary. */
 #define TAKE(bits)                                                                                 \
     static bool take##bits(const column *c)                                                        \
     {                                                                                              \
-        const uint##bits##_t *values = (const void *)c->values;                                    \
-        const uint32_t *rows = c->run->in_piece;                                                   \
+        const uint8_t *const values = c->values;                                                   \
+        const uint32_t *const rows = c->run->in_piece, *const places = c->places,                  \
+                              *const codes = c->codes;                                             \
+        const uint32_t num = c->run->num, num_codes = c->num_codes;                                \
+        const uint64_t stride = c->stride, apart = c->apart;                                       \
+        uint8_t *const out = c->out;                                                               \
         uint32_t beyond = 0;                                                                       \
                                                                                                    \
-        for (uint32_t i = 0; !c->codes && i < c->run->num; i++)                                    \
-            memcpy(c->out + c->places[i] * c->stride, &values[rows[i]], sizeof *values);           \
-        for (uint32_t i = 0; c->codes && i < c->run->num; i++) {                                   \
-            const uint32_t code = c->codes[rows[i]];                                               \
-            beyond |= code >= c->num_codes;                                                        \
-            memcpy(c->out + c->places[i] * c->stride, &values[code < c->num_codes ? code : 0],     \
-                   sizeof *values);                                                                \
+        for (uint32_t i = 0; !codes && i < num; i++)                                               \
+            memcpy(out + places[i] * stride, values + rows[i] * apart, (bits) / 8);                \
+        for (uint32_t i = 0; codes && i < num; i++) {                                              \
+            const uint32_t code = codes[rows[i]];                                                  \
+            beyond |= code >= num_codes;                                                           \
+            memcpy(out + places[i] * stride, values + (code < num_codes ? code : 0) * apart,       \
+                   (bits) / 8);                                                                    \
         }                                                                                          \
         return !beyond;                                                                            \
     }
@@ -238,6 +255,9 @@ static void find_values(column *c)
 
     if (c->read->column.kind != STK__COLUMN_VALUES)
         return;
+    c->apart = v->apart && !v->codes
+                   ? v->apart
+                   : c->read->column.width * stk_dtype_size(c->read->column.dtype);
     if (!v->codes) {
         c->values = (const uint8_t *)c->cells.base + v->values;
     } else if (d && !d->codes && d->rows) {
@@ -300,14 +320,12 @@ static void take_run(run_rows *run, const stk__table_kept *k)
     const stk__table_layout *l = k->layout;
     uint32_t need = 0, next = 0;
 
-    for (uint32_t slot = 0; slot < l->num_slots; slot++) {
-        const stk__table_piece *p = stk__table_piece_in(k, run->to->needs[need].data);
-        const bool coded = p->dictionary != STK__TABLE_NO_PIECE;
-        const stk__table_cells cells = {.base = run->to->needs[need].data,
-                                        .dictionary = coded ? run->to->needs[need + 1].data : NULL};
+    for (uint32_t slot = 0; slot < l->num_slots;) {
+        const stk__table_held held = stk__table_held_in(k, slot, &run->to->needs[need]);
+        const stk__table_cells cells = {.base = held.base, .dictionary = held.dictionary};
         for (uint32_t i = 0; i < run->num; i++)
-            run->in_piece[i] = (uint32_t)(run->in_file[i] - p->first_row);
-        for (; next < t->num_reads && l->slot_of[l->by_slot[next]] == slot; next++) {
+            run->in_piece[i] = (uint32_t)(run->in_file[i] - held.piece->first_row);
+        for (; next < t->num_reads && l->slot_of[l->by_slot[next]] - slot < held.slots; next++) {
             const uint32_t number = l->by_slot[next];
             const stk_rows_field *field = &run->to->fields[t->reads[number].field];
             column c = {.run = run,
@@ -316,8 +334,7 @@ static void take_run(run_rows *run, const stk__table_kept *k)
                         .places = run->to->places + run->first,
                         .out = field->out,
                         .stride = field->stride};
-            c.cells.vector = (const stk__table_vector *)(const void *)cells.base +
-                             (l->column_of[number] - p->column);
+            c.cells.vector = stk__table_held_vector(l, &held, number);
             run->vector = c.cells.vector;
             take_column(&c);
         }
@@ -326,7 +343,8 @@ static void take_run(run_rows *run, const stk__table_kept *k)
             run->to->lines[run->first + i] =
                 ((const uint32_t *)(const void *)(cells.base + v->lines))[run->in_piece[i]];
         run->vector = NULL;
-        need += 1 + coded;
+        need += held.needs;
+        slot += held.slots;
     }
     for (uint32_t c = 0; c < t->num_keys; c++)
         if (t->keys[c].field >= 0)

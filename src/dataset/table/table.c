@@ -128,7 +128,7 @@ static uint64_t block_rows(const stk__table *t)
         const stk__table_kept *k = &t->files[i];
         groups += k->groups;
         for (size_t p = 0; p < k->num_pieces; p++)
-            bytes += k->pieces[p].kind == STK__PIECE_WHOLE ? 0 : k->pieces[p].length;
+            bytes += k->pieces[p].kind < STK__PIECE_WHOLE ? k->pieces[p].length : 0;
     }
     const uint64_t by_bytes = BLOCK_BYTES / STK_MAX(bytes / t->num_rows, 1);
     const uint64_t rows = groups ? stk__divide_up(t->num_rows, groups) : by_bytes;
@@ -144,12 +144,10 @@ static uint64_t block_bytes(const stk__table *t)
 {
     uint64_t bytes = 0;
 
-    for (size_t i = 0; t->block_cuts.num && i < t->num_files; i++)
-        for (size_t p = 0; p < t->files[i].num_pieces; p++) {
-            const stk__table_piece *piece = &t->files[i].pieces[p];
-            if (piece->kind == STK__PIECE_WHOLE || piece->whole == STK__TABLE_NO_PIECE)
-                bytes += piece->decoded;
-        }
+    for (size_t i = 0; (t->block_cuts.num || t->has_sheets) && i < t->num_files; i++)
+        for (size_t p = 0; p < t->files[i].num_pieces; p++)
+            if (t->files[i].pieces[p].whole == STK__TABLE_NO_PIECE)
+                bytes += t->files[i].pieces[p].decoded;
     return (uint64_t)((double)bytes / (double)t->base.size * (double)t->base.block_size);
 }
 
@@ -160,7 +158,8 @@ static uint64_t kept_bytes(const stk__table *t)
 
     for (size_t i = 0; i < t->num_files; i++)
         for (size_t p = 0; p < t->files[i].num_pieces; p++)
-            most = STK_MAX(most, t->files[i].pieces[p].decoded);
+            if (t->files[i].pieces[p].kind != STK__PIECE_SHEET)
+                most = STK_MAX(most, t->files[i].pieces[p].decoded);
     return STK_MIN(2 * most, KEPT_BYTES) + CODEC_BYTES;
 }
 
@@ -194,7 +193,8 @@ static stk_status open_files(stk__table *t, const char *url, const void *options
         where = NULL;
     if (where || t->nulls == STK__NULLS_DROP)
         STK_TRY(stk__table_choose_rows(t, where, err));
-    return stk__table_cut(t, err);
+    STK_TRY(stk__table_cut(t, err));
+    return stk__table_make_sheets(t, err);
 }
 
 static stk_status open_table(stk__table *t, const char *url, const void *options, stk_error *err)
@@ -219,7 +219,7 @@ static stk_status open_table(stk__table *t, const char *url, const void *options
             t->base.num_classes = t->reads[i].names->count;
         }
     t->base.cost_ns = COST_NS + COLUMN_NS * t->num_reads;
-    t->base.worker_bytes = t->format->worker_open ? kept_bytes(t) : 0;
+    t->base.worker_bytes = t->format->worker_open ? kept_bytes(t) + t->scratch : 0;
     for (uint32_t c = 0; c < t->num_reads; c++)
         t->has_lengths |= t->fields[t->reads[c].field].layout != STK_FIXED;
     for (uint32_t c = 0; c < t->num_keys; c++)
@@ -302,11 +302,15 @@ static stk_status add_needs(const stk__table *t, uint64_t row, size_t i, stk_loc
     size_t number = 0;
     const stk__table_kept *k = stk__table_file_of(t, row, &number);
     const stk__table_layout *l = k->layout;
+    const stk__table_by by = !to->blocks ? STK__TABLE_PAGES
+                             : to->mixed ? STK__TABLE_MIXED
+                                         : STK__TABLE_BLOCKS;
 
     STK_TRY(unchanged(t, number, err));
     row -= k->first_row;
-    for (uint32_t s = 0; s < l->num_slots; s++) {
-        const stk__table_piece *p = stk__table_piece_for(k, l->chain_at[s], row, to->blocks);
+    for (uint32_t s = 0; s < l->num_slots;) {
+        const stk__table_piece *p = stk__table_piece_for(k, l->chain_at[s], row, by);
+        s += p->kind == STK__PIECE_SHEET ? p->columns : 1;
         STK_TRY(add_need(p, number, i, to));
         if (p->dictionary != STK__TABLE_NO_PIECE)
             STK_TRY(add_need(&k->pieces[p->dictionary], number, i, to));
@@ -390,26 +394,13 @@ stk_status stk__table_decode(stk_dataset *dataset, const stk_need *need, const v
 
     if (!p || p->decoded != need->decoded)
         return STK_EINVAL;
-    const stk_status status = stk__table_decode_piece(t, k, p, data, out, worker, &why);
+    const stk_status status =
+        p->kind == STK__PIECE_SHEET
+            ? stk__table_decode_sheet(t, k, p, data, out, worker, &p, &why)
+            : stk__table_decode_piece(t, k, p, data, out, stk__table_worker_own(worker), &why);
     if (status != STK_OK)
         *reason = stk__table_said(t, k, p, why ? why : stk_status_text(status));
     return status;
-}
-
-/* ---- Threads --------------------------------------------------------------------------------- */
-
-stk_status stk__table_worker_open(stk_dataset *dataset, void **worker)
-{
-    const stk__table *t = (const stk__table *)dataset;
-
-    return t->format->worker_open(t, worker);
-}
-
-void stk__table_worker_close(stk_dataset *dataset, void *worker)
-{
-    const stk__table *t = (const stk__table *)dataset;
-
-    t->format->worker_close(t, worker);
 }
 
 /* ---- Samples --------------------------------------------------------------------------------- */
@@ -525,23 +516,20 @@ static void prepare_one(const stk__table *t, stk_sample *s)
     const uint64_t row = taken - k->first_row;
     uint32_t need = 0, next = 0;
 
-    for (uint32_t slot = 0; slot < l->num_slots; slot++) {
-        const char *base = s->needs[need].data;
-        const stk__table_piece *p = stk__table_piece_in(k, base);
-        const bool coded = p->dictionary != STK__TABLE_NO_PIECE;
-        stk__table_cells cells = {.base = base,
-                                  .dictionary = coded ? s->needs[need + 1].data : NULL};
-        for (; next < t->num_reads && l->slot_of[l->by_slot[next]] == slot; next++) {
+    for (uint32_t slot = 0; slot < l->num_slots;) {
+        const stk__table_held held = stk__table_held_in(k, slot, &s->needs[need]);
+        const uint64_t at = row - held.piece->first_row;
+        stk__table_cells cells = {.base = held.base, .dictionary = held.dictionary};
+        for (; next < t->num_reads && l->slot_of[l->by_slot[next]] - slot < held.slots; next++) {
             const uint32_t c = l->by_slot[next];
-            cells.vector =
-                (const stk__table_vector *)(const void *)base + (l->column_of[c] - p->column);
+            cells.vector = stk__table_held_vector(l, &held, c);
             if (s->status == STK_OK)
-                put_value(t, &t->reads[c], &cells, row - p->first_row, s);
+                put_value(t, &t->reads[c], &cells, at, s);
         }
         if (cells.vector && cells.vector->lines && !slot)
-            s->line =
-                ((const uint32_t *)(const void *)(base + cells.vector->lines))[row - p->first_row];
-        need += 1 + coded;
+            s->line = ((const uint32_t *)(const void *)(held.base + cells.vector->lines))[at];
+        need += held.needs;
+        slot += held.slots;
     }
     for (uint32_t c = 0; c < t->num_keys; c++)
         if (t->keys[c].field >= 0 && s->status == STK_OK)

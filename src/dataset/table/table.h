@@ -66,9 +66,12 @@ stk_status stk__table_shapes(stk_context *ctx, const char *fields, size_t length
  */
 typedef struct stk__table_vector {
     uint64_t rows;
-    uint64_t values;  /* of VALUES rows * width of them; of LIST and BYTES those of all rows */
-    uint64_t offsets; /* of LIST and BYTES: uint32_t [rows + 1], counted in values; the first is 0,
-                         none is less than the one before */
+    uint64_t values; /* of VALUES rows * width of them; of LIST and BYTES those of all rows */
+    union {
+        uint64_t offsets; /* of LIST and BYTES: uint32_t [rows + 1], counted in values; the first is
+                             0, none is less than the one before */
+        uint64_t apart; /* the core's, of VALUES: bytes from a row to the next; 0: rows are close */
+    };
     uint64_t nulls; /* uint8_t [rows], 1: null (its value is zero, its list empty); 2 and more: the
                        row has no value of the type (zero and empty as well), for the reason
                        reasons[n - 2] of the format; 0: no row is */
@@ -93,7 +96,7 @@ typedef struct stk__table_piece {
     uint32_t whole;           /* the core's: the piece that has it as a part; or NO_PIECE */
     uint32_t longest;         /* bytes of a value of LIST or BYTES in it, at most; 0: not known,
                                          and room is taken for `decoded` of each sample */
-    uint32_t kind;            /* the core's: of rows, a dictionary, a whole */
+    uint32_t kind;            /* the core's: of rows, a dictionary, a whole, a sheet */
     uint64_t own[2];          /* the format's: encoding, codec, levels, ... */
 } stk__table_piece;
 

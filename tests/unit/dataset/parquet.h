@@ -60,6 +60,9 @@ static inline void row_bytes(stk_locator *self, size_t i, uint32_t field, uint64
     ((row *)self)->bound[field] = bytes;
 }
 
+/* Rows are taken as where samples come in blocks, and mixed. */
+static bool row_blocks, row_mixed;
+
 /* To be freed with row_free(). */
 static inline row *row_take(stk_dataset *d, uint64_t index)
 {
@@ -67,7 +70,12 @@ static inline row *row_take(stk_dataset *d, uint64_t index)
     stk_error err;
 
     assert_true(r && d->num_fields <= ROW_FIELDS);
-    r->base = (stk_locator){sizeof(stk_locator), row_add, row_cost, row_bytes};
+    r->base = (stk_locator){.struct_size = sizeof(stk_locator),
+                            .add = row_add,
+                            .cost = row_cost,
+                            .bytes = row_bytes,
+                            .blocks = row_blocks,
+                            .mixed = row_mixed};
     r->dataset = d;
     assert_ok(d->ops->locate(d, &index, 1, &r->base, &err), &err);
     r->sample = (stk_sample){.struct_size = sizeof(stk_sample),

@@ -89,6 +89,33 @@ static void test_golden(void **state)
     check_file("split_lz4");
 }
 
+/* Whole column chunks, and sheets: fewer needs, and the same values. */
+static void test_blocks(void **state)
+{
+    static const char spec[] = "parquet:" GOLDEN "plain.parquet?nulls=mask&columns="
+                               "id,small,wide,f,d,flag,price,when,s.x,maybe,nothing,fixed";
+    stk_context *ctx = test_context();
+    uint32_t needs[2];
+    stk_dataset *d;
+    stk_error err;
+
+    row_blocks = true;
+    test_golden(state);
+    assert_ok(stk_dataset_open(ctx, spec, &d, &err), &err);
+    for (int mixed = 0; mixed < 2; mixed++) {
+        row_mixed = mixed;
+        row *r = row_take(d, 1);
+        needs[mixed] = r->num_needs;
+        row_free(r);
+    }
+    test_golden(state);
+    row_blocks = row_mixed = false;
+    assert_int_equal(needs[0], 12);
+    assert_true(needs[1] < 8);
+    stk_dataset_close(&d);
+    stk_context_destroy(&ctx);
+}
+
 static void test_int96(void **state)
 {
     stk_context *ctx = test_context();
@@ -313,10 +340,11 @@ static void test_brotli(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),  cmocka_unit_test(test_int96),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_bits),    cmocka_unit_test(test_checksum),
-        cmocka_unit_test(test_place),   cmocka_unit_test(test_brotli),
+        cmocka_unit_test(test_golden),   cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_int96),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_ends),     cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_checksum), cmocka_unit_test(test_place),
+        cmocka_unit_test(test_brotli),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
