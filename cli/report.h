@@ -67,6 +67,18 @@ void report_trainings_print(const struct report_view *view, FILE *out, size_t wi
 void report_trainings_page(const struct report_view *view, FILE *out);
 void report_ladder_json(const struct report_view *view, FILE *out);
 
+/* ---- report_ranks.c ---- */
+#define REPORT_LINED_TITLE "Steps of the ranks on one clock"
+#define REPORT_LINED_ABOUT                                                                         \
+    "some steps of the middle of the run, one after the other; clocks are lined up by their ends"
+struct svg;
+void report_ranks_print(const struct report_view *view, FILE *out, size_t width);
+void report_ranks_page(const struct report_view *view, FILE *out);
+void report_ranks_json(const struct report_view *view, FILE *out);
+/* The steps that are told one by one as a chart, and how high it is. */
+void report_lined_draw(struct svg *svg, const stk_report_world *world);
+double report_lined_height(const stk_report_world *world);
+
 /* ---- report_training.c ---- */
 /* How many runs' curves are shown together. */
 uint64_t report_overlaid(const struct report_view *view);

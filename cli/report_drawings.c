@@ -169,6 +169,18 @@ static void draw_measures(struct drawn *d)
     drawn_end(d);
 }
 
+static void draw_ranks(struct drawn *d)
+{
+    for (uint64_t i = 0; i < d->view->all->num_worlds; i++) {
+        const stk_report_world *w = d->view->all->worlds[i];
+        if (w->num_lined == 0 ||
+            !drawn_begin(d, REPORT_LINED_TITLE, REPORT_LINED_ABOUT, report_lined_height(w), 90))
+            continue;
+        report_lined_draw(&d->svg, w);
+        drawn_end(d);
+    }
+}
+
 /* ---- All ------------------------------------------------------------------------------------- */
 
 static bool is_drawn(const struct drawn *d, uint64_t i)
@@ -199,6 +211,7 @@ int report_drawings(const struct report_view *view, const char *folder)
         drawn_curves(d, runs, n);
     draw_settings(d);
     draw_measures(d);
+    draw_ranks(d);
     for (uint64_t i = 0; i < view->runs; i++) {
         if (!is_drawn(d, i))
             continue;

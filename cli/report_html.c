@@ -431,6 +431,7 @@ void report_write_page(const struct report_view *view, FILE *out)
     report_curves_page(view, out);
     if (view->all->ladder)
         report_ladder_page(view, out);
+    report_ranks_page(view, out);
     if (view->num_predictions)
         report_what_if_page(view, out);
     put_comparison(view, out);

@@ -30,22 +30,38 @@ static void find_colour(const char *name, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)strcspn(at, ";"), at);
 }
 
-const char *svg_colour(const char *name)
-{
-    static struct {
+/* Of the charts that are being drawn. */
+static struct {
+    bool of_page;
+    struct {
         const char *name;
         char value[16];
     } found[COLOURS];
+} colours;
+
+void svg_of_page(bool on)
+{
+    memset(&colours, 0, sizeof colours);
+    colours.of_page = on;
+}
+
+const char *svg_colour(const char *name)
+{
     size_t i = 0;
 
-    while (i < COLOURS - 1 && found[i].name && strcmp(found[i].name, name) != 0)
+    while (i < COLOURS - 1 && colours.found[i].name && strcmp(colours.found[i].name, name) != 0)
         i++;
-    if (!found[i].name) {
-        snprintf(found[i].value, sizeof found[i].value, "#8a8f98");
-        find_colour(name, found[i].value, sizeof found[i].value);
-        found[i].name = name;
+    char *value = colours.found[i].value;
+    const size_t size = sizeof colours.found[i].value;
+    if (!colours.found[i].name) {
+        snprintf(value, size, "#8a8f98");
+        if (colours.of_page)
+            snprintf(value, size, "var(%s)", name);
+        else
+            find_colour(name, value, size);
+        colours.found[i].name = name;
     }
-    return found[i].value;
+    return value;
 }
 
 const char *svg_part_fill(struct svg *svg, int part)
@@ -107,9 +123,11 @@ void svg_begin(struct svg *svg, FILE *out, const char *title, const char *about,
     svg->bottom = svg->height - 62;
     svg->key_x = svg->left;
     svg->key_y = svg->bottom + 50;
+    if (!colours.of_page)
+        fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", out);
     fprintf(out,
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
-            "width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 "
+            "0 %.0f %.0f\" role=\"img\">\n",
             svg->width, svg->height, svg->width, svg->height);
     report_put_text(out, "<title>", title, "</title>\n");
     report_put_text(out, "<desc>", about, "</desc>\n");

@@ -42,6 +42,9 @@ struct svg_line {
     bool dots;
 };
 
+/* From now on charts are parts of a page, whose colours they have, light or dark; or files again.
+ */
+void svg_of_page(bool on);
 /* A colour of the page by its name, a literal, "--train", as it is on light ground; grey where
  * there is none. Lives as long as the program. */
 const char *svg_colour(const char *name);

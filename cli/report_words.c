@@ -70,6 +70,21 @@ static const struct word words[] = {
     {"at step", "steps of the optimizer until then, as the loggers count"},
     {"no numbers", "values that are no finite number (NaN, infinite): gaps in the lines"},
     {"learning rate", "how far a step of the optimizer moves the weights"},
+    /* Ranks. */
+    {"rank", "one of the processes that train together, each with its part of every batch"},
+    {"wait mean", "of a step for its batch"},
+    {"step mean", "how long a step takes, without its wait"},
+    {"collectives in a step", "that gradients and other numbers of all ranks were put together"},
+    {"waited in them", "of that, the time in which nothing else was done: for other ranks, too"},
+    {"own time", "wait and step without what is waited in collectives: until the rank is ready for "
+                 "the others"},
+    {"behind the median", "own time beyond that of the rank in the middle"},
+    {"ready last", "share of the steps for which all others waited for this rank"},
+    {"cost of a step", "where it was ready last, how long after the rank in the middle; over all "
+                       "steps"},
+    {"clock offset", "by how much its clock is ahead of the first rank's, as the ends of steps "
+                     "tell, which all ranks reach together"},
+    {"clock within", "95 % of its steps then end as near to the first rank's"},
     /* Epochs. */
     {"duration", "from its first batch to the next epoch's, checkpoint included"},
     {"steps", "batches that were trained on"},

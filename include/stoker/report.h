@@ -300,6 +300,73 @@ typedef struct stk_report_rung {
     double share;     /**< of what first and last differ by; NaN: next to nothing */
 } stk_report_rung;
 
+/** What makes one rank slower than the others. */
+typedef enum stk_straggling {
+    STK_STRAGGLING_NONE = 0,
+    STK_STRAGGLING_DISK,  /**< its reads take longer */
+    STK_STRAGGLING_CORES, /**< it has fewer cores, or slower ones, or others use them */
+    STK_STRAGGLING_DATA,  /**< its samples are larger */
+    STK_STRAGGLING_STEP,  /**< its step itself: the accelerator */
+    STK_STRAGGLING_UNKNOWN
+} stk_straggling;
+
+/** One word: "disk", "cores", "data", "step", "unknown", "none". Never NULL. */
+STK_API const char *stk_straggling_name(stk_straggling cause);
+
+/** One rank of a run of several. Seconds, means of a step; NaN where unknown. */
+typedef struct stk_report_rank {
+    uint32_t struct_size;
+    uint64_t run; /**< number of its run */
+    int64_t rank;
+    double offset;     /**< of its clock against the first rank's, when that began; s */
+    double drift;      /**< by which it grows, s/s */
+    double scatter;    /**< 95 % of its steps end as near to the first rank's, clocks lined up */
+    double wait, step; /**< wait: for its batch */
+    double comm;       /**< that collectives were under way in a step */
+    double comm_wait;  /**< of it, that nothing else was done */
+    double own;        /**< wait and step without comm_wait: until it was ready for the others */
+    double behind;     /**< own, beyond that of the median rank */
+    double last_share; /**< of the steps, in which it was ready last */
+    double cost;       /**< where it was last, beyond the median rank; over all steps */
+} stk_report_rank;
+
+#define STK_REPORT_LINED 12 /* steps of a world that are told one by one, at most */
+
+/** A step of one rank on the clock of the first rank, s from the first's start of the run. */
+typedef struct stk_report_lined {
+    uint64_t rank; /**< place in `ranks` */
+    int64_t epoch, batch;
+    double asked, begin, end; /**< for its batch; the step */
+    double comm_wait;         /**< of it, in collectives; NaN: unknown */
+} stk_report_lined;
+
+/**
+ * The ranks of one run, step by step. Of an even number the median is the lower one, so that of
+ * two it is the faster.
+ */
+typedef struct stk_report_world {
+    uint32_t struct_size;
+    const char *name;                    /**< that of the first rank's run */
+    uint64_t world_size;                 /**< as the logs say; `num_ranks` of them are here */
+    const stk_report_rank *const *ranks; /**< in their order */
+    uint64_t num_ranks;
+    uint64_t steps;      /**< that are compared: all ranks have them */
+    bool meets;          /**< the ranks end their steps together; else clocks are as they are */
+    double cycle;        /**< a step with its wait, mean of all; s */
+    stk_spread skew;     /**< of a step: from the first rank that was ready to the last; s */
+    double lost_share;   /**< of the time, that the median rank waited for the last one */
+    double comm_share;   /**< of the time, collectives under way; NaN: not known, so below */
+    double comm_overlap; /**< of that, behind what computes */
+    double comm_alone;   /**< wait of the rank that came last: no other is waited for; s */
+    int64_t slowest;     /**< place in `ranks` of the greatest `own`; -1: nothing to compare */
+    int64_t straggler;   /**< the same where it matters and is beyond chance; -1: there is none */
+    stk_straggling cause;
+    const stk_report_lined *lined; /**< of the middle of the run, step by step, all ranks of each */
+    uint64_t num_lined;            /**< 0: they do not meet */
+    const char *text;              /**< who is waited for and why, what collectives cost */
+    const char *clocks;            /**< how far clocks are apart, or why that is not known */
+} stk_report_world;
+
 /** The settings of all logs, and one against another. */
 typedef struct stk_report_comparison {
     uint32_t struct_size;
@@ -316,6 +383,10 @@ typedef struct stk_report_comparison {
     double whole;                        /**< the last rung is so many times as fast as the first */
     bool trainings;                      /**< settings are whole trainings, speeds are of those */
     bool ladder;                         /**< they were measured as one: stoker bench --ladder */
+    /** Runs of several ranks, of which there is more than one log or run: those of one label,
+     * world size and repeat, each rank once; of several such the one that began nearest in time. */
+    const stk_report_world *const *worlds;
+    uint64_t num_worlds;
 } stk_report_comparison;
 
 /**

@@ -102,4 +102,28 @@ stk_status stk__recorded_read(stk_context *ctx, stk__recorded *records, double s
                               double seconds, double bytes, uint64_t *left);
 void stk__recorded_release(stk_context *ctx, stk__recorded *records, uint64_t *left);
 
+/* ---- Steps of one of several ranks (read_marks.c) -------------------------------------------- */
+
+#define STK__MARKS_MAX 1024 /* of a run; of more, those of every second number */
+
+/* When a step began and ended, s from the start of the run, and what of it was none of its own
+ * work; NaN where unknown. */
+typedef struct stk__mark {
+    int64_t epoch, batch;
+    double begin, end;
+    float wait;      /* for its batch, before it */
+    float comm_wait; /* in it, for collectives */
+    float comm;      /* that collectives were under way, also behind what computes */
+} stk__mark;
+
+/* Which steps are kept follows from their numbers alone, so that they are the same of all ranks. */
+typedef struct stk__marks {
+    stk__mark *marks;
+    size_t n, room;
+    uint64_t every; /* one of so many, a power of two; 0: all */
+} stk__marks;
+
+/* A step without a number is left out. STK_ENOMEM. */
+stk_status stk__marks_add(stk_context *ctx, stk__marks *marks, const stk__mark *mark);
+
 #endif

@@ -78,8 +78,9 @@ typedef enum stk__main_kind {
 typedef struct stk__main {
     double time;
     double duration;
-    double wait; /* for data, as the event says; NaN: it does not */
-    int64_t number;
+    double wait; /* of a start for data, of an end for collectives; NaN: it does not say */
+    double comm; /* likewise that collectives were under way */
+    int64_t number, epoch;
     uint64_t sequence;
     stk__main_kind kind;
 } stk__main;
@@ -106,13 +107,14 @@ typedef struct stk__run {
 
     double notebook_end; /* time of the last "training end" that the notebook sees */
     double end;          /* of the last "training end"; NaN: none */
-    double step_began;
+    double step_began, waited;
     bool epoch_fresh; /* no step of the epoch has begun */
     double epoch_start;
     uint64_t turns;
     double turn_sum, first_step, step_sum;
     stk__values wait, notebook, get;
     stk__recorded records;
+    stk__marks marks; /* of one of several ranks */
     stk__blocks blocks;
     stk__places steps, waits, gets; /* over time */
     stk_report_epoch *epochs;
@@ -180,6 +182,7 @@ stk_status stk__run_event(stk_report *report, stk__run *run, const stk__log_line
 /* An object that is an event; false when it is none. */
 bool stk__line_of(const stk__log_object *object, stk__log_line *out);
 const stk__json_member *stk__line_find(const stk__log_line *line, const char *key);
+double stk__line_seconds(const stk__log_line *line, const char *key); /* NaN: it has none */
 /* Numbers of an event as series of the group `event`, those of its objects as "EVENT.MEMBER"
  * (read_series.c). */
 stk_status stk__run_series(stk_report *report, stk__run *run, const stk__log_line *line,

@@ -76,3 +76,13 @@ const stk__json_member *stk__line_find(const stk__log_line *line, const char *ke
             return &line->object->members[i];
     return NULL;
 }
+
+double stk__line_seconds(const stk__log_line *line, const char *key)
+{
+    const stk__json_member *m = stk__line_find(line, key);
+    double value = NAN;
+
+    if (m)
+        (void)stk__json_member_real(m, STK__RANGE_DURATION, &value);
+    return value;
+}

@@ -82,7 +82,7 @@ stk_status stk__run_create(stk_report *report, const stk__log_line *start, stk__
     run->out.first_wait = run->out.setup = run->out.total = NAN;
     run->out.training_seconds = run->out.training_loss = NAN;
     run->out.accuracy = run->out.evaluated_loss = run->out.peak_bytes = NAN;
-    run->notebook_end = run->end = run->step_began = run->epoch_start = NAN;
+    run->notebook_end = run->end = run->step_began = run->epoch_start = run->waited = NAN;
     run->steps.width = run->waits.width = run->gets.width = PLACE_WIDTH;
     run->figures.struct_size = sizeof run->figures;
     run->verdict.struct_size = sizeof run->verdict;
@@ -109,6 +109,7 @@ void stk__run_free(stk_report *report, stk__run *run)
     stk__values_release(ctx, &run->notebook, &report->exact_left);
     stk__values_release(ctx, &run->get, &report->exact_left);
     stk__recorded_release(ctx, &run->records, &report->records_left);
+    stk__free(ctx, run->marks.marks);
     for (uint64_t i = 0; i < run->out.num_series; i++)
         stk__free(ctx, run->series[i]);
     report->series_left += run->out.num_series;
@@ -242,6 +243,7 @@ static stk_status begin_step(stk_report *report, stk__run *run, const stk__main 
         wait = within(e->wait, wait);
 
     run->step_began = e->time;
+    run->waited = wait;
     if (isnan(wait)) {
         run->first_step = e->time;
         double from = isnan(run->epoch_start) ? run->out.setup : run->epoch_start;
@@ -284,6 +286,16 @@ static stk_status end_step(stk_report *report, stk__run *run, const stk__main *e
     if (!isnan(run->end))
         stk__blocks_add(&run->blocks, e->time - run->end);
     run->end = e->time;
+    if (run->out.world_size > 1)
+        STK_TRY(
+            stk__marks_add(report->ctx, &run->marks,
+                           &(stk__mark){.epoch = e->epoch,
+                                        .batch = e->number,
+                                        .begin = e->time - duration,
+                                        .end = e->time,
+                                        .wait = (float)run->waited,
+                                        .comm_wait = (float)(isnan(e->wait) ? e->comm : e->wait),
+                                        .comm = (float)e->comm}));
     return stk__recorded_step(report->ctx, &run->records, duration, &report->records_left);
 }
 
@@ -348,17 +360,18 @@ stk_status stk__run_drain(stk_report *report, stk__run *run, size_t keep)
 static stk_status add_main(stk_report *report, stk__run *run, stk__main_kind kind,
                            const stk__log_line *line, double time)
 {
-    const stk__json_member *waited =
-        kind == STK__MAIN_TRAIN_START ? stk__line_find(line, "wait") : NULL;
+    const bool starts = kind == STK__MAIN_TRAIN_START, ends = kind == STK__MAIN_TRAIN_END;
     stk__main e = {.time = time,
                    .duration = line->duration,
-                   .wait = NAN,
+                   .wait = starts ? stk__line_seconds(line, "wait")
+                           : ends ? stk__line_seconds(line, "comm_wait")
+                                  : NAN,
+                   .comm = ends ? stk__line_seconds(line, "comm") : NAN,
                    .number = kind <= STK__MAIN_EPOCH_END ? line->epoch : line->batch,
+                   .epoch = line->epoch,
                    .sequence = run->sequence++,
                    .kind = kind};
 
-    if (waited)
-        (void)stk__json_member_real(waited, STK__RANGE_DURATION, &e.wait);
     /* After its end no event of the run is waited for. */
     if (!run->heap)
         return work_off(report, run, &e);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "measure/read.h"
+#include "measure/ranks.h"
 
 #define MAX_REPEATS 1000
 #define SAME        1.005 /* factors below are said to be none */
@@ -38,6 +38,7 @@ struct stk__comparison {
     const stk_report_group **shown_groups, **by_wait;
     const stk_report_pair **shown_pairs;
     const stk_report_rung **shown_rungs;
+    stk__worlds *worlds;
 };
 
 static const stk_report_run *run_at(const stk__comparison *c, uint64_t i)
@@ -494,6 +495,7 @@ void stk__comparison_destroy(stk_context *ctx, stk__comparison *c)
 
     for (size_t i = 0; i < STK_COUNT(arrays); i++)
         stk__free(ctx, arrays[i]);
+    stk__worlds_destroy(ctx, c->worlds);
     stk__free(ctx, c);
 }
 
@@ -528,6 +530,11 @@ static stk__comparison *comparison_create(const stk_report *report)
     return NULL;
 }
 
+static stk_status fail_memory(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the runs of the logs");
+}
+
 stk_status stk_report_compare(stk_report *report, const stk_report_comparison **out, stk_error *err)
 {
     *out = NULL;
@@ -535,8 +542,10 @@ stk_status stk_report_compare(stk_report *report, const stk_report_comparison **
     stk__comparison_destroy(report->ctx, report->comparison);
     stk__comparison *c = report->comparison = comparison_create(report);
     if (!c)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the runs of the logs");
+        return fail_memory(err);
     make_groups(c);
+    if (stk__worlds_create(report, c->names, &c->worlds) != STK_OK)
+        return fail_memory(err);
     for (uint64_t i = 0; i < STK_MIN(c->shown.num_groups, STK__SIMULATED_VERDICTS); i++)
         stk__run_simulate(report, report->runs[c->shown_groups[i]->shown]);
     make_rungs(c);
@@ -547,6 +556,7 @@ stk_status stk_report_compare(stk_report *report, const stk_report_comparison **
     c->shown.by_wait = c->by_wait;
     c->shown.pairs = c->shown_pairs;
     c->shown.rungs = c->shown_rungs;
+    c->shown.worlds = stk__worlds_shown(c->worlds, &c->shown.num_worlds);
     *out = &c->shown;
     return STK_OK;
 }

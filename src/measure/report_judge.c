@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verdict of a run: the logged one, that of logged figures, or what the events alone allow. */
 #include "measure/figures.h"
+#include "measure/ranks.h"
 #include "measure/read.h"
 #include "measure/verdict.h"
 
@@ -237,8 +238,7 @@ static void judge_events(const stk_report_run *run, stk_verdict *v)
 
 /* ---- What its ledger allows ------------------------------------------------------------------ */
 
-/* Seconds waited for each part, over the epochs that have ended; false: there is no ledger. */
-static bool take_waits(const stk__run *run, double waits[STK_WAIT_PARTS])
+bool stk__run_waits(const stk__run *run, double waits[STK_WAIT_PARTS])
 {
     bool any = false;
 
@@ -277,7 +277,7 @@ static bool judge_ledger(const stk__run *run, stk_verdict *v)
     double others = 0, work = 0;
 
     if (r->steps == 0 || r->wait.n == 0 || !(r->num_workers > 0) || !(r->step_mean >= 0) ||
-        !take_waits(run, f.waits))
+        !stk__run_waits(run, f.waits))
         return false;
     for (int i = 0; i < STK_WAIT_PARTS; i++) {
         const bool works = i == STK_WAIT_WORKER || i == STK_WAIT_DECODE ||
