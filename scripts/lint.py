@@ -28,6 +28,8 @@ LAYERS = {
     "base": set(),
     "codec": {"base"},
     "device": {"base"},
+    # Who this process is among several, and how they meet.
+    "dist": {"base", "device"},
     "measure": {"base"},
     "store": {"base", "codec"},
     "array": {"base", "codec", "store"},
@@ -41,12 +43,12 @@ LAYERS = {
     # A program's way: public headers, and what base and measure have for all rooms.
     "bench": {"base", "measure", "store"},
     "recipe": {"base", "measure"},
-    "train": {"base", "codec", "store", "device", "nn", "checkpoint"},
+    "train": {"base", "codec", "store", "device", "dist", "nn", "checkpoint"},
 }
 # The engine of reads is a part of its room without a folder of its own.
 SEAMS = {"store/fetch.h"}
 # Public headers of another name than their folder's.
-OWN = {"array": {"chunks"}, "loader": {"arrow", "dlpack"}, "bench": {"array", "chunks", "convert", "dataset", "loader", "report", "store", "tune"}, "measure": {"live", "machine", "report"}, "nn": {"model"},
+OWN = {"array": {"chunks"}, "dist": {"ranks", "strategy"}, "loader": {"arrow", "dlpack"}, "bench": {"array", "chunks", "convert", "dataset", "loader", "report", "store", "tune"}, "measure": {"live", "machine", "report"}, "nn": {"model"},
        "train": {"trainer", "module", "profiler"}}
 # Folders whose files could be an outsider's: base, what is public, and the folder itself.
 OUTSIDERS = {"train/callbacks", "train/loggers", "train/profilers"}

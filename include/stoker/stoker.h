@@ -22,6 +22,7 @@
 #include <stoker/options.h>
 #include <stoker/plugin.h>
 #include <stoker/profiler.h>
+#include <stoker/ranks.h>
 #include <stoker/recipe.h>
 #include <stoker/report.h>
 #include <stoker/store.h>
