@@ -93,7 +93,10 @@ static inline void images_take(stk_dataset *d, uint64_t index, taken *t)
     stk_error err;
 
     memset(t, 0, sizeof *t);
-    t->base = (stk_locator){sizeof(stk_locator), taken_add, taken_cost, taken_bytes};
+    t->base = (stk_locator){.struct_size = sizeof(stk_locator),
+                            .add = taken_add,
+                            .cost = taken_cost,
+                            .bytes = taken_bytes};
     t->dataset = d;
     assert_ok(d->ops->locate(d, &index, 1, &t->base, &err), &err);
     stk_sample sample = {.index = index, .needs = t->needs, .values = t->values};

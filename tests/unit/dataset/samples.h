@@ -65,7 +65,12 @@ static inline void test_bytes(stk_locator *self, size_t i, uint32_t field, uint6
 static inline samples *samples_read(stk_dataset *d, const uint64_t *indices, size_t n)
 {
     samples *s = calloc(1, sizeof *s);
-    test_locator locator = {{sizeof(stk_locator), test_add, test_cost, test_bytes}, d, s};
+    test_locator locator = {{.struct_size = sizeof(stk_locator),
+                             .add = test_add,
+                             .cost = test_cost,
+                             .bytes = test_bytes},
+                            d,
+                            s};
     uint64_t bytes = stk_field_bytes(&d->fields[0]);
     stk_error err;
 

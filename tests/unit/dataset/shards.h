@@ -137,7 +137,10 @@ static inline void shard_take(stk_dataset *d, uint64_t index, shard_sample *s)
     stk_error err;
 
     memset(s, 0, sizeof *s);
-    s->base = (stk_locator){sizeof(stk_locator), shard_add, shard_cost, shard_bytes};
+    s->base = (stk_locator){.struct_size = sizeof(stk_locator),
+                            .add = shard_add,
+                            .cost = shard_cost,
+                            .bytes = shard_bytes};
     s->dataset = d;
     assert_true(d->num_fields <= SHARD_NEEDS);
     stk_error_init(&err);

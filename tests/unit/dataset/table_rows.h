@@ -69,7 +69,8 @@ static inline row *row_take(stk_dataset *d, uint64_t index)
     stk_error err;
 
     assert_true(r && d->num_fields <= ROW_FIELDS);
-    r->base = (stk_locator){sizeof(stk_locator), row_add, row_cost, row_bytes};
+    r->base = (stk_locator){
+        .struct_size = sizeof(stk_locator), .add = row_add, .cost = row_cost, .bytes = row_bytes};
     r->dataset = d;
     assert_ok(d->ops->locate(d, &index, 1, &r->base, &err), &err);
     r->sample = (stk_sample){.struct_size = sizeof(stk_sample),

@@ -54,7 +54,10 @@ static inline taken *take(stk_dataset *d, uint64_t index)
     stk_error err;
 
     assert_true(t && d->num_fields <= TAKEN_FIELDS);
-    t->base = (stk_locator){sizeof(stk_locator), taken_add, taken_cost, taken_bytes};
+    t->base = (stk_locator){.struct_size = sizeof(stk_locator),
+                            .add = taken_add,
+                            .cost = taken_cost,
+                            .bytes = taken_bytes};
     t->dataset = d;
     assert_ok(d->ops->locate(d, &index, 1, &t->base, &err), &err);
     t->sample = (stk_sample){.struct_size = sizeof(stk_sample),

@@ -357,7 +357,10 @@ static stk_status locate_first(stk_dataset *d, stk_error *err)
     const uint64_t index = 0;
 
     assert_non_null(s);
-    s->base = (stk_locator){sizeof(stk_locator), shard_add, shard_cost, shard_bytes};
+    s->base = (stk_locator){.struct_size = sizeof(stk_locator),
+                            .add = shard_add,
+                            .cost = shard_cost,
+                            .bytes = shard_bytes};
     s->dataset = d;
     stk_error_init(err);
     const stk_status status = d->ops->locate(d, &index, 1, &s->base, err);

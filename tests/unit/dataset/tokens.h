@@ -102,7 +102,7 @@ static inline void tokens_wide(const stk_field *field, const void *from, int64_t
 /* One sample; returns its status. */
 static inline stk_status tokens_take(stk_dataset *d, uint64_t index, tokens_sample *to)
 {
-    tokens_locator l = {{sizeof(stk_locator), tokens_add, NULL, NULL}, d, {{0}}, 0};
+    tokens_locator l = {{.struct_size = sizeof(stk_locator), .add = tokens_add}, d, {{0}}, 0};
     stk_value values[5] = {{0}};
     stk_sample s = {.index = index, .needs = l.slice, .values = values};
     stk_error err;
