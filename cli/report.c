@@ -18,6 +18,9 @@ static const stk_option rows[] = {
     {"what_if", STK_OPTION_STRING, AT(what_if), NULL, 0, 0, NULL, "NAME=VALUE,...",
      "Predict what the recorded runs would come to with these settings, by simulating the loader; "
      "may be given several times. Names are those of the section what_if."},
+    {"scale", STK_OPTION_STRING, AT(scale), NULL, 0, 0, NULL, "NAME=VALUE,...",
+     "Predict many ranks from the recorded runs: efficiency, what is waited for, what failures and "
+     "checkpoints cost. Names are those of the sections scale and what_if."},
     {"sync", STK_OPTION_STRING, AT(sync), NULL, 0, 0, NULL, "LOGGER",
      "mlflow or wandb: LOG is the folder of a run, and what its journal has and is not sent yet is "
      "sent."},
@@ -77,7 +80,9 @@ static const struct cli_usage usage = {
     .examples = "  stoker report benchmark_logs/mnist.jsonl\n"
                 "  stoker report before.jsonl after.jsonl -o comparison.html\n"
                 "  stoker report run.log --format csv -o figures.csv\n"
-                "  stoker report run.jsonl --what-if num_workers=8,io_depth=32 --what-if cores=4\n",
+                "  stoker report run.jsonl --what-if num_workers=8,io_depth=32 --what-if cores=4\n"
+                "  stoker report run.jsonl --scale "
+                "ranks=8,64,1024,alpha=20us,beta=10GB/s,gradients=100MB\n",
     .tables = (const struct cli_options[]){{.own = report_option_table}, {0}},
     .min_args = 1,
     .max_args = CLI_MAX_ARGS,
@@ -193,8 +198,9 @@ int cli_report(struct cli *cli)
     code = cli_apply(cli, report_option_table(), 0, &options);
     if (code == CLI_GO_ON && options.sync)
         return report_sync(cli, &options);
-    if (code == CLI_GO_ON && cli->num_repeated && cli->format == CLI_CSV) {
-        cli_error("--what-if is not part of CSV: take --format json or table");
+    if (code == CLI_GO_ON && (cli->num_repeated || options.scale) && cli->format == CLI_CSV) {
+        cli_error("--%s is not part of CSV: take --format json or table",
+                  cli->num_repeated ? "what-if" : "scale");
         return CLI_USAGE;
     }
     if (code == CLI_GO_ON)
@@ -216,11 +222,14 @@ int cli_report(struct cli *cli)
     code = status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
     if (code == CLI_GO_ON && cli->num_repeated)
         code = report_predict(&view, context);
+    if (code == CLI_GO_ON && options.scale)
+        code = report_scale(&view, context, options.scale);
     if (code == CLI_GO_ON)
         code = write_results(&view, &options);
     if (code == CLI_GOOD && options.figures)
         code = report_drawings(&view, options.figures);
     free(view.predictions);
+    free(view.scaled);
     stk_report_destroy(&view.report);
     return code;
 }

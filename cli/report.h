@@ -17,6 +17,7 @@ struct report_options {
     const char *project, *entity, *python;
     bool allow_http;
     const char *what_if; /* the last of them: cli->repeated has all */
+    const char *scale;   /* NULL: none */
 };
 
 /* What a run would come to. */
@@ -24,6 +25,12 @@ struct report_prediction {
     uint64_t run;
     const char *what; /* what is otherwise, as it was written; NULL: nothing */
     stk_prediction is;
+};
+
+/* What so many ranks would come to. */
+struct report_scaled {
+    uint64_t run;
+    stk_scaled is;
 };
 
 struct report_view {
@@ -34,6 +41,8 @@ struct report_view {
     const char *charts;                    /* what those of the page are drawn from, as JSON */
     struct report_prediction *predictions; /* of each setting: as recorded, then --what-if */
     size_t num_predictions;
+    struct report_scaled *scaled; /* of each setting: --scale, one of each number of ranks */
+    size_t num_scaled;
 };
 
 /* A figure of a run, by name. */
@@ -113,6 +122,14 @@ int report_predict(struct report_view *view, stk_context *context);
 void report_what_if_print(const struct report_view *view, FILE *out, size_t width);
 void report_what_if_page(const struct report_view *view, FILE *out);
 void report_what_if_json(const struct report_view *view, FILE *out);
+
+/* ---- report_scale.c ---- */
+/* Predict each setting of the logs for the ranks that `text` says. CLI_GO_ON, or the exit code
+ * after the message. Nothing is shown where none was asked for. */
+int report_scale(struct report_view *view, stk_context *context, const char *text);
+void report_scale_print(const struct report_view *view, FILE *out, size_t width);
+void report_scale_page(const struct report_view *view, FILE *out);
+void report_scale_json(const struct report_view *view, FILE *out);
 
 /* ---- report_html.c ---- */
 /* The same table on the page; of a row with a link the first cell leads to that run. */

@@ -223,6 +223,8 @@ static void print_json(const struct report_view *view, FILE *out)
     report_ranks_json(view, out);
     fputs("],\n\"what_if\": [", out);
     report_what_if_json(view, out);
+    fputs("],\n\"scale\": [", out);
+    report_scale_json(view, out);
     fputs("],\n\"comparisons\": [", out);
     for (uint64_t i = 0; i < view->all->num_pairs; i++) {
         const stk_report_pair *pair = view->all->pairs[i];
@@ -356,6 +358,7 @@ static void print_table(const struct report_view *view, FILE *out)
     report_ranks_print(view, out, width);
     if (view->num_predictions)
         report_what_if_print(view, out, width);
+    report_scale_print(view, out, width);
     if (view->cli->quiet)
         return;
     for (uint64_t i = 0; i < view->all->num_groups && i < VERDICTS_SHOWN; i++) {

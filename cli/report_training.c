@@ -163,6 +163,8 @@ void report_contents_page(const struct report_view *view, FILE *out)
         put_entry(out, "measures", "One measure after the other");
     if (view->all->num_worlds)
         put_entry(out, "ranks", "Ranks");
+    if (view->num_scaled)
+        put_entry(out, "scale", "Many ranks");
     if (view->all->num_groups > 1)
         put_entry(out, "settings", "Settings by their wait");
     for (uint64_t i = 0; i < view->all->num_groups && i < RUNS_LISTED; i++) {

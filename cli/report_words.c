@@ -85,6 +85,19 @@ static const struct word words[] = {
     {"clock offset", "by how much its clock is ahead of the first rank's, as the ends of steps "
                      "tell, which all ranks reach together"},
     {"clock within", "95 % of its steps then end as near to the first rank's"},
+    /* Many ranks. */
+    {"scale", "so many processes that train together, each with an accelerator"},
+    {"machines", "that they are on, as per_machine says"},
+    {"efficiency",
+     "samples a second against those of as many ranks that know nothing of each other"},
+    {"slower ranks", "that a rank waits for others, which are later with a step"},
+    {"all-reduce", "gradients of all ranks are put together, in a step"},
+    {"not hidden", "of that, what the step waits for it"},
+    {"between failures", "of all ranks together, on average"},
+    {"checkpoint every", "so much training between two checkpoints loses least"},
+    {"lost", "share of the time that goes to checkpoints, restarts and work that is done again"},
+    {"lost simulated", "the same of failures drawn at random"},
+    {"useful /s", "samples a second that are not lost"},
     /* Epochs. */
     {"duration", "from its first batch to the next epoch's, checkpoint included"},
     {"steps", "batches that were trained on"},

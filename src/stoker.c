@@ -161,6 +161,7 @@ const stk_option_table *stk_option_table_at(size_t i, const char **name)
         {"python", &stk__bench_python_option_table},
         {"what_if", &stk__what_if_option_table},
         {"tune", &stk__tune_option_table},
+        {"scale", &stk__scale_option_table},
     };
 
     if (i >= STK_COUNT(tables))

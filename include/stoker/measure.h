@@ -402,6 +402,77 @@ STK_API STK_NODISCARD stk_status stk_predict(stk_context *context, const stk_rec
                                              const stk_what_if *what_if, stk_prediction *out,
                                              stk_error *err);
 
+/* ---- Scale ---------------------------------------------------------------------------------- */
+
+/** Many ranks on many machines that train together. The table is "scale" of
+ * stk_option_table_find(). */
+typedef struct stk_scale {
+    uint32_t struct_size;
+    uint64_t ranks;       /**< of all machines */
+    uint64_t per_machine; /**< of a machine; the last may have fewer */
+    uint64_t gradients;   /**< bytes of a rank that are put together with all others' in a step */
+    double alpha;         /**< of a message from one rank to another, s */
+    double beta;          /**< that a rank sends, bytes/s; NaN: no limit */
+    int32_t collective;   /**< position in "tree|ring" */
+    double overlap;       /**< share of a step behind which that is hidden */
+    double storage;       /**< that all machines share, bytes/s; NaN: each has its own */
+    double slow_share;    /**< of the steps of a rank, that take longer at random */
+    double slow_factor;   /**< so many times as long */
+    double mtbf;          /**< of one rank, from failure to failure, s; NaN: none fails */
+    double checkpoint;    /**< that training stands to save, s */
+    double restart;       /**< from a failure to the first step after it, s */
+} stk_scale;
+
+/** What a number of ranks would come to. Seconds are means of a step. */
+typedef struct stk_scaled {
+    uint32_t struct_size;
+    uint64_t ranks, machines;
+    double samples_per_s; /**< of all ranks, while none fails */
+    double one_per_s;     /**< of one rank that has a machine alone */
+    double efficiency;    /**< samples_per_s / (ranks * one_per_s) */
+    double step, wait;    /**< of a rank; wait: for its batch */
+    double behind;        /**< that it waits for slower ranks */
+    double comm;          /**< of the all-reduce, and what of it is not hidden */
+    double comm_wait;
+    double mtbf;     /**< of all ranks together; infinite: none fails, and what follows is 0 */
+    double interval; /**< from checkpoint to checkpoint, of training; the best by Daly */
+    double interval_first; /**< the same by Young, the first order of it */
+    double lost_share;     /**< of the time, to checkpoints, restarts and what is done again */
+    double lost_simulated; /**< the same of a simulation of failures, which checks the formula */
+    double useful_per_s;   /**< samples_per_s of what is not lost */
+} stk_scaled;
+
+#define STK_SCALE_RANKS 32 /* numbers of ranks that are asked for at once */
+
+/** What is measured is not known: one machine of 8 ranks, no collective, no failure. */
+static inline void stk_scale_init(stk_scale *scale)
+{
+    stk_options_init(stk_option_table_find("scale"), scale, sizeof *scale);
+}
+
+/**
+ * Set members by name, those of `what_if`, too: "ranks=8,64,1024,alpha=20us,cores=160". Of several
+ * numbers of ranks the first is the member; all are in `ranks`, which has room for STK_SCALE_RANKS,
+ * and *n says how many there are. Errors: as of stk_what_if_parse().
+ */
+STK_API STK_NODISCARD stk_status stk_scale_parse(stk_context *context, const char *text,
+                                                 stk_scale *scale, stk_what_if *what_if,
+                                                 uint64_t *ranks, size_t *n, stk_error *err);
+
+/**
+ * Predict many ranks from the recorded run of one: the ranks of a machine are simulated as
+ * stk_predict() does, but begin their steps together; the slowest of the other machines is drawn
+ * from what a machine takes; then comes what of the all-reduce is not hidden. `what_if` (NULL:
+ * nothing) is what shall be otherwise on each machine; its `ranks` is not looked at. Deterministic.
+ *
+ * Thread: any. Does not block; takes some tenths of a second. Errors: those of stk_predict().
+ */
+STK_API STK_NODISCARD stk_status stk_predict_scale(stk_context *context,
+                                                   const stk_recording *recording,
+                                                   const stk_what_if *what_if,
+                                                   const stk_scale *scale, stk_scaled *out,
+                                                   stk_error *err);
+
 /**
  * Judge a run by its figures as stk_judge() does; where what it took for each sample was recorded,
  * the gain is what the advised setting gives when it is simulated: stk_predict(). Thread: any. Does

@@ -430,6 +430,12 @@ STK_API STK_NODISCARD stk_status stk_report_predict(const stk_report *report, ui
                                                     const stk_what_if *what_if, stk_prediction *out,
                                                     stk_error *err);
 
+/** The same of many ranks on many machines: stk_predict_scale(). */
+STK_API STK_NODISCARD stk_status stk_report_scale(const stk_report *report, uint64_t i,
+                                                  const stk_what_if *what_if,
+                                                  const stk_scale *scale, stk_scaled *out,
+                                                  stk_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -106,9 +106,10 @@ void stk__event_log_verdict(stk_event_log *log, const stk_figures *figures);
 /* The event "figures" without its braces. Returns the length, as snprintf(). */
 int stk__figures_format(const stk_figures *figures, char *text, size_t size);
 
-/* ---- What is predicted (what_if.c) ----------------------------------------------------------- */
+/* ---- What is predicted (what_if.c, scale_options.c) ------------------------------------------ */
 
 extern const stk_option_table stk__what_if_option_table;
+extern const stk_option_table stk__scale_option_table;
 
 /* ---- Traces (trace.c) --------------------------------------------------------------------------
  */

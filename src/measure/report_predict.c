@@ -57,11 +57,10 @@ void stk__run_simulate(stk_report *report, stk__run *run)
         run->verdict = verdict;
 }
 
-stk_status stk_report_predict(const stk_report *report, uint64_t i, const stk_what_if *what_if,
-                              stk_prediction *out, stk_error *err)
+/* The recording of run `i`; STK_EINVAL: there is none. */
+static stk_status find_recording(const stk_report *report, uint64_t i, stk_recording *out,
+                                 stk_error *err)
 {
-    stk_recording recording;
-
     STK_TRY(stk__context_check(report->ctx, err));
     if (i >= report->num_runs)
         return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
@@ -74,6 +73,24 @@ stk_status stk_report_predict(const stk_report *report, uint64_t i, const stk_wh
                          "bench --log FILE' or 'stoker train --log FILE', and let it end",
                          report->files[run->out.file].name, *run->out.label ? ": " : "",
                          run->out.label);
-    recording_of(run, &recording);
+    recording_of(run, out);
+    return STK_OK;
+}
+
+stk_status stk_report_predict(const stk_report *report, uint64_t i, const stk_what_if *what_if,
+                              stk_prediction *out, stk_error *err)
+{
+    stk_recording recording;
+
+    STK_TRY(find_recording(report, i, &recording, err));
     return stk_predict(report->ctx, &recording, what_if, out, err);
+}
+
+stk_status stk_report_scale(const stk_report *report, uint64_t i, const stk_what_if *what_if,
+                            const stk_scale *scale, stk_scaled *out, stk_error *err)
+{
+    stk_recording recording;
+
+    STK_TRY(find_recording(report, i, &recording, err));
+    return stk_predict_scale(report->ctx, &recording, what_if, scale, out, err);
 }

@@ -87,16 +87,17 @@ static size_t say_slowest(const world *w, char *text, size_t size)
             "No rank is behind the others: over %" PRIu64 " steps rank %" PRId64
             " takes longest, by less than %.0f %% of the time or within chance. From the first "
             "rank that is ready to the last it takes %s of a step on average (p95 %s), for which "
-            "%.1f %% of the time is waited.",
+            "%.1f %% of the time %s.",
             s->steps, r->rank, 100 * STK__STRAGGLES, stk__rank_seconds(skew, s->skew.mean),
-            stk__rank_seconds(late, s->skew.p95), 100 * s->lost_share);
+            stk__rank_seconds(late, s->skew.p95), 100 * s->lost_share,
+            s->meets ? "is waited" : "would be waited if they met in each step");
     return (size_t)snprintf(
         text, size,
         "Rank %" PRId64 " is behind the others, by %s of a step of %s: it is ready last in %.0f %% "
-        "of %" PRIu64 " steps, and the others wait %s of a step for it (%.1f %% of the time). %s",
+        "of %" PRIu64 " steps, and the others %s %s of a step for it (%.1f %% of the time). %s",
         r->rank, stk__rank_seconds(behind, r->behind), stk__rank_seconds(late, s->cycle),
-        100 * r->last_share, s->steps, stk__rank_seconds(cost, r->cost), 100 * r->cost / s->cycle,
-        w->cause);
+        100 * r->last_share, s->steps, s->meets ? "wait" : "would wait",
+        stk__rank_seconds(cost, r->cost), 100 * r->cost / s->cycle, w->cause);
 }
 
 static void say_comm(const world *w, char *text, size_t size)

@@ -84,8 +84,8 @@ static stk_status check(const stk_what_if *what, stk_error *err)
     return STK_OK;
 }
 
-static stk_status change(const stk_what_if *what, const stk_recording *recording,
-                         stk__stages *stages, stk__setting *set, stk_error *err)
+stk_status stk__setting_change(const stk_what_if *what, const stk_recording *recording,
+                               stk__stages *stages, stk__setting *set, stk_error *err)
 {
     STK_TRY(check(what, err));
     set->workers = chosen(what->num_workers, set->workers);
@@ -158,12 +158,7 @@ static void put_rate(const outcome *base, const outcome *now, double measured, s
     out->high = (now->rate + most) * STK_MAX(off, 1.0);
 }
 
-/*
- * Work that waited for a core was recorded as longer than it is. What waited for threads of its own
- * loader waits in the model again, and has to be taken off; what waited for other programs stays.
- * So as much is taken off as makes the model as fast as the run was.
- */
-static stk_status settle_work(stk__stages *stages, const stk__setting *set, double measured,
+stk_status stk__stages_settle(stk__stages *stages, const stk__setting *set, double measured,
                               double *waits, stk_error *err)
 {
     double now = 1, least = stages->least_work, most = 1;
@@ -194,11 +189,11 @@ static stk_status predict(stk__stages *stages, const stk_recording *recording,
 
     stk__sized_copy(&f, sizeof f, recording->figures);
     stk__setting_of(recording, stages, &set);
-    STK_TRY(settle_work(stages, &set, f.samples_per_s, waits, err));
+    STK_TRY(stk__stages_settle(stages, &set, f.samples_per_s, waits, err));
     STK_TRY(run_all(stages, &set, waits, &base, err));
     now = base;
     if (what) {
-        STK_TRY(change(what, recording, stages, &set, err));
+        STK_TRY(stk__setting_change(what, recording, stages, &set, err));
         STK_TRY(run_all(stages, &set, waits, &now, err));
     }
     put_rate(&base, &now, f.samples_per_s, out);

@@ -49,12 +49,25 @@ typedef struct stk__setting {
     double hit_share;     /* of the samples whose bytes the cache has */
     bool whole_batches;   /* a worker makes a batch alone, as those of PyTorch do */
     bool helps;           /* the thread of the step helps while it waits, as rows are cheap */
+    bool meets;           /* no rank begins a step before all have ended the one before */
+    double meeting;       /* s that they stand together then */
+    const double *others; /* s of a step of other machines, rising; of the slowest of `machines` */
+    uint64_t num_others;  /* 0: there is no other machine */
+    uint64_t machines;
 } stk__setting;
 
 /* Allocates; stk__stages_release() is due even on failure. */
 stk_status stk__stages_of(stk_context *ctx, const stk_recording *recording, stk__stages *out,
                           stk_error *err);
 void stk__stages_release(stk__stages *stages);
+/*
+ * (simulate.c) Work that waited for a core was recorded as longer than it is. What waited for
+ * threads of its own loader waits in the model again, and has to be taken off; what waited for
+ * other programs stays. So as much is taken off as makes the model as fast as the run was. `waits`
+ * has room for STK__SIMULATED_STEPS.
+ */
+stk_status stk__stages_settle(stk__stages *stages, const stk__setting *set, double measured,
+                              double *waits, stk_error *err);
 /* What a worker takes becomes `by` times as long, its CPU time stays. */
 void stk__stages_shorten(stk__stages *stages, double by);
 #define STK__WHAT_WORKERS  1024 /* most of what may be asked for, as of the loader's options */
@@ -68,6 +81,9 @@ void stk__stages_shorten(stk__stages *stages, double by);
 
 /* The setting that was recorded. */
 void stk__setting_of(const stk_recording *recording, const stk__stages *stages, stk__setting *out);
+/* (simulate.c) The same with what shall be otherwise, in setting and stages. STK_EINVAL. */
+stk_status stk__setting_change(const stk_what_if *what, const stk_recording *recording,
+                               stk__stages *stages, stk__setting *set, stk_error *err);
 /*
  * (simulate_link.c) The bytes a second of a link that carries reads one after the other, in the
  * order in which they were sent, that explain best how long they took; INFINITY where none does
@@ -89,6 +105,10 @@ typedef struct stk__simulated {
     double samples_per_s; /* of all ranks */
     double *waits; /* of the measured steps, s; room for STK__SIMULATED_STEPS, the caller's */
     uint64_t num_waits;
+    /* Where ranks meet, s of this machine's slowest from one meeting to the next; NULL, or room as
+     * of `waits`. */
+    double *owns;
+    uint64_t num_owns;
     double cpu_cores;    /* that the loaders kept busy, without the steps */
     double step_time;    /* mean of a step */
     double step_stretch; /* against the step alone */

@@ -77,6 +77,7 @@ static stk_status make_rank(stk__sim *m, stk__sim_rank *r, stk_error *err)
     r->wanted = m->stages->reads < 1 ? 1 - m->stages->reads : 0;
     r->samples.at = m->stages->num_prepare * r->number / m->setting->ranks;
     r->bytes.at = m->stages->num_reads * r->number / m->setting->ranks;
+    r->step_times.at = m->stages->num_steps * r->number / m->setting->ranks;
     r->steps = stk__calloc(ctx, r->records, sizeof *r->steps);
     r->rows = stk__calloc(ctx, r->row_room + 1, sizeof *r->rows);
     r->ready = stk__calloc(ctx, r->row_room + 1, sizeof *r->ready);
@@ -187,6 +188,14 @@ void stk__sim_note_step(stk__sim *m, stk__sim_rank *r)
     }
 }
 
+void stk__sim_note_own(stk__sim *m, double seconds)
+{
+    const uint64_t step = m->ranks[0].ended;
+
+    if (m->owns && step > m->warm && step <= m->warm + m->wanted)
+        m->owns[m->num_owns++] = seconds;
+}
+
 void stk__sim_figures(const stk__sim *m, stk__simulated *out)
 {
     double steps = 0, alone = 0, pool = 0;
@@ -199,6 +208,7 @@ void stk__sim_figures(const stk__sim *m, stk__simulated *out)
     const double measured = (double)m->wanted * m->setting->ranks;
     out->samples_per_s = m->rate;
     out->num_waits = m->num_waits;
+    out->num_owns = m->num_owns;
     out->cpu_cores = m->measured_cpu / STK_MAX(m->window, 1e-9);
     out->step_time = steps / measured;
     out->step_stretch = alone > 0 ? steps / alone : 1;

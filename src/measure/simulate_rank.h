@@ -76,6 +76,8 @@ typedef struct stk__sim {
     stk__sim_clock clock;
     stk__sim_rank *ranks;
     uint32_t running;      /* ranks that have steps left to measure */
+    uint32_t met;          /* ranks that have ended the step, where they meet */
+    double met_at;         /* when they did last */
     uint32_t depth;        /* reads of a rank under way */
     uint32_t task_rows;    /* of a task */
     double read_cost;      /* bytes of the pool that a read takes */
@@ -85,8 +87,8 @@ typedef struct stk__sim {
     double measured_cpu;   /* of it, what the measured steps of the first rank saw; until they have
                               ended, what went before them */
     uint64_t warm, wanted; /* steps before those that are measured; of a rank, that are */
-    double *waits;
-    uint64_t num_waits;
+    double *waits, *owns;
+    uint64_t num_waits, num_owns;
     double rate, window; /* of the ranks that have ended: samples/s; the first one's seconds */
 } stk__sim;
 
@@ -96,6 +98,8 @@ void stk__sim_free(stk__sim *m);
 /* A wait has ended, a step has: noted where they are measured. */
 void stk__sim_note_wait(stk__sim *m, stk__sim_rank *r);
 void stk__sim_note_step(stk__sim *m, stk__sim_rank *r);
+/* All ranks have ended a step, so many s after the last meeting. */
+void stk__sim_note_own(stk__sim *m, double seconds);
 void stk__sim_figures(const stk__sim *m, stk__simulated *out);
 
 #endif

@@ -6,6 +6,7 @@
  *   read     at most `depth` under way for a rank, in order; one link for all
  *   prepare  workers take tasks of the oldest step that has a slab and ready rows
  *   deliver  in order; the slab comes back when the step has ended
+ *   meet     where ranks train together: the last of all machines is waited for
  */
 #include "measure/simulate_rank.h"
 
@@ -16,7 +17,7 @@
 #define RETRY_FIRST 10e-3 /* s, then twice as long each time [store/fetch.h] */
 #define RETRY_MOST  5.0
 
-enum { READ_ENDS, RETRY_DUE, TASK_COMPUTED, TASK_ENDS, STEP_ENDS, BESIDE_ENDS };
+enum { READ_ENDS, RETRY_DUE, TASK_COMPUTED, TASK_ENDS, STEP_ENDS, MEETING_ENDS, BESIDE_ENDS };
 
 /* ---- Draws ---- */
 
@@ -359,15 +360,56 @@ static stk_status ask(stk__sim *m, stk__sim_rank *r)
     return put_to_work(m, r);
 }
 
-static stk_status step_ended(stk__sim *m, stk__sim_rank *r)
+/* The next step, or what comes before it. */
+static stk_status go_on(stk__sim *m, stk__sim_rank *r)
 {
-    r->ended++;
-    stk__sim_note_step(m, r);
     r->waiting = true;
     r->asked = m->clock.now;
     if (r->first == r->limit)
         r->limit += m->setting->epoch_steps;
     return ask(m, r);
+}
+
+/* How long the slowest of the other machines takes for the step: each draws from what one takes. */
+static double slowest_other(stk__sim *m)
+{
+    const stk__setting *set = m->setting;
+
+    if (set->num_others == 0 || set->machines < 2)
+        return 0;
+    const double place = pow(draw(m, &m->ranks[0]), 1 / (double)(set->machines - 1));
+    return set->others[STK_MIN((uint64_t)(place * (double)set->num_others), set->num_others - 1)];
+}
+
+static stk_status meet(stk__sim *m)
+{
+    const double own = m->clock.now - m->met_at, longer = slowest_other(m) - own;
+
+    stk__sim_note_own(m, own);
+    return stk__sim_after(&m->clock, STK_MAX(longer, 0.0) + m->setting->meeting, MEETING_ENDS, 0,
+                          0);
+}
+
+static stk_status meeting_ended(stk__sim *m)
+{
+    stk_status status = STK_OK;
+
+    m->met = 0;
+    m->met_at = m->clock.now;
+    for (uint32_t i = 0; i < m->setting->ranks && status == STK_OK; i++)
+        status = go_on(m, &m->ranks[i]);
+    return status;
+}
+
+static stk_status step_ended(stk__sim *m, stk__sim_rank *r)
+{
+    r->ended++;
+    stk__sim_note_step(m, r);
+    if (!m->setting->meets)
+        return go_on(m, r);
+    if (++m->met == m->setting->ranks)
+        STK_TRY(meet(m));
+    return put_to_work(m, r);
 }
 
 static stk_status task_ended(stk__sim *m, stk__sim_rank *r, uint32_t number)
@@ -413,6 +455,8 @@ static stk_status handle(stk__sim *m, const stk__sim_event *event)
         return task_ended(m, r, number);
     case STEP_ENDS:
         return step_ended(m, r);
+    case MEETING_ENDS:
+        return meeting_ended(m);
     case BESIDE_ENDS:
         r->beside_busy = false;
         return work_beside(m, r, 0);
@@ -424,7 +468,8 @@ static stk_status handle(stk__sim *m, const stk__sim_event *event)
 stk_status stk__simulate(const stk__stages *stages, const stk__setting *setting, uint64_t seed,
                          stk__simulated *out, stk_error *err)
 {
-    stk__sim m = {.stages = stages, .setting = setting, .seed = seed, .waits = out->waits};
+    stk__sim m = {
+        .stages = stages, .setting = setting, .seed = seed, .waits = out->waits, .owns = out->owns};
     stk__sim_event event;
     stk_status status = stk__sim_make(&m, err);
 

@@ -166,6 +166,14 @@ static void call_stores(world *w)
     stk_verdict verdict = {.struct_size = sizeof verdict};
     RETURNS(stk_judge_recording, verdict.gain_high == 0, w->ctx, &recording, &verdict);
     REFUSED(stk_report_predict, w->report, 0, &what, &predicted, NULL);
+    uint64_t ranks[STK_SCALE_RANKS];
+    size_t num_ranks = 0;
+    stk_scale scale;
+    stk_scaled scaled = {.struct_size = sizeof scaled};
+    stk_scale_init(&scale);
+    REFUSED(stk_scale_parse, w->ctx, "ranks=2", &scale, &what, ranks, &num_ranks, NULL);
+    REFUSED(stk_predict_scale, w->ctx, &recording, &what, &scale, &scaled, NULL);
+    REFUSED(stk_report_scale, w->report, 0, &what, &scale, &scaled, NULL);
     REFUSED(stk_bench_plan_predict, w->plan, NULL, NULL);
     stk_storage_figures storage = {.struct_size = sizeof storage};
     REFUSED(stk_storage_measure, w->ctx, "mem://x", NULL, &storage, NULL);

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One machine is simulated, its ranks meeting after each step; what its slowest rank takes for a
+ * step is what any other machine takes, and of those the slowest is drawn. Batches are made
+ * meanwhile, so that a machine that waits for others waits less for its data: twice over.
+ */
+#include "measure/scale.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/options.h"
+#include "base/sized.h"
+#include "measure/simulate.h"
+
+#define RUNS     12     /* of the model: the slowest of many is rare in few */
+#define AGAIN    2      /* times that the other machines are drawn from the last outcome */
+#define SEGMENTS 4000   /* between checkpoints that are simulated */
+#define FAILURES 200000 /* at most, then */
+#define SPACE    (RUNS * STK__SIMULATED_STEPS)
+
+typedef struct scratch {
+    double *waits, *owns, *others; /* [SPACE] */
+} scratch;
+
+/* What the runs of the model came to, means. */
+typedef struct outcome {
+    double rate; /* samples/s of a rank */
+    double step, wait;
+    uint64_t num_owns;
+} outcome;
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static stk_status run_all(const stk__stages *stages, const stk__setting *set, const scratch *space,
+                          outcome *out, stk_error *err)
+{
+    *out = (outcome){0};
+    for (uint64_t i = 0; i < RUNS; i++) {
+        stk__simulated one = {.waits = space->waits, .owns = space->owns + out->num_owns};
+        double wait = 0;
+        STK_TRY(stk__simulate(stages, set, i, &one, err));
+        for (uint64_t k = 0; k < one.num_waits; k++)
+            wait += one.waits[k] / (double)one.num_waits;
+        out->num_owns += one.num_owns;
+        out->rate += one.samples_per_s / set->ranks / RUNS;
+        out->step += one.step_time / RUNS;
+        out->wait += wait / RUNS;
+    }
+    return STK_OK;
+}
+
+/* The machine beside as many others. */
+static stk_status run_machines(const stk__stages *stages, stk__setting *set, const scratch *space,
+                               outcome *out, stk_error *err)
+{
+    STK_TRY(run_all(stages, set, space, out, err));
+    for (int i = 0; i < AGAIN && set->machines > 1; i++) {
+        memcpy(space->others, space->owns, out->num_owns * sizeof *space->others);
+        qsort(space->others, out->num_owns, sizeof *space->others, by_value);
+        set->others = space->others;
+        set->num_others = out->num_owns;
+        STK_TRY(run_all(stages, set, space, out, err));
+    }
+    return STK_OK;
+}
+
+/* Any of the ranks may have a slow step. */
+static double slowness(const stk_scale *scale, double step)
+{
+    const double none = pow(1 - scale->slow_share, (double)scale->ranks);
+
+    return (1 - none) * (scale->slow_factor - 1) * step;
+}
+
+static void count_failures(const stk_scale *scale, stk_scaled *out)
+{
+    const double c = scale->checkpoint, r = scale->restart;
+
+    out->useful_per_s = out->samples_per_s;
+    out->mtbf = scale->mtbf / (double)scale->ranks;
+    if (isnan(out->mtbf)) {
+        out->mtbf = INFINITY;
+        return;
+    }
+    out->interval_first = stk__scale_interval_first(out->mtbf, c);
+    out->interval = stk__scale_interval(out->mtbf, c);
+    out->lost_share = stk__scale_lost(out->mtbf, c, r, out->interval);
+    out->lost_simulated =
+        stk__scale_simulate_lost(out->mtbf, c, r, out->interval, SEGMENTS, FAILURES, 1);
+    out->useful_per_s *= 1 - out->lost_share;
+}
+
+/* One rank alone, then all of them. */
+static stk_status predict(const stk__stages *stages, stk__setting *set, const stk_scale *scale,
+                          const scratch *space, stk_scaled *out, stk_error *err)
+{
+    outcome one, all;
+
+    set->ranks = 1;
+    STK_TRY(run_all(stages, set, space, &one, err));
+    out->ranks = scale->ranks;
+    out->machines = (scale->ranks + scale->per_machine - 1) / scale->per_machine;
+    out->comm = stk__scale_all_reduce(scale->collective, (double)scale->ranks,
+                                      (double)scale->gradients, scale->alpha, scale->beta);
+    out->comm_wait = STK_MAX(out->comm - scale->overlap * stages->mean_step, 0.0);
+    const double slow = slowness(scale, stages->mean_step);
+    set->ranks = (uint32_t)STK_MIN(scale->ranks, scale->per_machine);
+    set->machines = out->machines;
+    set->meets = true;
+    set->meeting = out->comm_wait + slow;
+    STK_TRY(run_machines(stages, set, space, &all, err));
+    out->one_per_s = one.rate;
+    out->samples_per_s = all.rate * (double)scale->ranks;
+    out->efficiency = one.rate > 0 ? all.rate / one.rate : 0;
+    out->step = all.step;
+    out->wait = all.wait;
+    const double cycle = all.rate > 0 ? set->batch / all.rate : 0;
+    out->behind = STK_MAX(cycle - all.step - all.wait - out->comm_wait, 0.0);
+    count_failures(scale, out);
+    return STK_OK;
+}
+
+/* What all machines share each has a part of. */
+static stk_status share_storage(const stk_scale *scale, stk__stages *stages, stk_error *err)
+{
+    const double machines = (double)((scale->ranks + scale->per_machine - 1) / scale->per_machine);
+
+    if (isnan(scale->storage))
+        return STK_OK;
+    if (!(stages->reads > 0))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
+                         "scale.storage changes nothing: the recorded run has no reads that take "
+                         "time. Record one that reads from such a storage");
+    stages->bandwidth = STK_MIN(stages->bandwidth, scale->storage / machines);
+    return STK_OK;
+}
+
+static stk_status work_out(stk__stages *stages, const stk_recording *recording,
+                           const stk_what_if *what, const stk_scale *scale, const scratch *space,
+                           stk_scaled *out, stk_error *err)
+{
+    stk_figures f = {0};
+    stk__setting set;
+
+    stk__sized_copy(&f, sizeof f, recording->figures);
+    stk__setting_of(recording, stages, &set);
+    STK_TRY(stk__stages_settle(stages, &set, f.samples_per_s, space->waits, err));
+    STK_TRY(stk__setting_change(what, recording, stages, &set, err));
+    STK_TRY(share_storage(scale, stages, err));
+    return predict(stages, &set, scale, space, out, err);
+}
+
+/* What is asked for comes from a program: its numbers pass the same ranges as text does. */
+static stk_status check(const stk_scale *scale, stk_error *err)
+{
+    char text[512];
+    stk_scale tried;
+
+    stk_scale_init(&tried);
+    for (size_t i = 0; i < stk__scale_option_table.count; i++) {
+        const stk_option *option = &stk__scale_option_table.options[i];
+        stk_options_format(option, scale, text, sizeof text);
+        STK_TRY(stk_options_set(&stk__scale_option_table, &tried, option->name, text, err));
+    }
+    return STK_OK;
+}
+
+stk_status stk_predict_scale(stk_context *context, const stk_recording *recording,
+                             const stk_what_if *what_if, const stk_scale *scale, stk_scaled *out,
+                             stk_error *err)
+{
+    stk_scaled result = {.struct_size = sizeof result};
+    stk_recording known = {.struct_size = sizeof known};
+    stk_what_if what;
+    stk_scale wanted;
+    stk__stages stages;
+
+    STK_TRY(stk__context_check(context, err));
+    STK_TRY(stk__sized_check(out, "stk_scaled", STK_STAGE_MEASURE, err));
+    STK_TRY(
+        stk__sized_read(&known, sizeof known, recording, "stk_recording", STK_STAGE_MEASURE, err));
+    stk_what_if_init(&what);
+    stk_scale_init(&wanted);
+    if (what_if)
+        STK_TRY(
+            stk__sized_read(&what, sizeof what, what_if, "stk_what_if", STK_STAGE_MEASURE, err));
+    STK_TRY(stk__sized_read(&wanted, sizeof wanted, scale, "stk_scale", STK_STAGE_MEASURE, err));
+    STK_TRY(check(&wanted, err));
+    what.ranks = STK_AUTO;
+    double *all = stk__calloc(context, (size_t)3 * SPACE, sizeof *all);
+    const scratch space = {.waits = all, .owns = all + SPACE, .others = all + 2 * (size_t)SPACE};
+    stk_status status =
+        all ? stk__stages_of(context, &known, &stages, err)
+            : stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory to simulate");
+    if (status == STK_OK)
+        status = work_out(&stages, &known, &what, &wanted, &space, &result, err);
+    if (all)
+        stk__stages_release(&stages);
+    stk__free(context, all);
+    if (status == STK_OK)
+        stk__sized_write(out, &result);
+    return status;
+}
