@@ -90,6 +90,8 @@ stk_status stk__setting_change(const stk_what_if *what, const stk_recording *rec
  * better than no link. `reads` are in the order of their begin.
  */
 double stk__link_of(const stk_recorded_read *reads, uint64_t n);
+/* What is left of each, s, without its bytes and those before it on such a link. */
+void stk__link_rests(const stk_recorded_read *reads, uint64_t n, double bandwidth, float *rests);
 
 /* ---- One run of the model (simulate_run.c) --------------------------------------------------- */
 

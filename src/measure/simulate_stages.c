@@ -60,7 +60,6 @@ static stk_status take_recorded_reads(const stk_recording *recording, double by,
 {
     const uint64_t n = recording->num_reads;
     stk_recorded_read *reads = stk__calloc(out->ctx, n, sizeof *reads);
-    double free = -INFINITY;
 
     if (!reads)
         return STK_ENOMEM;
@@ -71,13 +70,9 @@ static stk_status take_recorded_reads(const stk_recording *recording, double by,
             .bytes = (float)within(recording->reads[i].bytes, 0, 1e15)};
     qsort(reads, n, sizeof *reads, by_start);
     out->bandwidth = stk__link_of(reads, n);
-    for (uint64_t i = 0; i < n; i++) {
-        free = STK_MAX(free, reads[i].start) + reads[i].bytes / out->bandwidth;
+    stk__link_rests(reads, n, out->bandwidth, out->latency);
+    for (uint64_t i = 0; i < n; i++)
         out->bytes[i] = reads[i].bytes;
-        /* Whatever was carried was so by the end of the read. */
-        free = STK_MIN(free, reads[i].start + reads[i].seconds);
-        out->latency[i] = (float)STK_MAX(reads[i].seconds - (free - reads[i].start), 0.0);
-    }
     stk__free(out->ctx, reads);
     return STK_OK;
 }

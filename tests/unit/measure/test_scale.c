@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "measure/scale.h"
+#include "measure/simulate.h"
 
 static stk_context *ctx;
 static stk_error err;
@@ -199,6 +200,30 @@ static void test_uneven_steps(void **state)
     }
 }
 
+/* Ranks do not have their long steps together: they begin at different places of the records. */
+static void test_places(void **state)
+{
+    const stk_figures f = planted();
+    const stk_recording recording = {
+        .struct_size = sizeof recording, .figures = &f, .steps = steps, .num_steps = 3};
+    stk__simulated one = {0};
+    double waits[STK__SIMULATED_STEPS];
+    stk__stages stages;
+    stk__setting set;
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        steps[i] = i == 2 ? 40e-3F : 10e-3F;
+    one.waits = waits;
+    assert_ok(stk__stages_of(ctx, &recording, &stages, &err), &err);
+    stk__setting_of(&recording, &stages, &set);
+    set.ranks = 3;
+    set.meets = true;
+    assert_ok(stk__simulate(&stages, &set, 0, &one, &err), &err);
+    assert_near(one.samples_per_s, 3 * BATCH / 40e-3, 0.02);
+    stk__stages_release(&stages);
+}
+
 /* More ranks are never more efficient, and no rank is faster for it. */
 static void test_monotone(void **state)
 {
@@ -350,6 +375,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_failures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_even_steps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_uneven_steps, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_places, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_monotone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_machine, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_storage, set_up, tear_down),

@@ -292,6 +292,77 @@ static void test_link(void **state)
     assert_true(isinf(stk__link_of(reads, 1)));
 }
 
+#define DEPTH 16
+
+/* A link that 16 reads at a time keep full, each sent when another has ended, of one or two times
+ * 100 kB; the process stands still for 20 ms now and then, and ends late what had come meanwhile.
+ */
+static void plant_full_link(stk_recorded_read *reads, int n, double bandwidth, double latency)
+{
+    double free = 0, ends[DEPTH] = {0};
+
+    for (int i = 0; i < n; i++) {
+        const double start = ends[i % DEPTH] + 1e-5, bytes = i % 7 == 3 ? 200e3 : 100e3;
+        free = STK_MAX(free, start) + bytes / bandwidth;
+        double end = free + latency;
+        if (fmod(end, 0.2) < 20e-3)
+            end += 20e-3 - fmod(end, 0.2) + 1e-6 * i;
+        ends[i % DEPTH] = end;
+        reads[i] = (stk_recorded_read){
+            .start = start, .seconds = (float)(end - start), .bytes = (float)bytes};
+    }
+}
+
+static void test_full_link(void **state)
+{
+    stk_recorded_read reads[512];
+    float rests[512];
+    double sum = 0;
+
+    (void)state;
+    plant_full_link(reads, 512, 80e6, 1e-3);
+    const double bandwidth = stk__link_of(reads, 512);
+    assert_near(bandwidth, 80e6, 0.005);
+    /* What is off of it does not add up to the whole of a read, 18 ms. */
+    for (double off = 0.97; off < 1.04; off += 0.03) {
+        stk__link_rests(reads, 512, off * bandwidth, rests);
+        sum = 0;
+        for (int i = 0; i < 512; i++)
+            sum += (double)rests[i] / 512;
+        assert_true(sum > 0.3e-3 && sum < 4e-3);
+    }
+    /* The same pace of a latency, where those who send are no faster: there is no link. */
+    for (int i = 0; i < 512; i++)
+        reads[i] = (stk_recorded_read){
+            .start = i < DEPTH ? 0 : 1e-3 * i, .seconds = 4.5e-3f, .bytes = 100e3f};
+    assert_true(isinf(stk__link_of(reads, 512)));
+}
+
+/* What reads took on a narrow link says nothing of fewer at a time: the link gives what it gave. */
+static void test_narrow(void **state)
+{
+    static stk_recorded_read reads[1024];
+    stk_figures f = planted(0, 1e-6);
+    const stk_recording recording = {
+        .struct_size = sizeof recording, .figures = &f, .reads = reads, .num_reads = 1024};
+    double seconds = 0, bytes = 0;
+
+    (void)state;
+    plant_full_link(reads, 1024, 80e6, 0.2e-3);
+    for (int i = 0; i < 1024; i++) {
+        seconds += (double)reads[i].seconds;
+        bytes += (double)reads[i].bytes;
+    }
+    plant_reads(&f, seconds / 1024, (uint64_t)(bytes / 1024));
+    f.io_depth = DEPTH;
+    const double full = 80e6 / (bytes / 1024);
+    assert_near(predict_recording(&recording, NULL).samples_per_s, full, 0.03);
+    assert_near(predict_recording(&recording, "io_depth=64").samples_per_s, full, 0.03);
+    /* Two at a time keep it full but for the times that the process stands. */
+    assert_near(predict_recording(&recording, "io_depth=2").samples_per_s, 0.9 * full, 0.1);
+    assert_near(predict_recording(&recording, "bandwidth=40MB/s").samples_per_s, full / 2, 0.03);
+}
+
 /* The advice of a verdict, simulated: four sleeping workers, of which eight do twice as much. */
 static void test_verdict(void **state)
 {
@@ -499,6 +570,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cache, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stragglers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_link, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_full_link, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_narrow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_verdict, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_monotone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_same_bits, set_up, tear_down),
