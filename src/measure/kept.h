@@ -88,14 +88,19 @@ void stk__bars_finish(stk__bars *bars, size_t most);
 /* What a run took for each sample, read and step: for predictions. Seconds and bytes. */
 typedef struct stk__recorded {
     float *prepare, *steps;
+    uint16_t *together; /* [num_prepare] samples of the same task; 65535: or more */
     stk_recorded_read *reads;
     uint64_t num_prepare, num_reads, num_steps;
-    size_t room_prepare, room_reads, room_steps;
+    size_t room_prepare, room_together, room_reads, room_steps;
 } stk__recorded;
 
-/* `left`: how many more may be kept of all runs; what is beyond is left out. STK_ENOMEM. */
+/* `left`: how many more may be kept of all runs; what is beyond is left out. STK_ENOMEM.
+ * `seconds` is of one of the `task` samples that were prepared together. */
 stk_status stk__recorded_prepare(stk_context *ctx, stk__recorded *records, double seconds,
-                                 uint64_t *left);
+                                 int64_t task, uint64_t *left);
+/* Of tasks that took much longer than others give the rest to one sample: a log has their sum
+ * alone, and a sample that is late would be many that are a little. */
+void stk__recorded_part(stk__recorded *records);
 stk_status stk__recorded_step(stk_context *ctx, stk__recorded *records, double seconds,
                               uint64_t *left);
 stk_status stk__recorded_read(stk_context *ctx, stk__recorded *records, double start,

@@ -440,7 +440,7 @@ static stk_status get_batch(stk_report *report, stk__run *run, const stk__log_li
     stk__places_add(&run->gets, time, line->duration / (double)line->task);
     STK_TRY(stk__values_add(report->ctx, &run->get, line->duration, &(uint64_t){0}));
     STK_TRY(stk__recorded_prepare(report->ctx, &run->records, line->duration / (double)line->task,
-                                  &report->records_left));
+                                  line->task, &report->records_left));
     return add_bar(report, run, ROW_GET, lane_of(run, line), time, line->duration);
 }
 

@@ -290,6 +290,7 @@ stk_status stk__report_end(stk_report *report, stk_error *err)
         }
         if (stk__curves_show(report, run) != STK_OK)
             return fail_memory(err);
+        stk__recorded_part(&run->records);
         stk__run_figures(report, run);
     }
     return STK_OK;

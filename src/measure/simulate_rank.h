@@ -11,6 +11,7 @@ typedef struct stk__sim_read {
     uint64_t next_again;          /* of those to be tried again; UINT64_MAX: none */
     uint64_t left; /* rows that need it and are not prepared; 1 more while it is open */
     int32_t tries;
+    float held; /* bytes of the pool */
     bool done;
 } stk__sim_read;
 
@@ -58,7 +59,8 @@ typedef struct stk__sim_rank {
     bool open;                               /* rows may join the last read */
     double wanted;                           /* of a read, by the rows since the last */
     double pool_used, pool_most, pool_limit; /* bytes; limit 0: none */
-    stk__sim_worker *workers;                /* [workers + 1]; the last is the step's thread */
+    double promised;          /* bytes beyond that, until what was admitted together is sent */
+    stk__sim_worker *workers; /* [workers + 1]; the last is the step's thread */
     uint32_t *idlers, idle, *task_rows;
     stk__sim_walk samples, bytes, step_times;
     uint64_t draws;
@@ -80,7 +82,7 @@ typedef struct stk__sim {
     double met_at;         /* when they did last */
     uint32_t depth;        /* reads of a rank under way */
     uint32_t task_rows;    /* of a task */
-    double read_cost;      /* bytes of the pool that a read takes */
+    double read_cost;      /* bytes of the pool that a read is admitted for */
     double slab;           /* bytes of a batch */
     double link_free;      /* when the link has carried all that was asked of it */
     double loader_cpu;     /* s, of all ranks */

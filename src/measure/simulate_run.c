@@ -16,6 +16,7 @@
 
 #define RETRY_FIRST 10e-3 /* s, then twice as long each time [store/fetch.h] */
 #define RETRY_MOST  5.0
+#define BUFFER_HEAD 192 /* bytes of a buffer beside its own [loader/pool.c] */
 
 enum { READ_ENDS, RETRY_DUE, TASK_COMPUTED, TASK_ENDS, STEP_ENDS, MEETING_ENDS, BESIDE_ENDS };
 
@@ -106,7 +107,7 @@ static void let_go(stk__sim *m, stk__sim_rank *r, uint64_t id)
     stk__sim_read *read = read_at(r, id);
 
     if (--read->left == 0)
-        r->pool_used -= m->read_cost;
+        r->pool_used -= (double)read->held;
     while (r->read_first < r->read_end && read_at(r, r->read_first)->left == 0)
         r->read_first++;
 }
@@ -142,15 +143,24 @@ static stk_status retry_due(stk__sim *m, stk__sim_rank *r, uint64_t id)
 
 /* ---- Planning ---- */
 
+/* What a buffer takes: sizes come in four classes for each power of two [loader/pool.c]. */
+static float held_of(double bytes)
+{
+    const double size = STK_MAX(bytes, 64.0), step = ldexp(1, ilogb(size) - 2);
+
+    return (float)(ceil(size / step) * step + BUFFER_HEAD);
+}
+
 /* A read for `row`, which stays open for the rows behind it where `open`. */
 static void add_read(stk__sim *m, stk__sim_rank *r, uint64_t row, bool open)
 {
-    *read_at(r, r->read_end++) =
-        (stk__sim_read){.row_first = row,
-                        .row_last = row,
-                        .left = open ? 2 : 1,
-                        .record = next_record(m, r, &r->bytes, m->stages->num_reads)};
-    r->pool_used += m->read_cost;
+    const uint64_t record = next_record(m, r, &r->bytes, m->stages->num_reads);
+    const float held = held_of(m->stages->bytes[record]);
+
+    *read_at(r, r->read_end++) = (stk__sim_read){
+        .row_first = row, .row_last = row, .left = open ? 2 : 1, .record = record, .held = held};
+    r->pool_used += held;
+    r->promised += STK_MAX(m->read_cost - held, 0.0);
     r->pool_most = STK_MAX(r->pool_most, r->pool_used);
 }
 
@@ -196,7 +206,7 @@ static bool admit_row(stk__sim *m, stk__sim_rank *r)
         r->open = false;
     }
     if (count && r->read_end > r->read_first &&
-        ((r->pool_limit > 0 && r->pool_used + count * m->read_cost > r->pool_limit) ||
+        ((r->pool_limit > 0 && r->pool_used + r->promised + count * m->read_cost > r->pool_limit) ||
          r->read_end - r->read_first + count > r->read_room))
         return false;
     if (number % m->setting->batch == 0)
@@ -221,6 +231,7 @@ static stk_status plan(stk__sim *m, stk__sim_rank *r)
     const uint64_t batch = m->setting->batch;
     const uint64_t end = STK_MIN(r->first + r->records, r->limit);
 
+    r->promised = 0;
     while (r->admitted < end * batch && admit_row(m, r))
         ;
     return send_reads(m, r);

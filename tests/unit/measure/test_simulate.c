@@ -128,6 +128,21 @@ static void test_reads(void **state)
     assert_near(predict(&f, NULL).samples_per_s, 16 / 10e-3, 0.02);
 }
 
+/* A read is admitted for a quarter more than its bytes, and then takes what its buffer does. */
+static void test_pool(void **state)
+{
+    stk_figures f = planted(0, 1e-6);
+
+    (void)state;
+    plant_reads(&f, 10e-3, 1 << 20);
+    f.io_depth = 64;
+    assert_near(predict(&f, "memory_budget=5MiB").samples_per_s, 4 / 10e-3, 0.02);
+    assert_near(predict(&f, "memory_budget=8MiB").samples_per_s, 7 / 10e-3, 0.02);
+    /* Of 1.1 MiB buffers are of 1.25. */
+    plant_reads(&f, 10e-3, 1153434);
+    assert_near(predict(&f, "memory_budget=8MiB").samples_per_s, 6 / 10e-3, 0.02);
+}
+
 /* Reads that fail are sent again, after 7.5 ms on average. */
 static void test_retries(void **state)
 {
@@ -302,7 +317,7 @@ static void plant_full_link(stk_recorded_read *reads, int n, double bandwidth, d
     double free = 0, ends[DEPTH] = {0};
 
     for (int i = 0; i < n; i++) {
-        const double start = ends[i % DEPTH] + 1e-5, bytes = i % 7 == 3 ? 200e3 : 100e3;
+        const double start = ends[i % DEPTH] + 1e-5, bytes = i % 2 ? 200e3 : 100e3;
         free = STK_MAX(free, start) + bytes / bandwidth;
         double end = free + latency;
         if (fmod(end, 0.2) < 20e-3)
@@ -561,6 +576,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_workers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_batches, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_reads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pool, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_retries, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cores, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_contention, set_up, tear_down),
