@@ -176,7 +176,7 @@ uint64_t stk__budget_horizon(const stk__budget *b)
     const stk__order *order = b->order;
     uint64_t ahead = 0;
 
-    if (!b->dataset->ops->locate || b->now.workers == 0)
+    if (!b->dataset->ops->locate)
         return 0;
     ahead = 4 * (uint64_t)b->io_depth / b->row_room + 1;
     if (order->shuffle == STK_SHUFFLE_BLOCK)
@@ -221,7 +221,8 @@ static uint64_t take_steps(const stk__budget *b, uint64_t room, stk__shares *out
     const uint64_t used = (out->slabs - 2) * batch;
     const uint64_t records =
         STK_MIN(room - used, b->dataset->ops->decode ? b->bytes / 4 : b->bytes);
-    const uint64_t ahead = STK_MIN(stk__budget_horizon(b), records / b->step);
+    const uint64_t horizon = b->now.workers ? stk__budget_horizon(b) : 0;
+    const uint64_t ahead = STK_MIN(horizon, records / b->step);
     const uint64_t most = b->now.steps ? b->now.steps : STK_MAX(out->slabs, MOST_STEPS);
     out->steps = (uint32_t)STK_MIN(out->slabs + ahead, most);
     return used + (out->steps - out->slabs) * b->step;

@@ -297,7 +297,8 @@ static bool may_be_wanted_locked(const stk__units *units, const stk__unit *unit)
     const stk__steps *steps = units->steps;
 
     return steps->passed <= unit->last + steps->horizon &&
-           (steps->passed < steps->located_end || steps->located_end < steps->limit);
+           (steps->passed < steps->located_end || steps->located_end < steps->limit ||
+            units->ring->alone);
 }
 
 /* Keep a unit that no row uses any more, where one within the horizon may want it that is not
