@@ -262,6 +262,66 @@ static void test_unread(void **state)
                   "dataset 0 can't be read for its keys 'txt': sample 63 is bad");
 }
 
+/* Samples 0 and 64 are read by two threads, fail, and neither before the other is on its way. */
+static pthread_barrier_t both;
+static atomic_uint waited;
+
+static stk_status failing_open(stk_context *ctx, const char *url, const void *options,
+                               stk_dataset **out, stk_error *err)
+{
+    static const stk_field field = {
+        .struct_size = sizeof(stk_field), .name = "k", .dtype = STK_INT64};
+    const stk_dataset_info info = {
+        .struct_size = sizeof info, .num_fields = 1, .fields = &field, .size = 128};
+    const stk_driver_head *kind;
+
+    (void)url, (void)options;
+    STK_TRY(stk_driver_find(ctx, STK_DRIVER_DATASET, "failing", &kind, err));
+    return stk_dataset_create(ctx, (const stk_dataset_ops *)(const void *)kind, &both, &info, out,
+                              err);
+}
+
+static void failing_close(stk_dataset *dataset)
+{
+    (void)dataset;
+}
+
+static void failing_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
+{
+    (void)dataset;
+    for (size_t i = 0; i < n; i++) {
+        stk_sample *s = stk_sample_at(samples, i);
+        stk_value *v = stk_sample_value(s, 0);
+        v->data = v->out;
+        memcpy(v->out, &(int64_t){(int64_t)s->index}, sizeof(int64_t));
+        if (s->index % 64 || atomic_fetch_add(&waited, 1) >= 2)
+            continue;
+        pthread_barrier_wait(&both);
+        s->status = STK_EFORMAT;
+        s->reason = "it fails";
+    }
+}
+
+/* Of two failures the first sample's is told, whichever comes first. */
+static void test_first_failure(void **state)
+{
+    static const stk_dataset_ops ops = {.struct_size = sizeof ops,
+                                        .name = "failing",
+                                        .doc = "Samples that fail together.",
+                                        .open = failing_open,
+                                        .close = failing_close,
+                                        .prepare = failing_prepare};
+    stk_error err;
+
+    assert_ok(stk_driver_add(*state, STK_DRIVER_DATASET, &ops, &err), &err);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_barrier_init(&both, NULL, 2), 0);
+        atomic_store(&waited, 0);
+        check_refused(*state, "(failing:)", "(failing:)", "by=k", "sample 0 is bad");
+        pthread_barrier_destroy(&both);
+    }
+}
+
 /* Numbers are the same in each type; the pairs are part of the fingerprint. */
 static void test_identity(void **state)
 {
@@ -390,7 +450,7 @@ int main(void)
         cmocka_unit_test(test_refused),     cmocka_unit_test(test_unread),
         cmocka_unit_test(test_identity),    cmocka_unit_test(test_chunks),
         cmocka_unit_test(test_other_pairs), cmocka_unit_test(test_made),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_names),       cmocka_unit_test(test_first_failure),
     };
 
     return cmocka_run_group_tests(tests, open_folder, close_folder);

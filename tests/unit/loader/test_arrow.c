@@ -9,18 +9,23 @@
 
 enum { BATCH = 16 };
 
-static stk_loader *make_loader(stk_dataset *dataset)
+static stk_loader *make_loader_of(stk_dataset *dataset, uint64_t batch_size)
 {
     stk_loader_options options;
     stk_loader *loader = NULL;
     stk_error err;
 
     stk_loader_options_init(&options);
-    options.batch_size = BATCH;
+    options.batch_size = batch_size;
     options.num_workers = 1;
     options.epochs = 0;
     assert_ok(stk_loader_create(dataset, &options, &loader, &err), &err);
     return loader;
+}
+
+static stk_loader *make_loader(stk_dataset *dataset)
+{
+    return make_loader_of(dataset, BATCH);
 }
 
 typedef struct exported {
@@ -115,19 +120,21 @@ static void *release_child(void *array)
     return NULL;
 }
 
-/* A child that was moved out goes on after its parent, the batch, the loader and the context. */
+/* A child that was moved out goes on after its parent, the batch, the loader and the context. The
+ * slab has pages of its own, which are gone from the process with it. */
 static void longer_than_the_loader(void **state)
 {
-    const counting_options options = {.size = 640};
+    enum { LARGE = 16384 };
+    const counting_options options = {.size = 4 * LARGE};
     stk_context *ctx = test_context();
     stk_dataset *dataset = counting_open(ctx, &options);
-    stk_loader *loader = make_loader(dataset);
+    stk_loader *loader = make_loader_of(dataset, LARGE);
     uint8_t expected[COUNTING_BYTES];
     pthread_t thread;
     exported e, other;
 
     export(loader, &e, NULL);
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 12; i++) {
         export(loader, &other, NULL);
         release(&other);
     }
@@ -138,7 +145,7 @@ static void longer_than_the_loader(void **state)
     stk_dataset_close(&dataset);
     stk_context_destroy(&ctx);
     release(&e);
-    for (int r = 0; r < BATCH; r++) {
+    for (int r = 0; r < LARGE; r++) {
         counting_data((uint64_t)r, expected);
         assert_memory_equal((const char *)moved.children[0]->buffers[1] + r * COUNTING_BYTES,
                             expected, COUNTING_BYTES);
