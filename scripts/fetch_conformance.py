@@ -4,7 +4,7 @@
 
     fetch_conformance.py FOLDER      FOLDER/parquet-testing, FOLDER/arrow-testing
 
-Nothing of them is kept in this repository. What is there already stays.
+Nothing of them is kept in this repository. What is there already stays, also a clone of one's own that is at the commit.
 """
 import subprocess
 import sys
@@ -16,15 +16,27 @@ COMMITS = {
 }
 
 
+def git(folder, *arguments):
+    """Whether it worked, and what it said."""
+    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True)
+    return done.returncode == 0, (done.stdout + done.stderr).strip()
+
+
+def is_there(target, commit):
+    """A whole checkout of the commit."""
+    return (target / ".git").exists() and git(target, "rev-parse", "HEAD") == (True, commit) and git(target, "diff", "--quiet", "HEAD")[0]
+
+
 def fetch(folder, name, commit):
-    target = folder / name
-    if (target / ".complete").exists() and (target / ".complete").read_text() == commit:
+    target, url = folder / name, f"https://github.com/apache/{name}"
+    if is_there(target, commit):
         return
     target.mkdir(parents=True, exist_ok=True)
-    for command in (["init", "-q"], ["fetch", "-q", "--depth", "1", f"https://github.com/apache/{name}", commit],
-                    ["checkout", "-q", "--force", "FETCH_HEAD"]):
-        subprocess.run(["git", "-C", str(target), *command], check=True)
-    (target / ".complete").write_text(commit)
+    for command in (["init", "-q"], ["fetch", "-q", "--depth", "1", url, commit], ["checkout", "-q", "--force", "FETCH_HEAD"]):
+        good, said = git(target, *command)
+        if not good:
+            sys.exit(f"fetch_conformance.py: git {command[0]} of {url} in {target}: {said}\n"
+                     f"Where there is no network, clone it there from elsewhere, at {commit}.")
 
 
 def main():

@@ -88,6 +88,11 @@ def main():
     write(GOLDEN, "brotli", compression="brotli", **second)
     times = pyarrow.table({"t": pyarrow.array([10**15 + i for i in range(9)], pyarrow.int64()).cast(pyarrow.timestamp("us"))})
     pyarrow.parquet.write_table(times, os.path.join(GOLDEN, "int96.parquet"), use_deprecated_int96_timestamps=True, compression="none")
+    holes = [None if i % 11 == 5 else [None if (i + k) % 5 == 3 else i + k for k in range(i % 4)] for i in range(40)]
+    lists = pyarrow.table({"coded": pyarrow.array(holes, pyarrow.list_(pyarrow.int32())), "plain": pyarrow.array(holes, pyarrow.list_(pyarrow.float64()))})
+    for name, page in (("holes", first), ("holes_pages", second)):
+        pyarrow.parquet.write_table(lists, os.path.join(GOLDEN, name + ".parquet"), use_dictionary=["coded.list.element"], write_batch_size=8, data_page_size=64,
+                                    row_group_size=30, store_schema=False, compression="none", **page)
     few = ["id", "small", "flag", "word", "fixed", "price", "tokens", "s", "maybe", "perhaps"]
     write(CORPUS, "dictionary", rows=20, only=few, compression="none", **first)
     write(CORPUS, "index", rows=20, only=few, compression="none", write_page_index=True, **second)

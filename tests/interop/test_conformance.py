@@ -33,10 +33,9 @@ def stoker(*arguments):
 
 
 # Why files are refused as a whole, or their rows: what docs/tables.md says is not read, and damage.
-REASONS = ["has no column that can be a field", "without a row", "a value within a list is null", "has a null within its list",
+REASONS = ["has no column that can be a field", "without a row", "has a null within its list",
            "its dictionary has a null", "its dictionary comes in parts", "its numbers are big endian", "two columns have the name",
-           "the checksum of a page does not match", "it is longer than its column chunk", "a page without compression says two sizes",
-           "row group 0 would have 6 rows, and the file has 0"]
+           "the checksum of a page does not match", "a page without compression says two sizes"]
 EQUAL = {"parquet": 60, "arrow": 40}  # files at least
 
 
@@ -118,6 +117,11 @@ class Conformance(unittest.TestCase):
     def check(self, spec, table):
         """Equal, or refused for a reason that is known; columns that are left out are refused by name where they are asked for. Whether it was read."""
         code, out, error = stoker("cat", spec, "--format", "json")
+        if "has a null within its list" in error and spec.startswith("parquet:"):
+            code, out, error = stoker("cat", f"{spec}?nulls=zero", "--format", "json")
+            self.assertEqual(code, 0, error)
+            self.assertEqual(len(out.splitlines()), table.num_rows, spec)
+            return False  # zeros in the place of nulls
         if code != 0:
             self.assertIn(Path(spec).name, error)
             self.assertTrue(any(reason in error for reason in REASONS), error)

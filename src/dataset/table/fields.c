@@ -172,6 +172,7 @@ static stk_status match(stk__table *t, size_t file, stk_error *err)
         if (status != STK_OK)
             break;
         a->nullable |= c->nullable;
+        a->holes |= c->holes;
         a->text = a->text && c->text;
         l->column_of[k] = at;
         const uint32_t chain = l->chain_of[at];
@@ -408,7 +409,14 @@ static stk_status make_reasons(stk__table *t, stk_error *err)
                                                 "names in categories; give all of them",
                                                 r->column.name)
                                   : NULL;
-        if (!r->null_reason || !r->value_reasons || (r->names && !r->name_reason))
+        r->holes_reason = r->column.holes
+                              ? stk__format(ctx,
+                                            "its column '%.100s' has a null within its list; "
+                                            "choose nulls=zero or drop",
+                                            r->column.name)
+                              : NULL;
+        if (!r->null_reason || !r->value_reasons || (r->names && !r->name_reason) ||
+            (r->column.holes && !r->holes_reason))
             return stk__table_no_memory(t, err);
         for (uint32_t k = 0; k < t->format->num_reasons; k++) {
             r->value_reasons[k] = stk__format(ctx, "the value of its column '%.100s' %s",

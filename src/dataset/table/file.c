@@ -543,7 +543,7 @@ static bool same_column(const stk__table_column *a, const stk__table_column *b)
 {
     return strcmp(a->name, b->name) == 0 && a->kind == b->kind && a->dtype == b->dtype &&
            a->width == b->width && a->list == b->list && a->text == b->text &&
-           a->nullable == b->nullable;
+           a->nullable == b->nullable && a->holes == b->holes;
 }
 
 bool stk__table_layout_same(const stk__table_layout *a, const stk__table_layout *b)

@@ -73,6 +73,7 @@ typedef struct stk__table_read {
     const char *null_reason;      /* of a bad sample */
     const char **value_reasons;   /* one for each of the format's reasons */
     const char *name_reason;      /* of a text that is none of the names */
+    const char *holes_reason;     /* of a list with nulls */
     uint64_t bytes;               /* of a value of a FIXED field */
 } stk__table_read;
 

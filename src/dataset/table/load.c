@@ -115,14 +115,14 @@ uint8_t stk__table_cell(const stk__table_cells *cells, const stk__table_column *
     *data = NULL;
     *size = 0;
     const uint8_t null = v->nulls ? ((const uint8_t *)base + v->nulls)[row] : 0;
-    if (null)
+    if (null && null != STK__TABLE_HOLES)
         return null;
     const uint64_t item = stk_dtype_size(column->dtype);
     if (stk__table_is_coded_list(cells, column)) {
         const uint32_t *offsets = (const uint32_t *)(const void *)(base + v->offsets);
         *data = base + v->values + offsets[row] * sizeof(uint32_t);
         *size = (uint64_t)(offsets[row + 1] - offsets[row]) * item;
-        return 0;
+        return null;
     }
     if (v->codes) {
         const uint32_t code = ((const uint32_t *)(const void *)(base + v->values))[row];
@@ -140,14 +140,17 @@ uint8_t stk__table_cell(const stk__table_cells *cells, const stk__table_column *
     const uint32_t *offsets = (const uint32_t *)(const void *)(base + v->offsets);
     *data = base + v->values + offsets[row] * item;
     *size = (uint64_t)(offsets[row + 1] - offsets[row]) * item;
-    return 0;
+    return null;
 }
 
 #define LOOK_UP(bits)                                                                              \
     for (uint64_t i = 0; i < count; i++) {                                                         \
-        if (list[i] >= d->rows)                                                                    \
+        static const uint##bits##_t zero = 0;                                                      \
+        const bool null = list[i] == STK__TABLE_NO_PIECE;                                          \
+        if (!null && list[i] >= d->rows)                                                           \
             return false;                                                                          \
-        memcpy((char *)out + i * (bits) / 8, values + (uint64_t)list[i] * (bits) / 8, (bits) / 8); \
+        memcpy((char *)out + i * (bits) / 8,                                                       \
+               null ? (const char *)&zero : values + (uint64_t)list[i] * (bits) / 8, (bits) / 8);  \
     }
 
 bool stk__table_look_up(const stk__table_cells *cells, const stk__table_column *column,

@@ -225,6 +225,7 @@ typedef struct stk__parquet_scan {
     } window; /* bytes that were read before */
     uint32_t group;
     uint64_t first_row;      /* of the group */
+    bool short_chunks;       /* sizes of chunks leave out the headers of dictionaries */
     stk__parquet_room *room; /* for pages that have to be decoded to know their size */
 } stk__parquet_scan;
 

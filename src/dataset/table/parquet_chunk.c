@@ -13,6 +13,7 @@
 #define WINDOW       (UINT64_C(64) << 10) /* that is read at once where pages are small */
 #define WHOLE_MOST   (UINT64_C(64) << 20) /* bytes of a chunk that may be one piece */
 #define INDEX_MOST   (UINT64_C(64) << 20)
+#define SHORT_BYTES  100u /* that chunks are short of: as Arrow C++ has it */
 
 typedef struct page_place {
     uint64_t offset, length; /* with the header */
@@ -519,6 +520,8 @@ static stk_status find_chunk(pages *p, stk_error *err)
         return fail(p, STK_EFORMAT, p->scan->footer_at,
                     "the footer says that its column lies outside of the file", err);
     p->end = p->from + (uint64_t)c->compressed;
+    if (p->scan->short_chunks && !p->column->leaf.repeated)
+        p->end += STK_MIN(SHORT_BYTES, p->scan->size - p->end);
     if (!p->column->leaf.repeated && (uint64_t)c->values != p->rows)
         return fail(p, STK_EFORMAT, p->scan->footer_at,
                     "its column has another number of values than its row group has rows", err);

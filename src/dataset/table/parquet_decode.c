@@ -266,9 +266,10 @@ static stk_status list_begin(sink *s)
     return STK_OK;
 }
 
-/* Levels of a page -> rows and how many values each has. *count: values that are there. */
+/* Levels of a page -> rows and how many values each has. *count: values, of which *there are not
+ * null; *holes: of each value whether it is null, until the next page. */
 static stk_status list_levels(sink *s, const stk__parquet_body *body, uint64_t levels,
-                              uint64_t *count)
+                              uint64_t *count, uint64_t *there, const uint8_t **holes)
 {
     const unsigned inside = s->leaf->repeated, most = s->leaf->most;
     uint8_t *part = stk__parquet_room_part(s->room, STK__PARQUET_LEVELS, 2 * levels);
@@ -276,6 +277,8 @@ static stk_status list_levels(sink *s, const stk__parquet_body *body, uint64_t l
     uint32_t *places = (uint32_t *)(s->out + s->vector->offsets);
     uint64_t at = s->values;
 
+    *there = 0;
+    *holes = part;
     if (!part)
         return no_memory(s);
     const uint8_t *again = part, *defined = part + levels;
@@ -293,12 +296,13 @@ static stk_status list_levels(sink *s, const stk__parquet_body *body, uint64_t l
         } else if (!s->rows || !element) {
             return fail(s, "its repetition levels are damaged");
         }
-        if (element && defined[i] < most) {
-            *s->reason = "a value within a list is null, and lists are read without nulls; fill "
-                         "them and write the file again";
-            return STK_EKIND;
-        }
+        const bool hole = element && defined[i] < most;
+        if (hole)
+            nulls[s->rows - 1] = STK__TABLE_HOLES;
+        if (element) /* levels up to this one have been looked at */
+            part[at - s->values] = hole;
         at += element;
+        *there += element && !hole;
     }
     places[s->rows] = (uint32_t)at;
     *count = at - s->values;
@@ -319,18 +323,31 @@ static stk_status look_up(sink *s, const stk__parquet_body *body, uint8_t *out, 
     return STK_OK;
 }
 
+/* Values of a page, without those that are null: codes, where the page is a piece of them. */
+static stk_status list_values(sink *s, const stk__parquet_page *page, const stk__parquet_body *body,
+                              uint8_t *out, uint64_t count)
+{
+    if (s->vector->codes)
+        return read_codes(s, body, (uint32_t *)out, count, s->leaf->entries);
+    if (is_codes(page))
+        return count ? look_up(s, body, out, count) : STK_OK;
+    return stk__parquet_values(s->room, s->leaf, page->encoding, body->values, body->values_length,
+                               out, count, s->reason);
+}
+
 static stk_status list_page(sink *s, const stk__parquet_page *page, const stk__parquet_body *body)
 {
     /* Those of a page stay codes; a chunk that is one piece may have other pages behind it. */
-    const bool codes = is_codes(page) && s->leaf->form == STK__PARQUET_PAGE;
+    const bool codes = is_codes(page) && s->leaf->form == STK__PARQUET_PAGE && s->leaf->entries;
     const uint64_t item = codes ? sizeof(uint32_t) : stk__parquet_item(s->leaf);
-    uint64_t count = 0, at;
+    uint64_t count = 0, there = 0, at;
+    const uint8_t *holes = NULL;
 
     if ((uint64_t)page->values > s->leaf->room)
         return no_room(s);
-    STK_TRY(list_levels(s, body, (uint64_t)page->values, &count));
-    if (codes && !s->leaf->entries)
-        return count ? fail(s, "its codes are of a dictionary that it does not have") : STK_OK;
+    STK_TRY(list_levels(s, body, (uint64_t)page->values, &count, &there, &holes));
+    if (is_codes(page) && !codes && s->leaf->form == STK__PARQUET_PAGE && there)
+        return fail(s, "its codes are of a dictionary that it does not have");
     if (count > s->leaf->room - s->values)
         return no_room(s);
     s->used = s->vector->values + s->values * item;
@@ -339,12 +356,13 @@ static stk_status list_page(sink *s, const stk__parquet_page *page, const stk__p
         return no_room(s);
     s->values += count;
     s->vector->codes = codes;
-    if (codes)
-        return read_codes(s, body, (uint32_t *)values, count, s->leaf->entries);
-    if (is_codes(page))
-        return look_up(s, body, values, count);
-    return stk__parquet_values(s->room, s->leaf, page->encoding, body->values, body->values_length,
-                               values, count, s->reason);
+    STK_TRY(list_values(s, page, body, values, there));
+    if (there < count)
+        spread(values, item, holes, count, there);
+    for (uint64_t i = 0; codes && there < count && i < count; i++)
+        if (holes[i])
+            ((uint32_t *)values)[i] = STK__TABLE_NO_PIECE;
+    return STK_OK;
 }
 
 /* ---- Dictionaries ---- */

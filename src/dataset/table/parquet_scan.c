@@ -272,6 +272,58 @@ static stk_status scan_groups(stk__parquet_scan *s, const stk__parquet_footer *f
     return STK_OK;
 }
 
+/* Some writers leave the number of rows of the file at 0: then it is that of its row groups. */
+static void count_rows(stk__parquet_footer *footer)
+{
+    stk__thrift groups = footer->groups;
+    int64_t rows = 0;
+
+    for (uint32_t g = 0; !footer->rows && g < footer->num_groups && !groups.bad; g++) {
+        stk__parquet_group group;
+        if (!stk__thrift_struct(&groups, &footer->groups_of))
+            break;
+        stk__parquet_group_read(&groups, &group);
+        if (group.rows < 0 || group.rows > INT64_MAX - rows)
+            return; /* which is refused */
+        rows += group.rows;
+    }
+    if (!footer->rows && !groups.bad)
+        footer->rows = rows;
+}
+
+/* parquet-mr before 1.2.9 left the header of the dictionary out of the size of a chunk
+ * [PARQUET-816]. */
+static bool is_short(stk__thrift_text writer)
+{
+    static const char name[] = "parquet-mr";
+    static const uint64_t since[] = {1, 2, 9};
+    const char *at = (const char *)writer.data, *end = at + writer.length;
+
+    if (!at || writer.length < strlen(name) || memcmp(at, name, strlen(name)) != 0)
+        return false;
+    for (size_t i = 0; i < STK_COUNT(since); i++) {
+        uint64_t number = 0;
+        while (at < end && (*at < '0' || *at > '9'))
+            at++;
+        for (; at < end && *at >= '0' && *at <= '9' && number < 1000; at++)
+            number = 10 * number + (uint64_t)(*at - '0');
+        if (number != since[i])
+            return number < since[i];
+    }
+    return false;
+}
+
+static stk_status read_footer(stk__parquet_scan *s, stk__thrift *meta, stk__parquet_footer *footer,
+                              stk_error *err)
+{
+    stk__parquet_footer_read(meta, footer);
+    if (meta->bad || footer->groups.bad || !footer->has_schema || footer->rows < 0)
+        return damaged(s, "it breaks off, or says what cannot be", err);
+    count_rows(footer);
+    s->short_chunks = is_short(footer->writer);
+    return STK_OK;
+}
+
 static stk_status scan_all(stk__parquet_scan *s, stk_error *err)
 {
     stk__parquet_footer footer;
@@ -279,9 +331,7 @@ static stk_status scan_all(stk__parquet_scan *s, stk_error *err)
 
     STK_TRY(read_end(s, &meta, err));
     const ptrdiff_t bytes = meta.end - meta.at;
-    stk__parquet_footer_read(&meta, &footer);
-    if (meta.bad || footer.groups.bad || !footer.has_schema || footer.rows < 0)
-        return damaged(s, "it breaks off, or says what cannot be", err);
+    STK_TRY(read_footer(s, &meta, &footer, err));
     STK_TRY(add_columns(s, &footer, err));
     STK_TRY(stk__table_file_rows(s->file, (uint64_t)footer.rows, err));
     const uint64_t length = s->footer_length;
@@ -289,7 +339,7 @@ static stk_status scan_all(stk__parquet_scan *s, stk_error *err)
     if (s->footer_length != length) { /* it has moved */
         meta.end = s->footer + s->footer_length - END_BYTES;
         meta.at = meta.end - bytes;
-        stk__parquet_footer_read(&meta, &footer);
+        STK_TRY(read_footer(s, &meta, &footer, err));
     }
     return scan_groups(s, &footer, err);
 }

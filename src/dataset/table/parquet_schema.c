@@ -363,6 +363,7 @@ static bool add_leaf(walk *w, const place *at, const node *n, bool hidden, const
     c->column.nullable = at->nullable;
     c->leaf.most = at->most & 63u;
     c->leaf.repeated = at->repeated & 63u;
+    c->column.holes = at->lists && at->most > at->repeated;
     if (refused)
         refuse(c, refused);
     else if (at->lists > 1)

@@ -107,8 +107,8 @@ typedef struct stk__table_cells {
     const char *dictionary; /* decoded; NULL: there is none */
 } stk__table_cells;
 
-/* 0: the row has a value, *data of *size bytes; else what `nulls` says of it, and 255 where a code
- * is no row of the dictionary. */
+/* 0: the row has a value, *data of *size bytes, and so it is with HOLES; else what `nulls` says of
+ * it, and 255 where a code is no row of the dictionary. */
 uint8_t stk__table_cell(const stk__table_cells *cells, const stk__table_column *column,
                         uint64_t row, const void **data, uint64_t *size);
 /* Whether *data of its cells are codes, one for each value of a list, and *size that of the values.

@@ -124,7 +124,8 @@ static const void *where_cell(void *user, uint32_t i, uint64_t row, uint64_t *si
 {
     const void *data;
 
-    return cell(user, i, row, &data, size) ? NULL : data;
+    const uint8_t null = cell(user, i, row, &data, size);
+    return null && null != STK__TABLE_HOLES ? NULL : data;
 }
 
 static bool is_taken(reader *r, uint64_t row)
@@ -135,9 +136,11 @@ static bool is_taken(reader *r, uint64_t row)
 
     if (j->where && !stk__where_holds(j->where, j->columns, where_cell, r, row))
         return false;
-    for (uint32_t i = j->num_where; i < j->num_columns; i++)
-        if (cell(r, i, row, &data, &size) == 1)
+    for (uint32_t i = j->num_where; i < j->num_columns; i++) {
+        const uint8_t null = cell(r, i, row, &data, &size);
+        if (null == 1 || null == STK__TABLE_HOLES)
             return false;
+    }
     return true;
 }
 
@@ -268,7 +271,7 @@ static stk_status tie_where(job *j, stk_error *err)
     }
     j->num_where = j->num_columns;
     for (uint32_t i = 0; t->nulls == STK__NULLS_DROP && i < t->num_reads; i++)
-        if (t->reads[i].column.nullable)
+        if (t->reads[i].column.nullable || t->reads[i].column.holes)
             j->columns[j->num_columns++] = &t->reads[i].column;
     return j->where ? stk__where_check(j->where, j->columns, err) : STK_OK;
 }

@@ -28,6 +28,7 @@ void stk__table_close(stk_dataset *dataset)
             stk__free(ctx, (void *)t->reads[i].value_reasons[k]);
         stk__free(ctx, t->reads[i].value_reasons);
         stk__free(ctx, (void *)t->reads[i].name_reason);
+        stk__free(ctx, (void *)t->reads[i].holes_reason);
         if (t->reads[i].names)
             stk__names_release(t->reads[i].names);
         stk__free(ctx, t->reads[i].names);
@@ -417,7 +418,12 @@ static void put_nothing(const stk_field *field, stk_value *value, uint64_t bytes
 bool stk__table_takes(const stk__table *t, const stk__table_read *r, uint8_t null, uint64_t size,
                       stk_status *status, const char **reason)
 {
-    if (null > 1 || (null && t->nulls == STK__NULLS_FAIL)) {
+    if (null == STK__TABLE_HOLES && t->nulls == STK__NULLS_ZERO)
+        null = 0;
+    if (null == STK__TABLE_HOLES) {
+        *status = STK_EFORMAT;
+        *reason = r->holes_reason;
+    } else if (null > 1 || (null && t->nulls == STK__NULLS_FAIL)) {
         *status = STK_EFORMAT;
         *reason = null == 1                                     ? r->null_reason
                   : (uint32_t)null - 2 < t->format->num_reasons ? r->value_reasons[null - 2]

@@ -18,6 +18,7 @@
 #define STK__TABLE_MAX_COLUMNS 4096u
 #define STK__TABLE_MAX_FILES   (UINT64_C(1) << 20)
 #define STK__TABLE_NO_PIECE    UINT32_MAX
+#define STK__TABLE_HOLES       254
 
 /* ---- Columns ---- */
 
@@ -38,7 +39,7 @@ typedef struct stk__table_column {
     uint32_t width; /* of VALUES: 1, and there is no such dimension; more of a list of one length */
     bool list;      /* of VALUES: they are a list, also where width is 1 */
     bool text;      /* of BYTES: they are UTF-8 */
-    bool nullable;  /* a row may be null */
+    bool nullable, holes; /* a row may be null; of LIST a value within */
     const char *note; /* what is said of its type: "timestamp[us, UTC]", "decimal(9, 2)"; or NULL */
 } stk__table_column;
 
@@ -74,11 +75,11 @@ typedef struct stk__table_vector {
     };
     uint64_t nulls; /* uint8_t [rows], 1: null (its value is zero, its list empty); 2 and more: the
                        row has no value of the type (zero and empty as well), for the reason
-                       reasons[n - 2] of the format; 0: no row is */
+                       reasons[n - 2]; HOLES: a list with nulls, which are zero; 0: no row is */
     uint32_t codes : 1;  /* 1: values are uint32_t, numbers of rows of the piece's dictionary, whose
                         vector has the column's values (never codes), each below its rows; a null
                         has the code 0, whatever the dictionary holds. Of LIST each value of a list
-                        is one, and rows of the dictionary are values, without offsets */
+                        is one, a null NO_PIECE, and rows of the dictionary are without offsets */
     uint32_t piece : 31; /* the core's, of the first vector: the piece's number */
     uint32_t lines; /* uint32_t [rows], numbers of their lines in the file, from 1, UINT32_MAX of
                        all beyond; 0: rows are no lines */

@@ -133,6 +133,60 @@ static void test_int96(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* What lists with nulls are by a policy: 40 rows of two columns, `kept` of them. */
+static void check_holes(const char *name, const char *nulls, uint64_t kept)
+{
+    stk_context *ctx = test_context();
+    char spec[400];
+    stk_dataset *d;
+    stk_error err;
+    uint64_t at = 0, bad = 0;
+
+    snprintf(spec, sizeof spec, "parquet:" GOLDEN "%s.parquet?nulls=%s", name, nulls);
+    assert_ok(stk_dataset_open(ctx, spec, &d, &err), &err);
+    for (int i = 0; i < 40; i++) {
+        const int n = i % 11 == 5 ? 0 : i % 4;
+        int32_t coded[4];
+        double plain[4];
+        bool holes = false;
+        for (int k = 0; k < n; k++) {
+            holes |= (i + k) % 5 == 3;
+            coded[k] = (i + k) % 5 == 3 ? 0 : i + k;
+            plain[k] = coded[k];
+        }
+        if (!strcmp(nulls, "drop") && (holes || i % 11 == 5))
+            continue;
+        row *r = row_take(d, at++);
+        if (holes && strcmp(nulls, "zero") != 0) {
+            assert_int_equal(r->sample.status, STK_EFORMAT);
+            assert_non_null(strstr(r->sample.reason, "'coded' has a null within its list"));
+            bad++;
+        } else {
+            assert_int_equal(r->sample.status, STK_OK);
+            row_is(r, "coded", coded, (size_t)n * sizeof *coded);
+            row_is(r, "plain", plain, (size_t)n * sizeof *plain);
+        }
+        row_free(r);
+    }
+    assert_int_equal(at, d->size);
+    assert_int_equal(at - bad, kept);
+    stk_dataset_close(&d);
+    stk_context_destroy(&ctx);
+}
+
+/* A null within a list is no failure of its page. */
+static void test_holes(void **state)
+{
+    static const char *const names[] = {"holes", "holes_pages"};
+
+    (void)state;
+    for (size_t i = 0; i < STK_COUNT(names); i++) {
+        check_holes(names[i], "zero", 40);
+        check_holes(names[i], "mask", 30);
+        check_holes(names[i], "drop", 26);
+    }
+}
+
 static void check_refused(stk_context *ctx, const char *spec, stk_status status, const char *says)
 {
     stk_dataset *d;
@@ -282,6 +336,59 @@ static void test_codes(void **state)
     copy_free(&c);
 }
 
+/* Replace bytes of the footer by others, everywhere; how often they were there. */
+static int replace(copy *c, const char *from, const char *to, size_t n)
+{
+    int found = 0;
+
+    for (uint64_t at = 0; at + n <= c->size; at++)
+        if (!memcmp(c->data + at, from, n)) {
+            memcpy(c->data + at, to, n);
+            found++;
+        }
+    return found;
+}
+
+static void check_ids(copy *c)
+{
+    stk_dataset *d;
+    stk_error err;
+
+    test_put(c->room.store, "a.parquet", c->data, c->size);
+    assert_ok(stk_dataset_open(c->room.ctx, "parquet:mem://p/a.parquet?columns=id", &d, &err),
+              &err);
+    assert_int_equal(d->size, 20);
+    for (int blocks = 0; blocks < 2; blocks++) {
+        row_blocks = blocks;
+        for (int i = 0; i < 20; i++) {
+            row *r = row_take(d, (uint64_t)i);
+            IS("id", int64_t, 7 * i - 100);
+            row_free(r);
+        }
+    }
+    row_blocks = false;
+    stk_dataset_close(&d);
+}
+
+/* A file that says that it has no rows, and chunks that leave out the header of a dictionary. */
+static void test_old_writers(void **state)
+{
+    copy c = copy_of(TESTS_DIR "/../fuzz/corpus/parquet/dictionary");
+
+    (void)state;
+    check_ids(&c);
+    assert_int_equal(replace(&c, "\x16\x28\x19", "\x16\x00\x19", 3), 1); /* 20 rows, twice */
+    check_ids(&c);
+    /* 401 bytes of the column become 381. */
+    assert_true(replace(&c, "\x16\xa2\x06", "\x16\xfa\x05", 3) > 0);
+    check_wrong(&c, c.size, STK_EFORMAT, "column id, page 2: ");
+    assert_true(replace(&c, "parquet-cpp-arrow version", "parquet-mr version 1.2.80", 25) > 0);
+    check_wrong(&c, c.size, STK_EFORMAT, "column id, page 2: ");
+    assert_true(replace(&c, "parquet-mr version 1.2.80", "parquet-mr version 1.2.8 ", 25) > 0);
+    check_ids(&c);
+    copy_free(&c);
+}
+
 static void test_checksum(void **state)
 {
     copy c = copy_of("dictionary_index");
@@ -370,7 +477,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden), cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_int96),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_codes),  cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_codes),  cmocka_unit_test(test_old_writers),
+        cmocka_unit_test(test_holes),  cmocka_unit_test(test_ends),
         cmocka_unit_test(test_bits),   cmocka_unit_test(test_checksum),
         cmocka_unit_test(test_place),  cmocka_unit_test(test_brotli),
     };
