@@ -5,6 +5,7 @@
 #include "array/array.h"
 #include "base/base.h"
 #include "base/options.h"
+#include "base/pace.h"
 #include "base/registry.h"
 #include "bench/bench.h"
 #include "convert/convert.h"
@@ -12,6 +13,7 @@
 #include "device/device.h"
 #include "loader/loader.h"
 #include "measure/measure.h"
+#include "measure/pace.h"
 #include "nn/nn.h"
 #include "recipe/recipe.h"
 #include "store/store.h"
@@ -128,6 +130,11 @@ const stk__drivers *stk__drivers_of(stk_driver_kind kind)
     };
 
     return &all[kind];
+}
+
+const stk__pace_policy *stk__pace_policy_default(void)
+{
+    return &stk__pace_policy_table;
 }
 
 /* ---- Options --------------------------------------------------------------------------------- */

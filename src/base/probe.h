@@ -22,6 +22,7 @@ typedef enum stk__event_kind {
     STK__EVENT_DELIVER, /* a batch was handed out: epoch, step, start (asked), end */
     STK__EVENT_BAD_SAMPLE, /* index, position, status */
     STK__EVENT_PLAN,       /* samples were located: count, start, end */
+    STK__EVENT_PACE,       /* what moves while a loader runs was looked at: pace, end */
     STK__EVENT_DECODE      /* what several samples may share was decoded: bytes (that came out),
                               count = samples waiting for it, worker, start, end, status */
 } stk__event_kind;
@@ -34,6 +35,7 @@ struct stk__event {
     uint64_t epoch, step, position, index, count, bytes;
     const void *loader;      /* tells loaders apart, only ever compared; NULL: of none */
     const uint64_t *indices; /* of SAMPLE: `count` of them, valid during the call; else NULL */
+    const struct stk__pace_note *pace; /* of PACE; likewise */
 };
 
 /* Install or remove (NULL) a probe; at most 4 at a time, else STK_EBUSY. Waits until no thread is

@@ -106,10 +106,11 @@ static void put_point(const stk_tune *tune, size_t i, double ranks, stk_tune_poi
  */
 
 /* Whether two settings are one to the loader: without workers nothing is ahead, and where nothing
- * is read there is no depth. */
+ * is read there is no depth. A number of workers that moves is none that stays. */
 static bool is_twin(const stk_tune_point *a, const stk_tune_point *b, bool reads)
 {
-    return a->num_workers == b->num_workers && (!reads || a->io_depth == b->io_depth) &&
+    return a->num_workers == b->num_workers && a->auto_workers == b->auto_workers &&
+           (!reads || a->io_depth == b->io_depth) &&
            (a->num_workers == 0 || a->prefetch_factor == b->prefetch_factor);
 }
 
@@ -136,6 +137,9 @@ static bool is_allowed(const stk_tune *tune, size_t i, bool reads)
     const stk__bench_planned *s = setting_of(tune, i);
 
     if (s->setting.free_data || (s->num_runs && !s->good) || p->num_workers < 0)
+        return false;
+    /* Workers that move while it runs are not predicted. */
+    if (p->auto_workers && !p->runs)
         return false;
     if (o->max_cores != STK_AUTO && p->num_workers > o->max_cores)
         return false;

@@ -46,17 +46,6 @@ static stk_status apply_tables(const stk_config *from, stk_config *to, stk_error
     return status;
 }
 
-/* The values of the best: what auto came to, which is what was measured. */
-static void resolve(const stk_tune *tune, size_t best, stk_loader_options *loader)
-{
-    const stk_tune_point *p = &tune->points[best];
-
-    if (loader->num_workers == STK_AUTO)
-        loader->num_workers = p->num_workers;
-    if (loader->io_depth == STK_AUTO && p->io_depth > 0 && stk__tune_reads(tune))
-        loader->io_depth = p->io_depth;
-}
-
 /* A copy with the values of setting `best`. */
 static stk_status copy_config(const stk_tune *tune, size_t best, stk_config *to, stk_error *err)
 {
@@ -64,7 +53,7 @@ static stk_status copy_config(const stk_tune *tune, size_t best, stk_config *to,
     const stk_config *from = tune->plan->config;
     const char *dataset = tune->plan->settings[best].setting.dataset;
     const stk_option_table *table = stk_option_table_find("loader");
-    stk_loader_options loader = tune->plan->settings[best].loader;
+    const stk_loader_options *loader = &tune->plan->settings[best].loader;
     char key[STK_CONFIG_MAX_KEY], value[64];
 
     for (size_t i = 0; i < from->count; i++) {
@@ -74,12 +63,11 @@ static stk_status copy_config(const stk_tune *tune, size_t best, stk_config *to,
     }
     if (!stk_config_count(to, "dataset") && !is_real_step(tune) && dataset)
         STK_TRY(stk_config_set(to, "dataset", dataset, false, err));
-    resolve(tune, best, &loader);
     for (size_t k = 0; k < STK_COUNT(names); k++) {
         snprintf(key, sizeof key, "loader.%s", names[k]);
         if (!stk_config_count(from, key))
             continue;
-        stk_options_format(stk_options_find(table, names[k]), &loader, value, sizeof value);
+        stk_options_format(stk_options_find(table, names[k]), loader, value, sizeof value);
         STK_TRY(stk_config_set(to, key, value, false, err));
     }
     return apply_tables(from, to, err);

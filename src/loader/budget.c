@@ -21,6 +21,7 @@
 #define LEAST_DECODING (UINT64_C(256) << 10) /* of one thread */
 #define MOST_DECODING  (UINT64_C(4) << 20)
 #define RAGGED_HEAD    1024u /* of the buffer of a batch's ragged values, and its rounding */
+#define SPARE_SHARE    4     /* of the room for workers is for spare ones at most a quarter */
 #define WIDEN_STEPS    16    /* from half of the budget to all of it */
 
 /* ---- What samples need ---- */
@@ -188,22 +189,25 @@ uint64_t stk__budget_horizon(const stk__budget *b)
 
 /* ---- Division ---- */
 
-/* More workers than one, of which the caller's thread is none, as far as `room` goes. */
+/* More workers than one, of which the caller's thread is none, as far as `room` goes; and where
+ * their number moves, spare ones of a part of what is left. */
 static uint64_t take_workers(const stk__budget *b, uint64_t room, stk__shares *out)
 {
-    const uint64_t each = b->worker + b->decode_each;
+    const uint64_t each = STK_MAX(b->worker + b->decode_each, UINT64_C(1));
     const uint32_t wanted = b->now.workers;
 
     out->workers = wanted;
-    if (wanted <= 1)
+    if (wanted == 0)
         return 0;
-    out->workers = (uint32_t)STK_MIN(wanted - 1, room / STK_MAX(each, 1)) + 1;
+    out->workers = (uint32_t)STK_MIN(wanted - 1, room / each) + 1;
     if (out->workers < wanted && !b->silent)
         stk__message(b->ctx, STK_MESSAGE_WARNING,
                      "memory_budget %" PRIu64 " holds %u workers instead of %u, at %" PRIu64
                      " bytes each",
                      b->bytes, out->workers, b->workers, each);
-    return (out->workers - 1) * each;
+    const uint64_t used = (out->workers - 1) * each;
+    out->spare = (uint32_t)STK_MIN(b->spare, (room - used) / SPARE_SHARE / each);
+    return used + out->spare * each;
 }
 
 /* Batches beyond two, then records of steps ahead of them. */

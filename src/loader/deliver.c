@@ -188,6 +188,62 @@ static stk_status answer_without_batch(stk_loader *loader, stk_error *err)
     return STK_OK;
 }
 
+/* ---- What is auto ---- */
+
+#define TELL_NS UINT64_C(2000000000) /* of a shorter run nobody has to know */
+
+static void tell_change(const stk_loader *loader, const char *option, const char *what,
+                        uint32_t *told, uint32_t now)
+{
+    if (now > *told)
+        stk__message(loader->ctx, STK_MESSAGE_INFO, "%s: auto: %u -> %u, as the step waited for %s",
+                     option, *told, now, what);
+    else if (now < *told)
+        stk__message(loader->ctx, STK_MESSAGE_INFO, "%s: auto: %u -> %u, as more gave no more",
+                     option, *told, now);
+    *told = now;
+}
+
+/* What was only tried is not told. */
+static void tell_changes(stk_loader *loader, uint64_t now_ns)
+{
+    stk__pace *pace = &loader->pace;
+
+    if (!pace->want.calm || now_ns - pace->first_ns < TELL_NS)
+        return;
+    tell_change(loader, "num_workers", "workers", &pace->told_workers, pace->want.workers);
+    tell_change(loader, "io_depth", "reads", &pace->told_depth, pace->want.depth);
+}
+
+/* Have as many workers and reads as suit the last steps, where both or one of them are auto. The
+ * order does not know of it. */
+static void keep_pace(stk_loader *loader, uint64_t start, uint64_t end)
+{
+    stk__pace *pace = &loader->pace;
+    stk__pace_note note;
+
+    if (!stk__pace_step(pace, start, end))
+        return;
+    pthread_mutex_lock(&loader->ring->lock);
+    const stk_waits waits = loader->stalls.waits;
+    pthread_mutex_unlock(&loader->ring->lock);
+    stk__pace_ask(pace, &waits, end, &note);
+    const stk__event event = {
+        .kind = STK__EVENT_PACE, .end_ns = end, .pace = &note, .loader = loader->ring};
+    stk__emit(loader->ctx, &event);
+    tell_changes(loader, end);
+    if (note.want.workers != note.seen.workers)
+        stk__workers_move(&loader->workers, note.want.workers);
+    if (note.want.depth == note.seen.depth)
+        return;
+    pthread_mutex_lock(&loader->ring->lock);
+    loader->depth = note.want.depth;
+    pthread_mutex_unlock(&loader->ring->lock);
+    stk__reads_move(&loader->reads, note.want.depth, loader->budget.io_depth);
+}
+
+/* ---- The call ---- */
+
 stk_status stk_loader_next(stk_loader *loader, int64_t timeout_ms, stk_batch **out, stk_error *err)
 {
     stk__bad_sample *bad;
@@ -239,6 +295,7 @@ stk_status stk_loader_next(stk_loader *loader, int64_t timeout_ms, stk_batch **o
                         .count = batch->count,
                         .loader = loader->ring};
     stk__emit(loader->ctx, &event);
+    keep_pace(loader, start, end);
     if (num_bad)
         status = stk__bad_settle(&loader->bad, batch, bad, num_bad, err);
     if (status != STK_OK) {

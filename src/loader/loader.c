@@ -249,7 +249,6 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
 
     stk__reads_figures(&l->reads, &reads);
     *out = (stk_loader_stats){.struct_size = sizeof *out,
-                              .io_depth = l->budget.io_depth,
                               .memory_budget = l->options.memory_budget,
                               .slab_bytes = ring->slab_bytes};
     stk__tiers_get(l->ctx, &out->tiers);
@@ -260,7 +259,8 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
     pthread_mutex_unlock(&ring->pool.lock);
     pthread_mutex_lock(&ring->lock);
     const stk__units *units = &l->units;
-    out->workers = l->budget.now.workers;
+    out->workers = l->workers.active;
+    out->io_depth = l->depth;
     out->depth = l->budget.now.slabs - 1;
     out->held = ring->num_held;
     out->memory_bytes += l->budget.now.fixed;

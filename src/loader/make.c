@@ -7,6 +7,9 @@
 #include "loader/loader.h"
 #include "loader/parts.h"
 
+#define LEAST_AUTO       4u    /* workers that auto may come to, where the budget has room; */
+#define MOST_AUTO        256u  /* at most */
+#define MOST_AUTO_DEPTH  1024u /* reads at a time, likewise */
 #define MOST_BUDGET      (UINT64_C(4) << 30)  /* of the default */
 #define MOST_SAMPLE      (UINT64_C(1) << 36)  /* bytes */
 #define MOST_STAGING     (UINT64_C(4) << 20)  /* of a worker, where it holds more than a sample */
@@ -190,6 +193,10 @@ static stk_status settle_options(stk_loader *loader, stk_error *err)
 
     stk_context_cores(loader->ctx, &cores);
     budget->workers = o->num_workers == STK_AUTO ? cores.preparation : (uint32_t)o->num_workers;
+    /* As many as there are cores, twice, help where they sleep or other programs take turns. */
+    const uint32_t most = STK_MIN(STK_MAX(2 * cores.usable, LEAST_AUTO), MOST_AUTO);
+    if (o->num_workers == STK_AUTO && most > cores.preparation)
+        budget->spare = most - cores.preparation;
     budget->depth =
         budget->workers ? (uint32_t)STK_MIN(o->prefetch_factor * budget->workers, 4096) : 1;
     if (o->memory_budget == 0)
@@ -452,7 +459,8 @@ static stk_status make_workers(stk_loader *loader)
                                  .planner = &loader->planner,
                                  .doing = &w->self.doing,
                                  .every_ns = (uint64_t)(loader->options.watchdog * 1e9)};
-    return stk__workers_init(w, b->now.workers, b->decode_each, b->decode_most);
+    return stk__workers_init(w, b->now.workers + b->now.spare, b->now.workers, b->decode_each,
+                             b->decode_most);
 }
 
 static stk_status make_bad(stk_loader *loader, stk_error *err)
@@ -466,6 +474,30 @@ static stk_status make_bad(stk_loader *loader, stk_error *err)
                              .budget = o->memory_budget,
                              .on_error = o->on_error};
     return stk__bad_init(&loader->bad, o->max_errors, o->quarantine, loader->budget.row_room, err);
+}
+
+/* What moves while the loader runs: threads that there are records for, and reads as far as steps
+ * are planned ahead for them. */
+static void begin_pace(stk_loader *loader)
+{
+    const stk__budget *b = &loader->budget;
+    const stk_loader_options *o = &loader->options;
+    const bool reads = loader->dataset->ops->locate && o->io_depth == STK_AUTO;
+    stk__pace_limits limits = {.workers_least = b->now.workers,
+                               .workers_most = b->now.workers + b->now.spare,
+                               .depth_least = b->io_depth,
+                               .depth_most = b->io_depth};
+
+    loader->depth = b->io_depth;
+    if (b->now.workers == 0)
+        return;
+    if (o->num_workers == STK_AUTO)
+        limits.workers_least = 1;
+    if (reads) {
+        limits.depth_least = 1;
+        limits.depth_most = STK_MAX(STK_MIN(4 * b->io_depth, MOST_AUTO_DEPTH), b->io_depth);
+    }
+    stk__pace_begin(&loader->pace, &limits, b->now.workers, b->io_depth);
 }
 
 stk_status stk__loader_outline(stk_loader *loader, stk_error *err)
@@ -495,6 +527,7 @@ stk_status stk__loader_build(stk_loader *loader, stk_error *err)
     STK_TRY(make_ring(loader, err));
     STK_TRY(make_planner(loader));
     STK_TRY(make_workers(loader));
+    begin_pace(loader);
     return make_bad(loader, err);
 }
 

@@ -35,7 +35,7 @@ static const stk_option options[] = {
      "Epochs to deliver; 0: without end. Prefetch runs across an epoch's end up to here."},
     {"num_workers", STK_OPTION_INT, AT(num_workers), "auto", 0, 1024, "auto", "N",
      "Threads that prepare samples; 0: the caller's own, without read-ahead; auto: the usable "
-     "cores less those of compute."},
+     "cores less those of compute at first, then as many as the steps wait for."},
     {"prefetch_factor", STK_OPTION_INT, AT(prefetch_factor), "2", 1, 1024, NULL, "N",
      "Batches ready or in work ahead of the consumer, for each worker."},
     {"persistent_workers", STK_OPTION_BOOL, AT(persistent_workers), "true", 0, 0, NULL, NULL,
@@ -43,7 +43,8 @@ static const stk_option options[] = {
     {"pin_memory", STK_OPTION_BOOL, AT(pin_memory), "false", 0, 0, NULL, NULL,
      "Lock the batches into memory, for copies to a device."},
     {"io_depth", STK_OPTION_INT, AT(io_depth), "auto", 1, 65536, "auto", "N",
-     "Concurrent reads; auto: as many as serve the store well."},
+     "Concurrent reads; auto: as many as serve the store well at first, then as many as the steps "
+     "wait for."},
     {"memory_budget", STK_OPTION_SIZE, AT(memory_budget), "0", 0, 0, NULL, "SIZE",
      "Bound on all memory of the loader; 0: a quarter of what the process may use, at most 4 GiB."},
     {"cache", STK_OPTION_ENUM, AT(cache), "auto", 0, 0, "none|encoded|decoded|auto", NULL,

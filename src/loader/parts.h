@@ -9,6 +9,7 @@
 #include "loader/finish.h"
 #include "loader/keep.h"
 #include "loader/order.h"
+#include "loader/pace.h"
 #include "loader/planner.h"
 #include "loader/reads.h"
 #include "loader/ring.h"
@@ -38,6 +39,8 @@ struct stk_loader {
     stk__stalls stalls;
     stk__bad bad;
     stk__watch watch;
+    stk__pace pace;     /* of num_workers and io_depth, where they are auto */
+    uint32_t depth;     /* (L) reads under way at each store at most */
     bool own;           /* dataset and transforms are built in: calls of them end */
     bool eos_pending;   /* the end of the epoch before the first step is still to be told */
     uint64_t delivered; /* batches, under the ring's lock */

@@ -95,6 +95,12 @@ bool stk__reads_pump_due_locked(stk__reads *reads)
     return true;
 }
 
+void stk__reads_move(stk__reads *reads, uint32_t depth, uint32_t of)
+{
+    stk__fetcher_move(reads->fetcher, depth, of);
+    stk__reads_pump(reads);
+}
+
 /* ---- Stopping ---- */
 
 void stk__reads_stop(stk__reads *reads, bool stop)

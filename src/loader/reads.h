@@ -53,6 +53,10 @@ stk_status stk__reads_init(stk__reads *reads, stk_context *ctx, uint32_t depth, 
 /* Nothing is pending. */
 void stk__reads_destroy(stk__reads *reads);
 
+/* From now on so many reads under way at a store that had `of` at first; of others likewise. (L)
+ * free. */
+void stk__reads_move(stk__reads *reads, uint32_t depth, uint32_t of);
+
 /* Queue a range behind all others, or before all others; stk__reads_pump() is to follow. (L) held.
  */
 void stk__reads_queue_locked(stk__reads *reads, stk__range *range);

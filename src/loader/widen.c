@@ -21,7 +21,7 @@ static void divide_anew(stk_loader *loader, uint64_t wanted, bool late)
     loader->budget.now = shares;
     stk__stall_widened_locked(&loader->stalls);
     pthread_mutex_unlock(&loader->ring->lock);
-    stk__workers_shrink(&loader->workers, shares.workers);
+    stk__workers_shrink(&loader->workers, shares.workers + shares.spare);
     stk__steps_shrink(&loader->steps, shares.steps);
     loader->steps.horizon = stk__budget_horizon(&loader->budget);
     stk__ring_shrink(loader->ring, shares.slabs);

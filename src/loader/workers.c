@@ -77,9 +77,11 @@ static void release_worker(stk__worker *worker)
     worker->state = NULL;
 }
 
-stk_status stk__workers_init(stk__workers *w, uint32_t num, uint64_t decode_each,
+stk_status stk__workers_init(stk__workers *w, uint32_t num, uint32_t active, uint64_t decode_each,
                              uint64_t decode_most)
 {
+    stk__cond_init(&w->more);
+    w->active = active;
     if (w->decodes)
         STK_TRY(stk__decode_room_init(&w->decode_room, decode_each, decode_most));
     STK_TRY(init_worker(&w->self, w, UINT32_MAX));
@@ -99,6 +101,7 @@ void stk__workers_shrink(stk__workers *w, uint32_t num)
     for (uint32_t i = num; i < w->num; i++)
         release_worker(&w->each[i]);
     w->num = STK_MIN(w->num, num);
+    w->active = STK_MIN(w->active, num);
 }
 
 void stk__workers_release(stk__workers *w)
@@ -109,6 +112,7 @@ void stk__workers_release(stk__workers *w)
     release_worker(&w->self);
     stk__free(w->ctx, w->each);
     stk__decode_room_release(&w->decode_room);
+    pthread_cond_destroy(&w->more);
 }
 
 /* ---- Work ---- */
@@ -137,6 +141,19 @@ static void wake_next_locked(const stk__workers *w)
         pthread_cond_signal(&w->ring->work);
 }
 
+/* One of those that are not to be at work sleeps; whoever woke it had work for another. (L) held.
+ */
+static void sleep_idle_locked(const stk__worker *worker)
+{
+    stk__workers *w = worker->team;
+
+    if (worker->number < w->active)
+        return;
+    wake_next_locked(w);
+    while (worker->number >= w->active && !w->stopping)
+        pthread_cond_wait(&w->more, &w->ring->lock);
+}
+
 static void worker_main(void *argument)
 {
     stk__worker *worker = argument;
@@ -146,7 +163,7 @@ static void worker_main(void *argument)
 
     stk__thread_background();
     pthread_mutex_lock(lock);
-    for (bool planned = false; !w->stopping;) {
+    for (bool planned = false; sleep_idle_locked(worker), !w->stopping;) {
         /* Planning comes first: it keeps reads on their way, and it is short. Between two rounds
          * there is a task. */
         if (stk__reads_pump_due_locked(w->planner->reads)) {
@@ -218,16 +235,18 @@ bool stk__consumer_help_locked(stk__workers *w, bool own)
 
 /* ---- Threads ---- */
 
-stk_status stk__workers_start(stk__workers *w, stk_error *err)
+/* Those of the records up to `num` that have none. (L) free. */
+static stk_status start(stk__workers *w, uint32_t num, stk_error *err)
 {
-    for (uint32_t i = 0; i < w->num; i++) {
+    for (; w->started < num; w->started++) {
+        stk__worker *worker = &w->each[w->started];
         char name[24];
-        snprintf(name, sizeof name, "stk-worker-%u", i);
+        snprintf(name, sizeof name, "stk-worker-%u", w->started);
         pthread_mutex_lock(&w->ring->lock);
         w->running++;
         pthread_mutex_unlock(&w->ring->lock);
         const stk_status status =
-            stk__thread_start(w->ctx, &w->each[i].thread, name, worker_main, &w->each[i], err);
+            stk__thread_start(w->ctx, &worker->thread, name, worker_main, worker, err);
         if (status == STK_OK)
             continue;
         pthread_mutex_lock(&w->ring->lock);
@@ -238,10 +257,26 @@ stk_status stk__workers_start(stk__workers *w, stk_error *err)
     return STK_OK;
 }
 
+stk_status stk__workers_start(stk__workers *w, stk_error *err)
+{
+    return start(w, w->active, err);
+}
+
+void stk__workers_move(stk__workers *w, uint32_t active)
+{
+    active = STK_MAX(STK_MIN(active, w->num), 1u);
+    (void)start(w, active, NULL);
+    pthread_mutex_lock(&w->ring->lock);
+    w->active = STK_MIN(active, w->started);
+    pthread_cond_broadcast(&w->more);
+    pthread_mutex_unlock(&w->ring->lock);
+}
+
 void stk__workers_stop_locked(stk__workers *w, bool stop)
 {
     w->stopping = stop;
     pthread_cond_broadcast(&w->ring->work);
+    pthread_cond_broadcast(&w->more);
 }
 
 bool stk__workers_wait_locked(stk__workers *w, uint64_t until)
@@ -254,6 +289,6 @@ bool stk__workers_wait_locked(stk__workers *w, uint64_t until)
 
 void stk__workers_join(stk__workers *w)
 {
-    for (uint32_t i = 0; i < w->num; i++)
-        stk__thread_join(&w->each[i].thread);
+    for (; w->started; w->started--)
+        stk__thread_join(&w->each[w->started - 1].thread);
 }

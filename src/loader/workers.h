@@ -86,7 +86,10 @@ struct stk__workers {
     uint32_t prepare_rows; /* samples that the dataset prepares at a time */
     stk__decode_room decode_room;
     stk__worker *each;
-    uint32_t num;           /* threads */
+    uint32_t num;           /* records, and threads at most */
+    uint32_t started;       /* threads, of the first records; the consumer's */
+    uint32_t active;        /* (L) of them at work; the others sleep until there are to be more */
+    pthread_cond_t more;    /* there are */
     uint32_t running;       /* (L) of them alive */
     bool stopping;          /* (L) they are to end */
     stk__worker self;       /* the consumer's */
@@ -100,16 +103,20 @@ struct stk__workers {
 
 /* Bytes that a worker takes. */
 uint64_t stk__worker_bytes(const stk__workers *workers);
-/* Records of `num` workers and of the consumer; the members before `each` are filled in.
+/* Records of `num` workers, of which the first `active` are to be at work, and of the consumer; the
+ * members before `each` are filled in.
  * STK_ENOMEM; stk__workers_release() is due even then. */
-stk_status stk__workers_init(stk__workers *workers, uint32_t num, uint64_t decode_each,
-                             uint64_t decode_most);
+stk_status stk__workers_init(stk__workers *workers, uint32_t num, uint32_t active,
+                             uint64_t decode_each, uint64_t decode_most);
 /* Keep the first `num`. No thread runs. */
 void stk__workers_shrink(stk__workers *workers, uint32_t num);
 void stk__workers_release(stk__workers *workers);
 
-/* Start the threads; on failure some may run. */
+/* Start the threads that are to be at work; on failure some may run. */
 stk_status stk__workers_start(stk__workers *workers, stk_error *err);
+/* From now on so many of the records are at work, 1 at least; as far as threads can be started.
+ * (L) free. */
+void stk__workers_move(stk__workers *workers, uint32_t active);
 /* Tell the threads to end, or that they may run again. (L) held. */
 void stk__workers_stop_locked(stk__workers *workers, bool stop);
 /* Wait for their end. False: not by `until`. (L) held. */

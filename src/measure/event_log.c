@@ -4,8 +4,10 @@
 
 #include <unistd.h>
 
+#include "base/pace.h"
 #include "base/probe.h"
 #include "base/sized.h"
+#include "base/text.h"
 #include "measure/machine.h"
 
 #define EVENTS_PER_SECOND 10000
@@ -155,6 +157,35 @@ static void write_samples(stk_event_log *log, const stk__event *event)
         stk__writer_put(log->writer, block, (size_t)(at - block));
 }
 
+/* All that a policy was told and said, so that it can be asked again. */
+static void write_pace(stk_event_log *log, const stk__event *event)
+{
+    const stk__pace_note *n = event->pace;
+    char text[2 * LINE_BYTES];
+    stk__text out = {.bytes = text, .room = sizeof text};
+
+    stk__text_add(&out,
+                  "\"limits\": [%u, %u, %u, %u], \"steps\": %u, \"workers\": %u, \"depth\": %u",
+                  n->limits.workers_least, n->limits.workers_most, n->limits.depth_least,
+                  n->limits.depth_most, n->seen.steps, n->seen.workers, n->seen.depth);
+    const struct {
+        const char *name;
+        double value;
+    } seconds[] = {{"step", n->seen.step},
+                   {"wait", n->seen.wait},
+                   {"wait_reads", n->seen.wait_reads},
+                   {"wait_bytes", n->seen.wait_bytes},
+                   {"wait_work", n->seen.wait_work}};
+    for (size_t i = 0; i < STK_COUNT(seconds); i++) {
+        stk__text_add(&out, ", \"%s\": ", seconds[i].name);
+        stk__text_add_real(&out, seconds[i].value);
+    }
+    stk__text_add(&out, ", \"num_workers\": %u, \"io_depth\": %u, \"why\": ", n->want.workers,
+                  n->want.depth);
+    stk__text_add_json(&out, n->want.why ? n->want.why : "");
+    stk_event_log_write(log, "pace", NULL, event->end_ns, STK_NO_DURATION, text);
+}
+
 static void write_other(stk_event_log *log, const stk__event *event)
 {
     char line[LINE_BYTES];
@@ -182,6 +213,9 @@ static void write_other(stk_event_log *log, const stk__event *event)
         at = put_member(put_member(at, "idx", event->index), "epoch", event->epoch);
         at = put_status(put_member(at, "position", event->position), event->status);
         break;
+    case STK__EVENT_PACE:
+        write_pace(log, event);
+        return;
     default:
         return;
     }

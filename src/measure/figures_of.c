@@ -68,7 +68,7 @@ static void take_loader(stk_figures *f, const stk_loader_stats *then, const stk_
     if (f->requests)
         f->read_latency = f->read_seconds / (double)f->requests;
     if (now->workers)
-        f->prefetch = (int64_t)(now->depth / now->workers);
+        f->prefetch = (int64_t)STK_MAX(now->depth / now->workers, UINT64_C(1));
     f->network = now->network;
     stk__network_subtract(&f->network, &then->network);
     take_pictures(f, then, now);

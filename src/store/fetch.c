@@ -6,6 +6,26 @@
 #include "store/store.h"
 #include "store/url.h"
 
+/* ---- Depth ---- */
+
+static void set_depth_locked(const stk__fetcher *f, stk__source *source)
+{
+    source->depth = source->first_depth;
+    if (f->move_of)
+        source->depth =
+            (uint32_t)STK_MAX((uint64_t)source->first_depth * f->move_to / f->move_of, 1u);
+}
+
+void stk__fetcher_move(stk__fetcher *f, uint32_t depth, uint32_t of)
+{
+    pthread_mutex_lock(&f->mutex);
+    f->move_to = depth;
+    f->move_of = of;
+    for (stk__source *source = f->sources; source; source = source->next)
+        set_depth_locked(f, source);
+    pthread_mutex_unlock(&f->mutex);
+}
+
 /* ---- Adding ---- */
 
 static stk__source *find_source_locked(stk__fetcher *f, const stk_store *store)
@@ -41,7 +61,8 @@ static stk__source *source_locked(stk__fetcher *f, stk_store *store)
     made->max_read = limits.max_read;
     if (f->options.max_read && (!limits.max_read || f->options.max_read < limits.max_read))
         made->max_read = f->options.max_read;
-    made->depth = f->options.depth ? f->options.depth : limits.io_depth;
+    made->first_depth = f->options.depth ? f->options.depth : limits.io_depth;
+    set_depth_locked(f, made);
     made->next = f->sources;
     return f->sources = made;
 }

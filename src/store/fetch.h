@@ -125,6 +125,10 @@ void stk__fetcher_add(stk__fetcher *fetcher, stk__transfer *list);
 /* Send what may be sent, end what is late, hand over what has ended. Any thread, several at once;
  * does not wait for storage. */
 void stk__fetcher_pump(stk__fetcher *fetcher);
+/* From now on `depth` reads under way at a store that had `of` at first, and at each other so many
+ * times as many or as few, 1 at least; what is under way beyond that ends as it would.
+ * stk__fetcher_pump() sends what may go now. Any thread. */
+void stk__fetcher_move(stk__fetcher *fetcher, uint32_t depth, uint32_t of);
 /* When the next retry or deadline is due; UINT64_MAX: none is known. */
 uint64_t stk__fetcher_due(stk__fetcher *fetcher);
 /* End all transfers that were added and, until it is called with false, all that are, with

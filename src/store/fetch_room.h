@@ -17,7 +17,7 @@ struct stk__source {
     stk__fetcher *fetcher;
     stk_store *store;
     uint64_t max_read;
-    uint32_t depth, under_way;
+    uint32_t depth, first_depth, under_way;
     uint32_t retries;        /* more tries of a read; 0 where the store tries by itself */
     bool reads_now;          /* the store knows read_now() */
     stk__piece_list waiting; /* by priority */
@@ -33,9 +33,10 @@ struct stk__fetcher {
     stk__piece_list under_way, retries;
     stk__transfer *ended, *last_ended; /* to be handed over */
     uint32_t num_ended;
-    uint64_t nearest_ns; /* no deadline in the lists is earlier */
-    uint64_t added;      /* transfers so far */
-    uint32_t inside;     /* threads that send or hand over */
+    uint32_t move_to, move_of; /* of stk__fetcher_move(); 0: it was not called */
+    uint64_t nearest_ns;       /* no deadline in the lists is earlier */
+    uint64_t added;            /* transfers so far */
+    uint32_t inside;           /* threads that send or hand over */
     bool destroying;
     bool stopped;
     bool sooner;            /* `sooner` of the options is to be called */

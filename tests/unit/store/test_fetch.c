@@ -187,6 +187,20 @@ static void test_first_failure(void **state)
 
 /* ---- Depth and order ------------------------------------------------------------------------- */
 
+/* One for each of two stores in turn. */
+static void add_between(world *w, scripted *other, job *jobs, int n)
+{
+    for (int i = 0; i < n; i++) {
+        memset(&jobs[i], 0, sizeof jobs[i]);
+        jobs[i].t = (stk__transfer){.store = i % 2 ? &other->base : &w->store.base,
+                                    .key = "a",
+                                    .length = 10,
+                                    .data = jobs[i].data,
+                                    .user = &jobs[i].calls};
+        stk__fetcher_add(w->fetcher, &jobs[i].t);
+    }
+}
+
 static void test_depth_of_each_store(void **state)
 {
     world w;
@@ -197,18 +211,9 @@ static void test_depth_of_each_store(void **state)
     open_world(&w, *state, 3, 0, 0);
     scripted_init(&other, *state, 1, 0, SIZE);
     w.store.script = other.script = late;
-    for (int i = 0; i < 12; i++) {
-        memset(&jobs[i], 0, sizeof jobs[i]);
-        jobs[i].t = (stk__transfer){.store = i % 2 ? &other.base : &w.store.base,
-                                    .key = "a",
-                                    .length = 10,
-                                    .data = jobs[i].data,
-                                    .user = &jobs[i].calls};
-        stk__fetcher_add(w.fetcher, &jobs[i].t);
-    }
+    add_between(&w, &other, jobs, 12);
     stk__fetcher_pump(w.fetcher);
-    assert_int_equal(w.store.under_way, 3);
-    assert_int_equal(other.under_way, 1);
+    assert_true(w.store.under_way == 3 && other.under_way == 1);
     stk__fetcher_stats(w.fetcher, &stats);
     assert_int_equal(stats.under_way, 4);
     assert_int_equal(stats.waiting, 8);
@@ -220,9 +225,32 @@ static void test_depth_of_each_store(void **state)
     while (scripted_release(&w.store, 0) || scripted_release(&other, 0))
         ;
     assert_int_equal(w.ended, 12);
-    assert_int_equal(w.store.most, 3);
-    assert_int_equal(other.most, 1);
+    assert_true(w.store.most == 3 && other.most == 1);
     assert_int_equal(stk__fetcher_describe(w.fetcher, text, sizeof text), 0);
+    close_world(&w);
+}
+
+/* Each store has as many times its own depth; what is under way ends as it would. */
+static void test_moved_depth(void **state)
+{
+    world w;
+    scripted other;
+    job jobs[24];
+
+    open_world(&w, *state, 4, 0, 0);
+    scripted_init(&other, *state, 1, 0, SIZE);
+    w.store.script = other.script = late;
+    stk__fetcher_move(w.fetcher, 8, 4);
+    add_between(&w, &other, jobs, 24);
+    stk__fetcher_pump(w.fetcher);
+    assert_true(w.store.under_way == 8 && other.under_way == 2);
+    stk__fetcher_move(w.fetcher, 2, 4);
+    for (int i = 0; i < 7; i++)
+        assert_true(scripted_release(&w.store, 0));
+    assert_int_equal(w.store.under_way, 2);
+    for (int i = 0; i < 24; i++)
+        (void)(scripted_release(&w.store, 0) || scripted_release(&other, 0));
+    assert_int_equal(w.ended, 24);
     close_world(&w);
 }
 
@@ -555,6 +583,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_first_failure, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_depth_of_each_store, test_context_open,
                                         test_context_close),
+        cmocka_unit_test_setup_teardown(test_moved_depth, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_order, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_backoff, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_jitter, test_context_open, test_context_close),
