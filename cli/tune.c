@@ -8,9 +8,29 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What is asked of the command alone. */
+struct own {
+    uint32_t struct_size;
+    const char *html;
+};
+
+static const stk_option own_rows[] = {
+    {"html", STK_OPTION_STRING, offsetof(struct own, html), NULL, 0, 0, NULL, "FILE",
+     "Write a page with the surface over workers and reads, memory, and what it buys."},
+};
+
+static const stk_option_table *own_table(void)
+{
+    static const stk_option_table table = {"page", "The page", sizeof(struct own), own_rows,
+                                           sizeof own_rows / sizeof *own_rows};
+
+    return &table;
+}
+
 static const struct cli_options tables[] = {
-    {.name = "tune"},  {.name = "source"},  {.name = "python"},      {.name = "loader"},
-    {.name = "bench"}, {.name = "context"}, {.own = cli_live_table}, {0}};
+    {.name = "tune"},   {.name = "source"},      {.name = "python"},
+    {.name = "loader"}, {.name = "bench"},       {.name = "context"},
+    {.own = own_table}, {.own = cli_live_table}, {0}};
 
 static const struct cli_usage usage = {
     .name = "tune",
@@ -60,6 +80,7 @@ struct tune {
     struct bench_plan plan;
     stk_tune *tuner;
     stk_tune_options options;
+    struct own own;
     const char *log; /* of all runs, or of the first one; NULL: none */
     char kept[64];   /* the file for the first one, removed in the end; "": none */
     bool log_failed;
@@ -145,6 +166,11 @@ static int run_all(struct tune *t)
 /* ---- The answer -------------------------------------------------------------------------------
  */
 
+static void print_line(void *user, const char *line)
+{
+    fprintf(user, "%s\n", line);
+}
+
 static int show(const struct tune *t, int code)
 {
     struct cli *cli = t->cli;
@@ -171,8 +197,11 @@ static int show(const struct tune *t, int code)
         fclose(beside);
     if (cli->format == CLI_TABLE && !cli->out_path)
         fputc('\n', cli->out);
-    const bool written = cli->out_path || cli->format == CLI_TABLE;
-    const int wrote = written ? tune_write(&view, cli->out) : CLI_GOOD;
+    int wrote = CLI_GOOD;
+    if (cli->out_path || cli->format == CLI_TABLE)
+        wrote = tune_write(&view, print_line, cli->out);
+    if (t->own.html && wrote == CLI_GOOD)
+        wrote = tune_write_page(&view, t->own.html);
     return code == CLI_GOOD ? wrote : code;
 }
 
@@ -182,6 +211,8 @@ static int make(struct tune *t)
     stk_error err;
 
     int code = cli_apply(cli, stk_option_table_find("tune"), 0, &t->options);
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, own_table(), 0, &t->own);
     if (code != CLI_GO_ON)
         return code;
     stk_status status = stk_tune_grid(cli->config, &t->options, &err);

@@ -22,7 +22,11 @@ void tune_print(const struct tune_view *view, FILE *out);
 /* All points of the grid. */
 void tune_json(const struct tune_view *view, FILE *out);
 void tune_csv(const struct tune_view *view, FILE *out);
+/* The same table, empty before, of what was run. */
+void tune_table(const struct tune_view *view, struct cli_table *table);
 /* The configuration of the best. CLI_GOOD, or the exit code after printing the error. */
-int tune_write(const struct tune_view *view, FILE *out);
+int tune_write(const struct tune_view *view, stk_config_line *line, void *user);
+/* The page (tune_page.c). CLI_GOOD, or the exit code after printing the error. */
+int tune_write_page(const struct tune_view *view, const char *path);
 
 #endif

@@ -58,29 +58,26 @@ static void put_point(const struct tune_view *view, struct cli_table *table, siz
     cli_table_put(row, "%" PRIu64, p.runs);
 }
 
-static void print_table(const struct tune_view *view, FILE *out, size_t width)
+void tune_table(const struct tune_view *view, struct cli_table *table)
 {
     const size_t n = stk_tune_count(view->tune);
-    struct cli_table table = {0};
 
-    cli_table_column(&table, "setting", "");
-    cli_table_column(&table, "workers", "");
-    cli_table_column(&table, "io_depth", "");
-    cli_table_column(&table, "prefetch", "");
-    cli_table_column(&table, "samples", "/s");
-    cli_table_column(&table, "of all", "runs");
-    cli_table_column(&table, "predicted", "/s");
-    cli_table_column(&table, "wait", "% of time");
-    cli_table_column(&table, "CPU", "cores");
-    cli_table_column(&table, "peak", "MiB");
+    cli_table_column(table, "setting", "");
+    cli_table_column(table, "workers", "");
+    cli_table_column(table, "io_depth", "");
+    cli_table_column(table, "prefetch", "");
+    cli_table_column(table, "samples", "/s");
+    cli_table_column(table, "of all", "runs");
+    cli_table_column(table, "predicted", "/s");
+    cli_table_column(table, "wait", "% of time");
+    cli_table_column(table, "CPU", "cores");
+    cli_table_column(table, "peak", "MiB");
     if (view->options->objective == STK_TUNE_COST)
-        cli_table_column(&table, "cost", "/million");
-    cli_table_column(&table, "runs", "");
+        cli_table_column(table, "cost", "/million");
+    cli_table_column(table, "runs", "");
     for (size_t i = 0; i < n; i++)
         if (point_of(view, i).runs)
-            put_point(view, &table, i);
-    cli_table_print(&table, width, out);
-    cli_table_free(&table);
+            put_point(view, table, i);
 }
 
 void tune_print(const struct tune_view *view, FILE *out)
@@ -88,8 +85,11 @@ void tune_print(const struct tune_view *view, FILE *out)
     const size_t width = cli_terminal_width(out);
     const stk_tune_answer *a = &view->answer;
     char text[512], reach[64] = "";
+    struct cli_table table = {0};
 
-    print_table(view, out, width);
+    tune_table(view, &table);
+    cli_table_print(&table, width, out);
+    cli_table_free(&table);
     fputc('\n', out);
     if (!view->cli->quiet) {
         if (!isnan(a->model_error))
@@ -214,15 +214,10 @@ void tune_csv(const struct tune_view *view, FILE *out)
 /* ---- The configuration ------------------------------------------------------------------------
  */
 
-static void print_line(void *user, const char *line)
-{
-    fprintf(user, "%s\n", line);
-}
-
-int tune_write(const struct tune_view *view, FILE *out)
+int tune_write(const struct tune_view *view, stk_config_line *line, void *user)
 {
     stk_error err;
 
-    const stk_status status = stk_tune_write(view->tune, print_line, out, &err);
+    const stk_status status = stk_tune_write(view->tune, line, user, &err);
     return status == STK_OK ? CLI_GOOD : cli_fail(view->cli, status, &err);
 }

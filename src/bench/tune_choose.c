@@ -172,6 +172,7 @@ int64_t stk__tune_saturated(const stk_tune_point *points, size_t n, int k, bool 
             (least < 0 || value < least))
             least = value;
     }
-    *more = least >= 0 && least == most;
+    /* A step that does not wait gains nothing of more. */
+    *more = least >= 0 && least == most && points[top].wait_share > STK__TUNE_TIE;
     return least;
 }

@@ -20,12 +20,15 @@ static bool is_real_step(const stk_tune *tune)
     return step && strncmp(step, "train:", 6) == 0;
 }
 
-/* Whether an option's section goes into the file. */
+/* Whether an option's section goes into the file: what a bench takes. */
 static bool is_kept(const stk_tune *tune, const char *key)
 {
-    if (is_real_step(tune))
-        return strncmp(key, "loader.", 7) == 0;
-    return strncmp(key, "tune.", 5) != 0;
+    static const char *const sections[] = {"loader.", "bench.", "python.", "context."};
+
+    for (size_t i = 0; i < STK_COUNT(sections); i++)
+        if (strncmp(key, sections[i], strlen(sections[i])) == 0)
+            return i == 0 || !is_real_step(tune);
+    return !strchr(key, '.') && !is_real_step(tune);
 }
 
 /* The tables that the configuration was read by, so that it is written by them. */

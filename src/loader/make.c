@@ -7,7 +7,7 @@
 #include "loader/loader.h"
 #include "loader/parts.h"
 
-#define LEAST_AUTO       4u    /* workers that auto may come to, where the budget has room; */
+#define LEAST_AUTO       8u    /* workers that auto may come to, where the budget has room; */
 #define MOST_AUTO        256u  /* at most */
 #define MOST_AUTO_DEPTH  1024u /* reads at a time, likewise */
 #define MOST_BUDGET      (UINT64_C(4) << 30)  /* of the default */
