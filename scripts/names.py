@@ -17,6 +17,7 @@ FUNCTION = re.compile(r"^(?!typedef|#)[a-z_][\w \*]*?[\s\*](stk__\w+)\([^;{}]*\)
 # Called by tests or fuzz targets alone, in addition to their own file.
 FOR_TESTS = {
     "stk__checkpoint_writer_create_on": "a disk of the test's own, which fails",
+    "stk__cores_divide": "machines that are not there are divided",
     "stk__chunks_floor_sum": "its closed form is held against the sum",
     "stk__libhdf5_attach": "the other end is a test's, or a fuzz target's",
     "stk__live_read_page": "a page of another program is the test's, or a fuzz target's",

@@ -298,8 +298,8 @@ typedef enum stk_instructions {
     STK_INSTRUCTIONS_PLAIN    /**< plain C only */
 } stk_instructions;
 
-/** The table "context" (stk_option_table_find()) has the first four and `stores`; the others are
- * the program's. */
+/** The table "context" (stk_option_table_find()) has the first four, `stores` and `local_ranks`;
+ * the others are the program's. */
 typedef struct stk_context_options {
     uint32_t struct_size;
     stk_io_engine io_engine; /**< AUTO: io_uring, or threads where it is refused */
@@ -318,6 +318,9 @@ typedef struct stk_context_options {
      * URLs begin; where several match, later ones prevail, and the query of the URL over all. Is
      * copied. NULL: none */
     const char *stores;
+    /** Processes like this one that share its cores and its memory, as the ranks of one machine do:
+     * each takes its part. 0: one. stk_ranks has it as local_world_size. */
+    uint64_t local_ranks;
 } stk_context_options;
 
 static inline void stk_context_options_init(stk_context_options *options)
@@ -347,7 +350,8 @@ STK_API STK_NODISCARD stk_status stk_context_create(const stk_context_options *o
 /** Give up the caller's share of the context and set *context to NULL. Accepts NULL. Any thread. */
 STK_API void stk_context_destroy(stk_context **context);
 
-/** How the usable cores (affinity mask and cgroup quota, v1 and v2) are divided. */
+/** How the usable cores (affinity mask and cgroup quota, v1 and v2) are divided: first among
+ * processes that share them, then within each. */
 typedef struct stk_cores {
     uint32_t struct_size;
     uint32_t online;      /**< cores of the machine */
@@ -357,6 +361,7 @@ typedef struct stk_cores {
     uint32_t compute;     /**< that the training step computes on */
     uint32_t preparation; /**< left for workers: what num_workers `auto` takes; at least 1 */
     uint32_t io;          /**< threads of the I/O engine, which mostly sleep */
+    uint32_t ranks; /**< processes that share `usable`; compute, preparation and io are of one */
 } stk_cores;
 
 STK_API void stk_context_cores(const stk_context *context, stk_cores *out);

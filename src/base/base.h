@@ -214,8 +214,8 @@ const char *stk__stage_name(stk_stage stage);
 
 /*
  * Threads that a model computes on which has work for `wanted`: compute_threads, or, where that is
- * left to the run, as many as wanted, usable cores at most. stk_context_cores() tells the most that
- * any model got. *chosen: it was left to the run. Any thread.
+ * left to the run, as many as wanted, its part of the usable cores at most. stk_context_cores()
+ * tells the most that any model got. *chosen: it was left to the run. Any thread.
  */
 uint32_t stk__context_model_threads(stk_context *ctx, uint32_t wanted, bool *chosen);
 
@@ -228,6 +228,8 @@ uint32_t stk__cores_workers(uint32_t usable, uint32_t compute, uint32_t ranks);
 
 /* Bytes this process may use: the least of physical memory, cgroup limits and `memory_limit`. */
 uint64_t stk__context_memory_limit(const stk_context *context);
+/* The same for each of the processes that share the machine. */
+uint64_t stk__context_memory_share(const stk_context *context);
 /* Bytes that something large may still take: what is left of that limit, and an eighth less than
  * the system has left, as others take some, too. */
 uint64_t stk__context_memory_room(const stk_context *context);

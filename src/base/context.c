@@ -85,7 +85,8 @@ stk_status stk_context_create(const stk_context_options *options, stk_context **
     pthread_mutex_init(&ctx->progress_lock, NULL);
     pthread_mutex_init(&ctx->registry_lock, NULL);
     pthread_mutex_init(&ctx->slot_lock, NULL);
-    stk__cores_find("", (uint32_t)STK_MIN(defaults.compute_threads, UINT32_MAX), &ctx->cores);
+    stk__cores_find("", (uint32_t)STK_MIN(defaults.compute_threads, UINT32_MAX),
+                    (uint32_t)STK_MIN(defaults.local_ranks, UINT32_MAX), &ctx->cores);
     ctx->memory_limit = stk__memory_find("");
     if (defaults.memory_limit)
         ctx->memory_limit = STK_MIN(ctx->memory_limit, defaults.memory_limit);
@@ -145,7 +146,8 @@ uint32_t stk__context_model_threads(stk_context *ctx, uint32_t wanted, bool *cho
     *chosen = ctx->options.compute_threads == 0;
     if (!*chosen)
         return ctx->cores.compute;
-    const unsigned threads = STK_MIN(STK_MAX(wanted, 1), ctx->cores.usable);
+    const unsigned threads =
+        STK_MIN(STK_MAX(wanted, 1), STK_MAX(ctx->cores.usable / ctx->cores.ranks, 1));
     unsigned most = atomic_load(&ctx->model_threads);
     while (most < threads && !atomic_compare_exchange_weak(&ctx->model_threads, &most, threads)) {
     }
@@ -155,6 +157,11 @@ uint32_t stk__context_model_threads(stk_context *ctx, uint32_t wanted, bool *cho
 uint64_t stk__context_memory_limit(const stk_context *context)
 {
     return context->memory_limit;
+}
+
+uint64_t stk__context_memory_share(const stk_context *context)
+{
+    return context->memory_limit / context->cores.ranks;
 }
 
 uint64_t stk__context_memory_room(const stk_context *context)

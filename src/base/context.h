@@ -65,7 +65,10 @@ void stk__memory_note(stk_context *ctx, int64_t bytes);
 /* Cores and memory of this process: affinity mask, cgroup v1 and v2 (cores.c). `root` takes the
  * place of
  * "/" in tests. */
-void stk__cores_find(const char *root, uint32_t compute, stk_cores *out);
+void stk__cores_find(const char *root, uint32_t compute, uint32_t ranks, stk_cores *out);
+/* Divide cores->usable among `ranks` processes (0: one), and the part of one among its threads.
+ * Pure. */
+void stk__cores_divide(uint32_t compute, uint32_t ranks, stk_cores *cores);
 uint64_t stk__memory_find(const char *root);
 /* Bytes that the system has left for this process: what it calls available, and its limits of
  * address space and data (RLIMIT_AS, RLIMIT_DATA). UINT64_MAX where it says nothing. */

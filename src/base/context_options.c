@@ -15,6 +15,9 @@ static const stk_option rows[] = {
      "How files are read: io_uring or threads; auto: io_uring where it works."},
     {"instructions", STK_OPTION_ENUM, AT(instructions), "all", 0, 0, "all|plain", NULL,
      "Instruction sets used: all this machine has, or plain C only. The results are the same."},
+    {"local_ranks", STK_OPTION_UINT, AT(local_ranks), "0", 0, 65536, NULL, "N",
+     "Processes like this one that share the machine's cores and memory; 0: as many as the "
+     "launcher (mpirun, srun, torchrun, stoker launch) says."},
     {"stores", STK_OPTION_STRING, AT(stores), NULL, 0, 0, NULL, "LIST",
      "Options of stores, as 'acme://data(timeout=5s, token=env:ACME_TOKEN)': the name of a store, "
      "or "

@@ -135,7 +135,15 @@ uint32_t stk__cores_workers(uint32_t usable, uint32_t compute, uint32_t ranks)
     return share > kept ? share - kept : 1;
 }
 
-void stk__cores_find(const char *root, uint32_t compute, stk_cores *out)
+void stk__cores_divide(uint32_t compute, uint32_t ranks, stk_cores *cores)
+{
+    cores->ranks = STK_MAX(ranks, 1u);
+    cores->compute = STK_MIN(compute ? compute : 1, STK_MAX(cores->usable / cores->ranks, 1u));
+    cores->preparation = stk__cores_workers(cores->usable, cores->compute, cores->ranks);
+    cores->io = 1;
+}
+
+void stk__cores_find(const char *root, uint32_t compute, uint32_t ranks, stk_cores *out)
 {
     char path[512];
     cpu_set_t *set = CPU_ALLOC(MOST_CPUS);
@@ -155,9 +163,7 @@ void stk__cores_find(const char *root, uint32_t compute, stk_cores *out)
     /* A part of a core is of no use to a thread that wants a whole one. */
     if (out->quota > 0 && out->quota < out->usable)
         out->usable = STK_MAX((uint32_t)(out->quota + 0.01), 1);
-    out->compute = STK_MIN(compute ? compute : 1, out->usable);
-    out->preparation = stk__cores_workers(out->usable, out->compute, 1);
-    out->io = 1;
+    stk__cores_divide(compute, ranks, out);
 }
 
 struct wanted {

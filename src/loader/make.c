@@ -200,7 +200,7 @@ static stk_status settle_options(stk_loader *loader, stk_error *err)
     budget->depth =
         budget->workers ? (uint32_t)STK_MIN(o->prefetch_factor * budget->workers, 4096) : 1;
     if (o->memory_budget == 0)
-        o->memory_budget = STK_MIN(stk__context_memory_limit(loader->ctx) / 4, MOST_BUDGET);
+        o->memory_budget = STK_MIN(stk__context_memory_share(loader->ctx) / 4, MOST_BUDGET);
     budget->io_depth = 64;
     if (loader->dataset->ops->locate && loader->dataset->ops->object && o->io_depth == STK_AUTO) {
         stk_store *store = NULL;

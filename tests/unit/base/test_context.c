@@ -187,13 +187,13 @@ static void cores_and_memory_of_cgroups(void **state)
     stk_cores cores = {.struct_size = sizeof cores};
 
     test_folder(root);
-    stk__cores_find(root, 0, &cores);
+    stk__cores_find(root, 0, 0, &cores);
     assert_true(cores.usable >= 1 && cores.quota == 0);
     test_write(root, "proc/self/cgroup", "0::/job/task\n", 13);
     test_write(root, "sys/fs/cgroup/job/cpu.max", "50000 100000\n", 13);
     test_write(root, "sys/fs/cgroup/job/task/cpu.max", "max 100000\n", 11);
     test_write(root, "sys/fs/cgroup/job/task/memory.max", "1048576\n", 8);
-    stk__cores_find(root, 0, &cores);
+    stk__cores_find(root, 0, 0, &cores);
     assert_true(cores.quota == 0.5);
     assert_int_equal(cores.usable, 1);
     assert_int_equal(cores.compute, 1);
@@ -203,11 +203,59 @@ static void cores_and_memory_of_cgroups(void **state)
     test_write(root, "sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "150000\n", 7);
     test_write(root, "sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "100000\n", 7);
     test_write(root, "sys/fs/cgroup/memory/m/memory.limit_in_bytes", "2097152\n", 8);
-    stk__cores_find(root, 0, &cores);
+    stk__cores_find(root, 0, 0, &cores);
     assert_true(cores.quota == 1.5);
     assert_int_equal(cores.usable, 1);
     assert_int_equal(stk__memory_find(root), 2097152);
     test_folder_remove(root);
+}
+
+/* The examples of the guides: 20, 60 and 160 cores of 1, 3 and 8 accelerators; and too few. */
+static void cores_are_divided_among_ranks(void **state)
+{
+    static const struct {
+        uint32_t usable, ranks, compute, of_step, workers;
+    } cases[] = {{20, 1, 0, 1, 18},   {60, 3, 0, 1, 18}, {160, 8, 0, 1, 18}, {160, 8, 4, 4, 16},
+                 {160, 8, 64, 20, 1}, {8, 2, 0, 1, 3},   {2, 4, 0, 1, 1},    {2, 4, 2, 1, 1},
+                 {1, 1, 0, 1, 1},     {7, 0, 0, 1, 6}};
+
+    (void)state;
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        stk_cores cores = {.struct_size = sizeof cores, .usable = cases[i].usable};
+        stk__cores_divide(cases[i].compute, cases[i].ranks, &cores);
+        assert_int_equal(cores.ranks, STK_MAX(cases[i].ranks, 1));
+        assert_int_equal(cores.compute, cases[i].of_step);
+        assert_int_equal(cores.preparation, cases[i].workers);
+        /* Together no more threads than cores, but where each has less than two. */
+        assert_true(cores.usable < 2 * cores.ranks ||
+                    (cores.compute + cores.preparation) * cores.ranks <= cores.usable ||
+                    cores.preparation == 1);
+    }
+}
+
+/* Processes that share a machine each take a part of its cores and of its memory. */
+static void a_context_takes_its_part(void **state)
+{
+    stk_context_options options;
+    stk_context *alone = test_context(), *one;
+    stk_cores all = {.struct_size = sizeof all}, part = all;
+    stk_error err;
+    bool chosen;
+
+    (void)state;
+    stk_context_options_init(&options);
+    options.local_ranks = 64;
+    assert_ok(stk_context_create(&options, &one, &err), &err);
+    stk_context_cores(alone, &all);
+    stk_context_cores(one, &part);
+    assert_int_equal(all.ranks, 1);
+    assert_int_equal(part.ranks, 64);
+    assert_int_equal(part.usable, all.usable);
+    assert_int_equal(part.preparation, stk__cores_workers(all.usable, 1, 64));
+    assert_int_equal(stk__context_model_threads(one, 1000, &chosen), STK_MAX(all.usable / 64, 1));
+    assert_true(stk__context_memory_share(one) == stk__context_memory_limit(one) / 64);
+    stk_context_destroy(&one);
+    stk_context_destroy(&alone);
 }
 
 /* What the system has left, and the limits of this process. */
@@ -280,7 +328,7 @@ static void nested_groups_bound_each_other(void **state)
                 snprintf(name, sizeof name, "sys/fs/cgroup/cpu/%s/cpu.cfs_period_us", groups[g]);
                 test_write(root, name, "100000\n", 7);
             }
-            stk__cores_find(root, 0, &cores);
+            stk__cores_find(root, 0, 0, &cores);
             assert_true(cores.quota == cases[i].quota);
             assert_true(cores.usable >= 1 && (!cores.quota || cores.usable <= cores.quota));
             test_folder_remove(root);
@@ -372,6 +420,8 @@ int main(void)
         cmocka_unit_test(each_status_has_one_fault),
         cmocka_unit_test(room_of_memory),
         cmocka_unit_test(cores_and_memory_of_cgroups),
+        cmocka_unit_test(cores_are_divided_among_ranks),
+        cmocka_unit_test(a_context_takes_its_part),
         cmocka_unit_test(nested_groups_bound_each_other),
         cmocka_unit_test(nested_memory_bounds),
         cmocka_unit_test(fork_is_noticed),
