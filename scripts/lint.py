@@ -48,7 +48,7 @@ LAYERS = {
 # The engine of reads is a part of its room without a folder of its own.
 SEAMS = {"store/fetch.h"}
 # Public headers of another name than their folder's.
-OWN = {"array": {"chunks"}, "dist": {"ranks", "strategy"}, "loader": {"arrow", "dlpack"}, "bench": {"array", "chunks", "convert", "dataset", "loader", "report", "store", "tune"}, "measure": {"live", "machine", "report"}, "nn": {"model"},
+OWN = {"array": {"chunks"}, "dist": {"heartbeat", "ranks", "strategy"}, "loader": {"arrow", "dlpack"}, "bench": {"array", "chunks", "convert", "dataset", "loader", "report", "store", "tune"}, "measure": {"live", "machine", "report"}, "nn": {"model"},
        "train": {"trainer", "module", "profiler"}}
 # Folders whose files could be an outsider's: base, what is public, and the folder itself.
 OUTSIDERS = {"train/callbacks", "train/loggers", "train/profilers"}
@@ -59,7 +59,7 @@ ON_TOP = {"recipe"}
 PUBLIC_ONLY = ("cli", "examples", "python")
 
 # Of the command, those that may name the terminal: they print what is no foreign text, or clean it.
-PRINTERS = {"cli/args.c", "cli/bench.c", "cli/console.c", "cli/main.c", "cli/output.c"}
+PRINTERS = {"cli/args.c", "cli/bench.c", "cli/console.c", "cli/launch.c", "cli/main.c", "cli/output.c"}
 # Those that call a store's submit() and cancel(): the fetcher, and a store around another. The engines below have their own.
 SUBMITS = {"src/store/fetch_run.c", "src/store/slow.c", "src/store/container_read.c", "src/store/cache/read.c", "src/store/cache/below.c", "src/base/aio.c", "src/array/kerchunk/inline_store.c"}
 # In the library. fprintf() is for a FILE that the caller gave, as in stk_options_help().

@@ -39,6 +39,8 @@ typedef struct stk_ranks {
     /** The launcher said how many are on this machine. Else it is taken that this one is alone on
      * it, or that all are where main_address is of the machine itself. */
     bool local_known;
+    /** The launcher gave each process cores of its own: the affinity mask is a part already. */
+    bool bound;
     uint64_t node_rank, num_nodes; /**< of machines, counted as all of them have as many ranks where
                                       the launcher does not say */
     uint64_t restart_count, max_restarts; /**< times that all ranks were begun again; 0 of 0 where

@@ -13,6 +13,7 @@
 #include <stoker/dataset.h>
 #include <stoker/device.h>
 #include <stoker/dlpack.h>
+#include <stoker/heartbeat.h>
 #include <stoker/live.h>
 #include <stoker/loader.h>
 #include <stoker/machine.h>

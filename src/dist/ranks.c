@@ -179,6 +179,14 @@ static stk_status openmpi(const struct finder *f)
     return STK_OK;
 }
 
+/* Where it says so in a variable. */
+static void take_bound(const struct finder *f)
+{
+    const char *bound = look(f, "OMPI_MCA_orte_bound_at_launch");
+
+    f->out->bound = (bound && strcmp(bound, "1") == 0) || look(f, "SLURM_CPU_BIND_LIST");
+}
+
 static stk_status mpich(const struct finder *f)
 {
     static const struct pair local = {STK_LAUNCHER_MPICH, "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
@@ -295,6 +303,7 @@ static stk_status found(const struct finder *f, const struct pair *pair)
     STK_TRY(take_main(f));
     STK_TRY(take_restarts(f));
     take_job(f);
+    take_bound(f);
     switch (pair->launcher) {
     case STK_LAUNCHER_OPENMPI:
         return openmpi(f);

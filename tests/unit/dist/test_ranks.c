@@ -78,7 +78,7 @@ static const struct {
      0},
     {"Open MPI",
      {"OMPI_COMM_WORLD_RANK=5", "OMPI_COMM_WORLD_SIZE=6", "OMPI_COMM_WORLD_LOCAL_RANK=1",
-      "OMPI_COMM_WORLD_LOCAL_SIZE=2", "PMIX_RANK=5"},
+      "OMPI_COMM_WORLD_LOCAL_SIZE=2", "PMIX_RANK=5", "OMPI_MCA_orte_bound_at_launch=1"},
      STK_LAUNCHER_OPENMPI,
      5,
      6,

@@ -43,6 +43,7 @@ typedef struct world {
     stk__counter *counter;
     stk_meter *meter;
     stk_live *live;
+    stk_heartbeat *heartbeat;
     stk_live_address address;
     stk_live_server *server; /* NULL: built without */
     stk_bench *bench;
@@ -258,6 +259,7 @@ static void make_world(world *w)
     const stk_loader_options loader = {.struct_size = sizeof loader, .batch_size = BATCH};
     assert_ok(stk_meter_open(w->ctx, w->loader, &loader, &w->meter, &err), &err);
     w->address.struct_size = sizeof w->address;
+    assert_ok(stk_heartbeat_create(w->ctx, 1, &w->heartbeat, &err), &err);
     assert_ok(stk_live_open(w->ctx, "test", "fork", &w->live, &err), &err);
     assert_ok(stk_live_bind("0", &w->address, &err), &err);
     if (stk_live_serve(w->live, &w->address, &w->server, &err) != STK_OK)
@@ -295,6 +297,7 @@ static void end_world(world *w)
     stk__counter_close(&w->counter);
     stk_live_stop(&w->server);
     stk_live_unbind(&w->address);
+    stk_heartbeat_close(&w->heartbeat);
     stk_live_close(&w->live);
     stk_meter_close(&w->meter);
     stk_bench_destroy(&w->bench);

@@ -131,6 +131,9 @@ static void call_stores(world *w)
     stk_live *live;
     stk_live_server *server;
     stk_live_state seen = {.struct_size = sizeof seen, .pid = 1};
+    stk_heartbeat *heartbeat;
+    REFUSED(stk_heartbeat_create, w->ctx, 1, &heartbeat, NULL);
+    REFUSED(stk_heartbeat_open, w->ctx, "/proc/self/fd/0", 0, &heartbeat, NULL);
     REFUSED(stk_live_open, w->ctx, "x", "x", &live, NULL);
     RETURNS(stk_live_get, seen.pid == 0, w->live, &seen);
     REFUSED(stk_live_serve, w->live, &w->address, &server, NULL);
@@ -383,6 +386,7 @@ static void call_ends(world *w)
     RETURNS(stk__counter_close, !w->counter, &w->counter);
     RETURNS(stk_live_stop, !w->server, &w->server);
     RETURNS(stk_live_close, !w->live, &w->live);
+    RETURNS(stk_heartbeat_close, !w->heartbeat, &w->heartbeat);
     RETURNS(stk_meter_close, !w->meter, &w->meter);
     RETURNS(stk_bench_destroy, !w->bench, &w->bench);
     RETURNS(stk_tune_destroy, !w->tune, &w->tune);
