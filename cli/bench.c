@@ -107,7 +107,10 @@ static int find_log(struct cli *cli, bool trainings, char path[BENCH_PATH])
     }
     localtime_r(&now, &local);
     strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local);
-    snprintf(path, BENCH_PATH, "%s/%s.log", LOG_FOLDER, stamp);
+    if (cli->ranks.world_size > 1)
+        snprintf(path, BENCH_PATH, "%s/%s-rank%" PRIu64 ".log", LOG_FOLDER, stamp, cli->ranks.rank);
+    else
+        snprintf(path, BENCH_PATH, "%s/%s.log", LOG_FOLDER, stamp);
     return CLI_GO_ON;
 }
 
@@ -319,7 +322,9 @@ int cli_bench(struct cli *cli)
     if (code != CLI_GO_ON)
         return code;
     cli_console_once(cli);
-    code = cli_live_bind(cli);
+    code = cli_ranks(cli);
+    if (code == CLI_GO_ON)
+        code = cli_live_bind(cli);
     if (code == CLI_GO_ON)
         code = bench_plan_make(cli, &b.plan);
     if (code == CLI_GO_ON)

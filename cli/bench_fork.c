@@ -63,6 +63,7 @@ static void child_main(struct bench_task *task, int pipe)
     else
         bench_run(task, &result);
     cli_console_clear();
+    cli_heartbeat_end(task->cli);
     const char *at = (const char *)&result;
     for (size_t left = sizeof result; left;) {
         ssize_t n = write(pipe, at, left);

@@ -38,6 +38,11 @@ static stk_status adjust(void *user, stk_bench_setting *setting, stk_loader_opti
                      : bench_recipe_make(cli, setting, loader, bench, &plan->recipes);
     if (plan->code == CLI_GO_ON)
         plan->code = check(setting, loader, bench);
+    /* The launcher says it, unless somebody else does; a whole training asks by itself. */
+    if (step != BENCH_FIT && bench->ranks == 1 && !cli_ranks_given(cli)) {
+        loader->rank = cli->ranks.rank;
+        loader->world_size = cli->ranks.world_size;
+    }
     return plan->code == CLI_GO_ON ? STK_OK : STK_EINVAL;
 }
 

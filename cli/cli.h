@@ -25,6 +25,7 @@ int cli_chunks(struct cli *cli);
 int cli_completion(struct cli *cli);
 int cli_convert(struct cli *cli);
 int cli_info(struct cli *cli);
+int cli_launch(struct cli *cli);
 int cli_report(struct cli *cli);
 int cli_predict(struct cli *cli);
 int cli_profile(struct cli *cli);
@@ -110,6 +111,8 @@ struct cli {
     stk_live *live;                                     /* of `context`, made by cli_live() */
     stk_live_address address; /* of --dashboard; struct_size 0: there is none */
     stk_live_server *server;  /* of `live` there; NULL: none */
+    stk_ranks ranks;          /* from cli_ranks(); struct_size 0: nobody asked */
+    stk_heartbeat *heartbeat; /* of `context`; NULL: nobody watches */
     char *stores;             /* of these: from cli_object_stores() */
     uint64_t which;           /* combination that cli_apply() took last */
     const char *out_path;     /* of -o; NULL: standard output */
@@ -238,6 +241,28 @@ int cli_live(struct cli *cli, const char *what, bool page);
 /* Before the context is destroyed; called by cli_release() as well. */
 void cli_live_end(struct cli *cli);
 
+/* ---- Several processes (ranks.c) ---------------------------------------------------------------
+ */
+
+/* Find which of several processes this is, and say it in a line: cli->ranks. Call after
+ * cli_parse(), before a context is made. CLI_GO_ON, or the exit code after printing the error. */
+int cli_ranks(struct cli *cli);
+/* Whether the loader's place among several was given. */
+bool cli_ranks_given(const struct cli *cli);
+/* Processes like this one that share its cores, as far as it is known. */
+uint64_t cli_local_ranks(const struct cli *cli);
+/* Give signs of life to whoever launched this process and watches; called by cli_context(). */
+void cli_heartbeat(struct cli *cli);
+/* Before the context is destroyed; called by cli_release() as well. */
+void cli_heartbeat_end(struct cli *cli);
+
+/* ---- Slurm (requeue.c) ----------------------------------------------------------------------- */
+
+/* Take SIGUSR1 as a wish to save and end, within a job of Slurm. After cli_ranks(). */
+void cli_requeue_watch(const struct cli *cli);
+/* After the end: where that signal came, put the job in the queue again. The exit code. */
+int cli_requeue(struct cli *cli, int code);
+
 /* ---- Foreign text (text.c) ------------------------------------------------------------------- */
 
 /* Whether a text, such as a path, ends so, and is not that alone. */
@@ -346,6 +371,10 @@ void cli_on_interrupt(void (*run)(void *user), void *user);
 /* Take signals on a thread of their own, too: the thread that computes holds them during a pass
  * over a model. Call once it is certain that the process goes on. */
 void cli_signals_watch(void);
+/* Take another signal as those two. */
+void cli_signals_take(int signal_number);
+/* What a signal asked for was done: the command is not interrupted. */
+void cli_signals_forget(void);
 /* What reads the output may go away: then writing fails, and the command goes on to its end. For
  * commands whose work is not their output. */
 void cli_signals_ignore_pipe(void);

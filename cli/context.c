@@ -16,8 +16,8 @@ static bool same_text(const char *a, const char *b)
 static bool same_options(const stk_context_options *a, const stk_context_options *b)
 {
     return a->io_engine == b->io_engine && a->compute_threads == b->compute_threads &&
-           a->memory_limit == b->memory_limit && a->instructions == b->instructions &&
-           same_text(a->stores, b->stores);
+           a->memory_limit == b->memory_limit && a->local_ranks == b->local_ranks &&
+           a->instructions == b->instructions && same_text(a->stores, b->stores);
 }
 
 /* As many cores are kept for the step as there are. */
@@ -26,10 +26,34 @@ static void warn_of_cores(const stk_context *context, uint64_t wanted)
     stk_cores cores = {.struct_size = sizeof cores};
 
     stk_context_cores(context, &cores);
-    if (wanted > cores.usable)
+    if (wanted > cores.compute && cores.ranks > 1)
+        cli_warning("compute_threads: %" PRIu64 " in each of %u ranks are more than the %u usable "
+                    "core%s: each step gets %u",
+                    wanted, cores.ranks, cores.usable, cores.usable == 1 ? "" : "s", cores.compute);
+    else if (wanted > cores.usable)
         cli_warning("compute_threads: %" PRIu64
                     " are more than the %u usable core%s: the step gets %u",
                     wanted, cores.usable, cores.usable == 1 ? "" : "s", cores.compute);
+}
+
+/* How the cores of the machine are divided, once for all of its ranks. */
+static void say_division(const struct cli *cli)
+{
+    stk_cores cores = {.struct_size = sizeof cores};
+    char text[256];
+
+    stk_context_cores(cli->context, &cores);
+    if (cores.ranks < 2 || (cli->ranks.struct_size && cli->ranks.local_rank != 0))
+        return;
+    snprintf(text, sizeof text,
+             "%u usable core%s for %u ranks of this machine: each has %u for its step and %u "
+             "worker%s for its data",
+             cores.usable, cores.usable == 1 ? "" : "s", cores.ranks, cores.compute,
+             cores.preparation, cores.preparation == 1 ? "" : "s");
+    if ((cores.compute + cores.preparation) * cores.ranks > cores.usable)
+        cli_warning("%s: that is more than there are, and they take turns", text);
+    else
+        cli_console_log((void *)cli, STK_MESSAGE_INFO, text);
 }
 
 int cli_context(struct cli *cli, uint64_t which, stk_context **out)
@@ -47,8 +71,11 @@ int cli_context(struct cli *cli, uint64_t which, stk_context **out)
         return CLI_FAILED;
     }
     options.stores = stores;
+    if (!options.local_ranks)
+        options.local_ranks = cli_local_ranks(cli);
     if (cli->context && !same_options(&options, &cli->context_options)) {
         cli_live_end(cli);
+        cli_heartbeat_end(cli);
         stk_context_destroy(&cli->context);
     }
     if (cli->context) {
@@ -68,6 +95,8 @@ int cli_context(struct cli *cli, uint64_t which, stk_context **out)
             return cli_fail(cli, status, &err);
         cli->context_options = options;
         warn_of_cores(cli->context, options.compute_threads);
+        say_division(cli);
+        cli_heartbeat(cli);
     }
     *out = cli->context;
     return CLI_GO_ON;
@@ -99,6 +128,7 @@ void cli_compute_environment(struct cli *cli, uint64_t threads)
 void cli_release(struct cli *cli)
 {
     cli_live_end(cli);
+    cli_heartbeat_end(cli);
     if (cli->address.struct_size)
         stk_live_unbind(&cli->address);
     stk_context_destroy(&cli->context);

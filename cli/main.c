@@ -16,6 +16,8 @@ static const struct cli_command commands[] = {
     {"convert", "write data in another form: pictures packed again, IDX files", cli_convert},
     {"info", "say what a dataset or checkpoint is; without one, list what Stoker can read",
      cli_info},
+    {"launch", "run a command as several ranks, watch them, begin again when one is lost",
+     cli_launch},
     {"predict", "write what a trained model says of data", cli_predict},
     {"profile", "say where the time of a few training steps goes, call by call and layer by layer",
      cli_profile},

@@ -46,6 +46,21 @@ void cli_signals_install(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
+void cli_signals_take(int signal_number)
+{
+    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGINT);
+    sigaddset(&action.sa_mask, SIGTERM);
+    sigaction(signal_number, &action, NULL);
+}
+
+void cli_signals_forget(void)
+{
+    caught = 0;
+}
+
 void cli_on_interrupt(void (*run)(void *user), void *user)
 {
     sigset_t both, before;
@@ -82,6 +97,7 @@ void cli_signals_watch(void)
     sigfillset(&others);
     sigdelset(&others, SIGINT);
     sigdelset(&others, SIGTERM);
+    sigdelset(&others, SIGUSR1); /* where it was taken */
     pthread_sigmask(SIG_SETMASK, &others, &before);
     /* Without it a signal waits for the end of a pass. */
     watched = pthread_create(&thread, NULL, watch, NULL) == 0;

@@ -166,6 +166,22 @@ static int leave_out_loggers(struct cli *cli)
     return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
 }
 
+/* Which of several processes this is. */
+static int find_ranks(struct cli *cli)
+{
+    int code = cli_ranks(cli);
+
+    if (code == CLI_GO_ON && cli->ranks.world_size > 1) {
+        cli_error("this is one of %" PRIu64 " processes, and trainings run on one here: start it "
+                  "without %s",
+                  cli->ranks.world_size, cli->ranks.variable);
+        code = CLI_USAGE;
+    }
+    if (code == CLI_GO_ON)
+        cli_requeue_watch(cli);
+    return code;
+}
+
 static int run_make(struct run *run, struct cli *cli, const struct cli_usage *usage, uint32_t tasks)
 {
     stk_recipe_options options = {
@@ -177,6 +193,9 @@ static int run_make(struct run *run, struct cli *cli, const struct cli_usage *us
         return code;
     if (cli->log && strcmp(cli->log, "none") != 0)
         options.log = cli->log;
+    code = find_ranks(cli);
+    if (code != CLI_GO_ON)
+        return code;
     if (tasks & (STK_RECIPE_FIT | STK_RECIPE_PREDICT))
         cli_signals_ignore_pipe();
     if (tasks & STK_RECIPE_PREDICT)
@@ -415,7 +434,7 @@ int cli_train(struct cli *cli)
         put_result(&run);
 out:
     run_release(&run);
-    return code;
+    return cli_requeue(cli, code);
 }
 
 typedef stk_status task_fn(stk_trainer *trainer, stk_module *module, const stk_trainer_data *data,

@@ -1,0 +1,96 @@
+/* a command -> N processes of it that are watched: what `stoker launch` is made of */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_CLI_LAUNCH_H
+#define STK_CLI_LAUNCH_H
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <stoker/heartbeat.h>
+
+#include "cli.h"
+
+#define LAUNCH_MOST 1024 /* ranks of one machine */
+
+enum launch_how { LAUNCH_AUTO = 0, LAUNCH_LOCAL, LAUNCH_MPIRUN, LAUNCH_SRUN };
+
+struct launch_options {
+    uint32_t struct_size;
+    int32_t launcher;
+    uint64_t ranks, min_ranks, max_restarts, main_port;
+    double heartbeat_timeout, grace; /* seconds */
+};
+
+#define LAUNCH_LINE 8192 /* bytes of a line that is kept together */
+
+/* A stream of a child, given out in whole lines. */
+struct launch_stream {
+    int fd; /* -1: at its end */
+    size_t used;
+    char line[LAUNCH_LINE];
+};
+
+/* A process that was started: a rank, or mpirun or srun, which have them all. */
+struct launch_child {
+    pid_t pid;           /* 0: none, or it was waited for */
+    int status;          /* of waitpid(), once it was */
+    bool stopped;        /* by SIGSTOP and its like, */
+    uint64_t stopped_ns; /* since then */
+    struct launch_stream streams[2];
+};
+
+struct launch {
+    struct cli *cli;
+    struct launch_options options;
+    char **command; /* ended by NULL */
+    FILE *beside;   /* standard error, as text */
+    enum launch_how how;
+    bool open_mpi; /* mpirun is Open MPI's */
+    char host[256];
+    /* Of the attempt that is under way. */
+    uint64_t attempt, ranks, children; /* children: 1 of mpirun and srun */
+    uint64_t began_ns, kill_ns;        /* kill_ns: when those that are left are killed; 0: never */
+    struct launch_child *child;        /* room for options.ranks */
+    stk_heartbeat *heartbeat;          /* NULL: nobody watches */
+    uint64_t port;                     /* MASTER_PORT of local ranks */
+    uint64_t longest_ns;               /* between two beats of a rank, */
+    uint64_t last_ns[LAUNCH_MOST];     /* which were seen last then */
+    bool failed;                       /* one of them; then the next are of the first that did */
+    bool hopeless;                     /* another attempt would come to the same */
+    int code;
+};
+
+/* ---- Children (launch_child.c) --------------------------------------------------------------- */
+
+/* Start all of an attempt. False: one could not be, which was said; those that were begun are to be
+ * ended. */
+bool launch_start(struct launch *launch);
+/* Give out what has come, for at most `timeout_ms` of waiting. `last`: also lines that have no end.
+ */
+void launch_read(struct launch *launch, int timeout_ms, bool last);
+/* Look at which have ended or were stopped. True: some are left. */
+bool launch_reap(struct launch *launch);
+/* Send a signal to all that are left, with what they have started. */
+void launch_signal(struct launch *launch, int signal);
+/* Kill what ended ranks have left behind, and close their streams. */
+void launch_clear(struct launch *launch);
+/* Pass SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 on to the children from here on; NULL: no more. */
+void launch_forward(const struct launch *launch);
+
+/* ---- mpirun and srun (launch_how.c) ---------------------------------------------------------- */
+
+/* Which is taken. CLI_GO_ON, or the exit code after printing the error. */
+int launch_choose(struct launch *launch);
+/* The words in front of the command; how many, at most `room`. */
+size_t launch_words(const struct launch *launch, const char **words, size_t room);
+
+/* ---- Watching (launch_watch.c) --------------------------------------------------------------- */
+
+/* The first rank that gives no sign of life in time ends the attempt. */
+void launch_watch(struct launch *launch);
+/* Say of a rank that it failed, and why; the first one counts. */
+void launch_fail(struct launch *launch, int64_t rank, int code, const char *why);
+/* What became of a child that ended badly. */
+void launch_ended(struct launch *launch, uint64_t i);
+
+#endif

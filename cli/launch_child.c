@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processes of a launch: started, heard, waited for. */
+#include "launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MOST_WORDS 32 /* in front of the command */
+
+/* For the signal handlers: groups that are to be told, and whose they are. */
+static volatile sig_atomic_t num_told;
+static volatile pid_t told[LAUNCH_MOST];
+static const struct launch *volatile forwarding;
+
+/* ---- Signals --------------------------------------------------------------------------------- */
+
+/* Ranks that mpirun or srun has started, as far as they give signs of life. Their number. */
+static uint64_t tell_ranks(const struct launch *launch, int signal)
+{
+    stk_heartbeat_row row = {.struct_size = sizeof row};
+    uint64_t n = 0;
+
+    for (uint64_t r = 0; launch->heartbeat && r < launch->ranks; r++) {
+        stk_heartbeat_read(launch->heartbeat, r, &row);
+        if (row.pid <= 1 || row.doing == STK_DOING_END)
+            continue;
+        kill((pid_t)row.pid, signal);
+        n++;
+    }
+    return n;
+}
+
+static void tell(int signal)
+{
+    const struct launch *launch = forwarding;
+
+    /* An mpirun that is asked to end kills its ranks a second later, whatever they are saving. */
+    if (launch && launch->how == LAUNCH_MPIRUN && (signal == SIGINT || signal == SIGTERM) &&
+        tell_ranks(launch, signal))
+        return;
+    for (sig_atomic_t i = 0; i < num_told; i++)
+        if (told[i] > 0)
+            kill(-told[i], signal);
+}
+
+static void on_user_signal(int signal)
+{
+    const int before = errno;
+
+    tell(signal);
+    errno = before;
+}
+
+static void on_interrupt(void *unused)
+{
+    (void)unused;
+    tell(cli_interrupted() - 128);
+}
+
+void launch_forward(const struct launch *launch)
+{
+    struct sigaction action = {.sa_handler = launch ? on_user_signal : SIG_DFL,
+                               .sa_flags = SA_RESTART};
+
+    forwarding = launch;
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGUSR2, &action, NULL);
+    cli_on_interrupt(launch ? on_interrupt : NULL, NULL);
+}
+
+void launch_signal(struct launch *launch, int signal)
+{
+    for (uint64_t i = 0; i < launch->children; i++)
+        if (launch->child[i].pid > 0)
+            kill(-launch->child[i].pid, signal);
+    /* Ranks of mpirun are in groups of their own, and outlive it when it is killed. */
+    if (signal == SIGKILL && launch->how != LAUNCH_LOCAL)
+        tell_ranks(launch, SIGKILL);
+}
+
+/* ---- Starting -------------------------------------------------------------------------------- */
+
+static void set_number(const char *name, uint64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    setenv(name, text, 1);
+}
+
+/* As torchrun tells its own [torch/distributed/run.py]; mpirun and srun tell theirs who they are.
+ */
+static void set_environment(const struct launch *launch, uint64_t rank)
+{
+    static const char *const others[] = {"OMPI_COMM_WORLD_RANK",
+                                         "OMPI_COMM_WORLD_SIZE",
+                                         "OMPI_COMM_WORLD_LOCAL_RANK",
+                                         "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                         "PMI_RANK",
+                                         "PMI_SIZE",
+                                         "MPI_LOCALRANKID",
+                                         "MPI_LOCALNRANKS"};
+    static const char *const own[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+                                      "GROUP_RANK"};
+    char path[64];
+
+    set_number("TORCHELASTIC_RESTART_COUNT", launch->attempt);
+    set_number("TORCHELASTIC_MAX_RESTARTS", launch->options.max_restarts);
+    unsetenv("STOKER_HEARTBEAT");
+    if (launch->heartbeat) {
+        stk_heartbeat_path(launch->heartbeat, path, sizeof path);
+        setenv("STOKER_HEARTBEAT", path, 1);
+    }
+    if (launch->how != LAUNCH_LOCAL) {
+        /* Open MPI gives its ranks a terminal, on which nobody looks. */
+        setenv("NO_COLOR", "1", 0);
+        /* Of a launcher around this one. */
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+            unsetenv(own[i]);
+        return;
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        unsetenv(others[i]);
+    set_number("RANK", rank);
+    set_number("WORLD_SIZE", launch->ranks);
+    set_number("LOCAL_RANK", rank);
+    set_number("LOCAL_WORLD_SIZE", launch->ranks);
+    set_number("GROUP_RANK", 0);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    set_number("MASTER_PORT", launch->port);
+}
+
+/* In the child: become the command. Only what cannot be returns, its errno. */
+static int become(const struct launch *launch, uint64_t rank, pid_t parent, int out, int err)
+{
+    const char *front[MOST_WORDS];
+    size_t given = 0;
+
+    while (launch->command[given])
+        given++;
+    const size_t words = launch_words(launch, front, MOST_WORDS);
+    char **argv = calloc(words + given + 1, sizeof *argv);
+    const int null = open("/dev/null", O_RDONLY);
+    if (!argv || null < 0)
+        return ENOMEM;
+    for (size_t i = 0; i < words; i++)
+        argv[i] = (char *)front[i];
+    memcpy(argv + words, launch->command, given * sizeof *argv);
+    /* A group of its own: a terminal's Ctrl-C comes once, from here, and what a rank has started
+     * ends with it. Whatever ends the launcher ends the ranks. */
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, launch->how == LAUNCH_LOCAL ? SIGKILL : SIGTERM);
+    if (getppid() != parent)
+        _exit(CLI_FAILED);
+    dup2(null, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    set_environment(launch, rank);
+    signal(SIGUSR1, SIG_DFL);
+    signal(SIGUSR2, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
+    execvp(argv[0], argv);
+    return errno;
+}
+
+/* The child says why it is none; a program that runs has closed the pipe. */
+static int wait_begun(int pipe)
+{
+    int error = 0;
+    ssize_t n;
+
+    while ((n = read(pipe, &error, sizeof error)) < 0 && errno == EINTR)
+        continue;
+    close(pipe);
+    return n == (ssize_t)sizeof error ? error : 0;
+}
+
+static int start_one(struct launch *launch, uint64_t i)
+{
+    struct launch_child *child = &launch->child[i];
+    int out[2] = {-1, -1}, err[2] = {-1, -1}, begun[2] = {-1, -1};
+    const pid_t parent = getpid();
+
+    child->pid = 0;
+    child->stopped = false;
+    child->streams[0].fd = child->streams[1].fd = -1;
+    child->streams[0].used = child->streams[1].used = 0;
+    if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC) || pipe2(begun, O_CLOEXEC))
+        return errno;
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        num_told = 0;
+        const int error = become(launch, i, parent, out[1], err[1]);
+        _exit(write(begun[1], &error, sizeof error) < 0 ? 126 : 127);
+    }
+    const int error = pid < 0 ? errno : 0;
+    close(out[1]);
+    close(err[1]);
+    close(begun[1]);
+    child->streams[0].fd = out[0];
+    child->streams[1].fd = err[0];
+    fcntl(out[0], F_SETFL, O_NONBLOCK);
+    fcntl(err[0], F_SETFL, O_NONBLOCK);
+    if (pid < 0) {
+        close(begun[0]);
+        return error;
+    }
+    /* In the parent, too: a signal may come before the child has done so. */
+    setpgid(pid, pid);
+    child->pid = pid;
+    told[i] = pid;
+    num_told = (sig_atomic_t)(i + 1);
+    return wait_begun(begun[0]);
+}
+
+bool launch_start(struct launch *launch)
+{
+    int error = 0;
+
+    launch->children = launch->how == LAUNCH_LOCAL ? launch->ranks : 1;
+    launch->began_ns = cli_now_ns();
+    num_told = 0;
+    for (uint64_t i = 0; i < launch->children; i++) {
+        error = start_one(launch, i);
+        if (!error)
+            continue;
+        launch->children = i + 1;
+        const char *what = launch->command[0];
+        launch_words(launch, &what, 1);
+        char why[512];
+        snprintf(why, sizeof why, "'%.300s' could not be started: %s", what, strerror(error));
+        launch->hopeless = true;
+        launch_fail(launch, launch->how == LAUNCH_LOCAL ? (int64_t)i : -1,
+                    error == ENOENT ? 127 : 126, why);
+        return false;
+    }
+    return true;
+}
+
+/* ---- Output ---------------------------------------------------------------------------------- */
+
+/* One line of a rank. What it says is foreign text, and is cleaned as such. */
+static void put_line(const struct launch *launch, uint64_t rank, int stream, const char *line,
+                     size_t length)
+{
+    FILE *to = stream == 0 ? launch->cli->out : launch->beside;
+
+    if (launch->children > 1)
+        fprintf(to, "[%" PRIu64 "] ", rank);
+    fwrite(line, 1, length, to);
+    fputc('\n', to);
+    fflush(to);
+}
+
+/* Whole lines of what was read; a bar that is drawn again and again ends each time in \r. */
+static void put_lines(const struct launch *launch, uint64_t rank, int number, bool last)
+{
+    struct launch_stream *s = &launch->child[rank].streams[number];
+    size_t from = 0;
+
+    for (size_t i = 0; i < s->used; i++) {
+        if (s->line[i] != '\n' && s->line[i] != '\r')
+            continue;
+        if (i > from || s->line[i] == '\n')
+            put_line(launch, rank, number, s->line + from, i - from);
+        from = i + 1;
+        if (s->line[i] == '\r' && from < s->used && s->line[from] == '\n')
+            from++, i++;
+    }
+    if (from == 0 && s->used == sizeof s->line)
+        last = true; /* longer than any line */
+    if (last && s->used > from) {
+        put_line(launch, rank, number, s->line + from, s->used - from);
+        from = s->used;
+    }
+    memmove(s->line, s->line + from, s->used - from);
+    s->used -= from;
+}
+
+static void close_stream(struct launch_stream *stream)
+{
+    if (stream->fd >= 0)
+        close(stream->fd);
+    stream->fd = -1;
+}
+
+static void read_stream(struct launch *launch, uint64_t rank, int number)
+{
+    struct launch_stream *s = &launch->child[rank].streams[number];
+
+    while (s->fd >= 0) {
+        const ssize_t n = read(s->fd, s->line + s->used, sizeof s->line - s->used);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (n <= 0)
+            close_stream(s);
+        else
+            s->used += (size_t)n;
+        put_lines(launch, rank, number, n <= 0);
+    }
+}
+
+void launch_read(struct launch *launch, int timeout_ms, bool last)
+{
+    struct pollfd polled[2 * LAUNCH_MOST];
+    nfds_t n = 0;
+
+    for (uint64_t i = 0; i < launch->children; i++)
+        for (int k = 0; k < 2; k++)
+            if (launch->child[i].streams[k].fd >= 0)
+                polled[n++] =
+                    (struct pollfd){.fd = launch->child[i].streams[k].fd, .events = POLLIN};
+    if (poll(polled, n, timeout_ms) <= 0 && !last)
+        return;
+    for (uint64_t i = 0; i < launch->children; i++)
+        for (int k = 0; k < 2; k++) {
+            read_stream(launch, i, k);
+            if (last)
+                put_lines(launch, i, k, true);
+        }
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+bool launch_reap(struct launch *launch)
+{
+    bool left = false;
+
+    for (uint64_t i = 0; i < launch->children; i++) {
+        struct launch_child *child = &launch->child[i];
+        int how;
+        pid_t ended = -1;
+        while (child->pid > 0 &&
+               (ended = waitpid(child->pid, &how, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+            child->stopped = WIFSTOPPED(how);
+            child->stopped_ns = cli_now_ns();
+            if (WIFSTOPPED(how) || WIFCONTINUED(how))
+                continue;
+            child->status = how;
+            /* What it has started, and left, holds ports and memory of the next attempt. */
+            kill(-child->pid, SIGKILL);
+            child->pid = 0;
+            told[i] = 0;
+            launch_ended(launch, i);
+        }
+        left |= child->pid > 0;
+    }
+    return left;
+}
+
+void launch_clear(struct launch *launch)
+{
+    launch_read(launch, 0, true);
+    for (uint64_t i = 0; i < launch->children; i++)
+        for (int k = 0; k < 2; k++)
+            close_stream(&launch->child[i].streams[k]);
+    num_told = 0;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which rank failed first, and how it is known: by its end, or by signs of life that do not come.
+ */
+#include "launch.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static uint64_t to_ns(double seconds)
+{
+    return (uint64_t)(seconds * 1e9);
+}
+
+/* The state of a process as the kernel has it: 'R', 'S', 'D', 'T', 'Z' [proc(5)]; 0: it is gone. */
+static char state_of(int64_t pid)
+{
+    char path[64], text[512] = "";
+
+    snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
+    FILE *stat = fopen(path, "r");
+    if (!stat)
+        return 0;
+    const size_t n = fread(text, 1, sizeof text - 1, stat);
+    fclose(stat);
+    text[n] = 0;
+    /* The name before it may hold anything. */
+    const char *end = strrchr(text, ')');
+    return end && end[1] == ' ' ? end[2] : 0;
+}
+
+void launch_fail(struct launch *launch, int64_t rank, int code, const char *why)
+{
+    if (launch->failed || cli_interrupted())
+        return;
+    launch->failed = true;
+    launch->code = code;
+    launch->kill_ns = cli_now_ns() + to_ns(launch->options.grace);
+    if (rank < 0)
+        cli_error("on %s: %s; the ranks are stopped", launch->host, why);
+    else
+        cli_error("rank %" PRId64 " of %" PRIu64 " on %s: %s%s", rank, launch->ranks, launch->host,
+                  why, launch->ranks > 1 ? "; the others are stopped" : "");
+    launch_signal(launch, SIGTERM);
+}
+
+void launch_ended(struct launch *launch, uint64_t i)
+{
+    const int how = launch->child[i].status;
+    const int64_t rank = launch->how == LAUNCH_LOCAL ? (int64_t)i : -1;
+    const double seconds = (double)(cli_now_ns() - launch->began_ns) / 1e9;
+    const char *who = launch->how == LAUNCH_MPIRUN ? "mpirun "
+                      : launch->how == LAUNCH_SRUN ? "srun "
+                                                   : "";
+    char why[256];
+
+    if (WIFEXITED(how) && WEXITSTATUS(how) == CLI_GOOD)
+        return;
+    if (WIFSIGNALED(how))
+        snprintf(why, sizeof why, "%sended by SIG%s (%s) after %.1f s%s", who,
+                 sigabbrev_np(WTERMSIG(how)), sigdescr_np(WTERMSIG(how)), seconds,
+                 WTERMSIG(how) == SIGKILL ? ": the kernel does so when memory runs out" : "");
+    else
+        snprintf(why, sizeof why, "%sended with exit code %d after %.1f s", who, WEXITSTATUS(how),
+                 seconds);
+    /* Wrong usage is the same the next time. */
+    if (WIFEXITED(how) && WEXITSTATUS(how) == CLI_USAGE && !launch->failed)
+        launch->hopeless = true;
+    launch_fail(launch, rank, WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how), why);
+}
+
+/* ---- Signs of life --------------------------------------------------------------------------- */
+
+/* What is known of a rank at one look. */
+struct look {
+    stk_heartbeat_row row;
+    char state; /* of its process; 0: gone */
+    uint64_t silent_ns;
+};
+
+static struct look look_at(const struct launch *launch, uint64_t rank, uint64_t now)
+{
+    struct look look = {.row = {.struct_size = sizeof look.row}, .state = 'R'};
+
+    stk_heartbeat_read(launch->heartbeat, rank, &look.row);
+    /* Its clock is this one's: a rank of another machine cannot open the sheet. */
+    look.silent_ns = now > look.row.at_ns ? now - look.row.at_ns : 0;
+    return look;
+}
+
+/* Whether `a` is more likely than `b` to be what all others wait for: it is stopped, or not in a
+ * collective, or has done fewer steps, or was silent first. */
+static bool is_worse(const struct look *a, const struct look *b)
+{
+    const bool stopped[] = {a->state == 'T', b->state == 'T'};
+    const bool meets[] = {a->row.doing == STK_DOING_COLLECTIVE,
+                          b->row.doing == STK_DOING_COLLECTIVE};
+
+    if (stopped[0] != stopped[1])
+        return stopped[0];
+    if (meets[0] != meets[1])
+        return meets[1];
+    if (a->row.steps != b->row.steps)
+        return a->row.steps < b->row.steps;
+    return a->silent_ns > b->silent_ns;
+}
+
+static void fail_silent(struct launch *launch, uint64_t rank, const struct look *look)
+{
+    static const char *const doing[] = {[STK_DOING_NOTHING] = "before its first step",
+                                        [STK_DOING_DATA] = "in its step",
+                                        [STK_DOING_COLLECTIVE] = "in a collective"};
+    char why[256];
+
+    snprintf(why, sizeof why, "no sign of life for %.1f s after %" PRIu64 " steps, %s",
+             (double)look->silent_ns / 1e9, look->row.steps,
+             look->state == 'T'   ? "stopped by a signal (SIGSTOP)"
+             : look->state == 'D' ? "waiting in the kernel for a disk or network"
+                                  : doing[look->row.doing]);
+    launch_fail(launch, (int64_t)rank, CLI_FAILED, why);
+    /* It does not hear what would stop it. */
+    if (look->row.pid > 1)
+        kill((pid_t)look->row.pid, SIGKILL);
+}
+
+/* A rank that mpirun or srun has: its end is seen by its process. */
+static bool fail_gone(struct launch *launch, uint64_t rank, const struct look *look)
+{
+    char why[160];
+
+    if (launch->how == LAUNCH_LOCAL || (look->state && look->state != 'Z'))
+        return false;
+    snprintf(why, sizeof why, "its process %" PRId64 " ended without a word after %.1f s",
+             look->row.pid, (double)(cli_now_ns() - launch->began_ns) / 1e9);
+    launch_fail(launch, (int64_t)rank, CLI_FAILED, why);
+    return true;
+}
+
+/* The longest that a rank was silent and went on is known to be no hang. */
+static uint64_t limit_of(struct launch *launch)
+{
+    const uint64_t least = to_ns(launch->options.heartbeat_timeout);
+
+    return 2 * launch->longest_ns > least ? 2 * launch->longest_ns : least;
+}
+
+static void watch_beats(struct launch *launch, uint64_t now)
+{
+    const uint64_t limit = limit_of(launch);
+    struct look worst = {0};
+    int64_t found = -1;
+    bool due = false;
+
+    for (uint64_t r = 0; r < launch->ranks; r++) {
+        struct look look = look_at(launch, r, now);
+        if (!look.row.beats || look.row.doing == STK_DOING_END)
+            continue;
+        look.state = state_of(look.row.pid);
+        if (fail_gone(launch, r, &look))
+            return;
+        /* Of a rank that is waited for: one of its own children, which it knows of. */
+        if (!look.state || look.state == 'Z')
+            continue;
+        uint64_t *last = &launch->last_ns[r];
+        if (*last && look.row.at_ns > *last && look.row.at_ns - *last > launch->longest_ns &&
+            look.row.beats > 2)
+            launch->longest_ns = look.row.at_ns - *last;
+        *last = look.row.at_ns;
+        due |= look.silent_ns > limit;
+        /* Those that wait for it became silent a little later. */
+        if (look.silent_ns > limit / 2 && (found < 0 || is_worse(&look, &worst))) {
+            worst = look;
+            found = (int64_t)r;
+        }
+    }
+    if (due)
+        fail_silent(launch, (uint64_t)found, &worst);
+}
+
+/* Programs that give no signs of life are seen to be stopped all the same. */
+static void watch_stopped(struct launch *launch, uint64_t now)
+{
+    const uint64_t limit = to_ns(launch->options.heartbeat_timeout);
+
+    for (uint64_t i = 0; i < launch->children && launch->how == LAUNCH_LOCAL; i++) {
+        struct launch_child *child = &launch->child[i];
+        if (!child->stopped || child->pid <= 0 || now - child->stopped_ns <= limit)
+            continue;
+        char why[128];
+        snprintf(why, sizeof why, "stopped by a signal (SIGSTOP) for %.1f s",
+                 (double)(now - child->stopped_ns) / 1e9);
+        launch_fail(launch, (int64_t)i, CLI_FAILED, why);
+        kill(-child->pid, SIGKILL);
+        return;
+    }
+}
+
+void launch_watch(struct launch *launch)
+{
+    const uint64_t now = cli_now_ns();
+
+    if (launch->failed || cli_interrupted() || launch->options.heartbeat_timeout <= 0)
+        return;
+    if (launch->heartbeat)
+        watch_beats(launch, now);
+    if (!launch->failed)
+        watch_stopped(launch, now);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which of several processes this is: the environment of the launchers, for commands. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *look(void *user, const char *name)
+{
+    (void)user;
+    return getenv(name);
+}
+
+int cli_ranks(struct cli *cli)
+{
+    char text[256];
+    stk_error err;
+
+    if (cli->ranks.struct_size)
+        return CLI_GO_ON;
+    cli->ranks.struct_size = sizeof cli->ranks;
+    const stk_status status = stk_ranks_detect(NULL, look, NULL, &cli->ranks, &err);
+    if (status != STK_OK) {
+        cli->ranks.struct_size = 0;
+        return cli_fail(cli, status, &err);
+    }
+    if (*cli->ranks.remark)
+        cli_warning("%s", cli->ranks.remark);
+    if (cli->ranks.launcher != STK_LAUNCHER_NONE) {
+        stk_ranks_summary(&cli->ranks, text, sizeof text);
+        cli_console_log(cli, STK_MESSAGE_INFO, text);
+    }
+    return CLI_GO_ON;
+}
+
+bool cli_ranks_given(const struct cli *cli)
+{
+    return stk_config_count(cli->config, "loader.rank") ||
+           stk_config_count(cli->config, "loader.world_size");
+}
+
+uint64_t cli_local_ranks(const struct cli *cli)
+{
+    const stk_ranks *r = &cli->ranks;
+
+    /* Cores that the launcher has bound this rank to are its part already. */
+    return r->struct_size && r->local_known && !r->bound ? r->local_world_size : 1;
+}
+
+void cli_heartbeat(struct cli *cli)
+{
+    const char *path = getenv("STOKER_HEARTBEAT");
+    stk_error err;
+
+    if (cli->heartbeat || !cli->ranks.struct_size || !path || !*path)
+        return;
+    if (stk_heartbeat_open(cli->context, path, cli->ranks.rank, &cli->heartbeat, &err) != STK_OK)
+        cli_warning("STOKER_HEARTBEAT: %s; the launcher does not notice when this rank hangs",
+                    err.text);
+}
+
+void cli_heartbeat_end(struct cli *cli)
+{
+    stk_heartbeat_close(&cli->heartbeat);
+}
