@@ -94,6 +94,21 @@ static char **split(struct cli *cli, char **words)
     return command;
 }
 
+/* A word in front of "--" that is no flag and no value of one begins a command. */
+static bool lacks_dashes(const struct cli *cli)
+{
+    for (int i = 0; i < cli->argc; i++) {
+        const char *word = cli->argv[i], *before = i ? cli->argv[i - 1] : "";
+        if (word[0] == '-' || (before[0] == '-' && !strchr(before, '=')))
+            continue;
+        cli_error("'%.60s' is one argument too many: the command stands behind '--', as in 'stoker "
+                  "launch -n 2 -- %.60s'",
+                  word, word);
+        return true;
+    }
+    return false;
+}
+
 static int check(struct launch *launch)
 {
     const struct launch_options *o = &launch->options;
@@ -228,7 +243,7 @@ int cli_launch(struct cli *cli)
         return CLI_FAILED;
     }
     launch.command = split(cli, words);
-    int code = cli_parse(cli, &usage);
+    int code = !cli->describe && lacks_dashes(cli) ? CLI_USAGE : cli_parse(cli, &usage);
     if (code == CLI_GO_ON)
         code = cli_apply(cli, launch_table(), 0, &launch.options);
     if (code == CLI_GO_ON)

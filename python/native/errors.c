@@ -94,7 +94,7 @@ static int put(PyObject *to, const char *name, PyObject *value)
 static PyObject *exception_of(const stk_error *err)
 {
     const char *text = err->text[0] ? err->text : stk_status_text(err->status);
-    const size_t number = (size_t)-(int64_t)err->status;
+    const size_t number = (size_t) - (int64_t)err->status;
     PyObject *type =
         number < sizeof stk_py.errors / sizeof *stk_py.errors ? stk_py.errors[number] : NULL;
     PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");

@@ -149,6 +149,9 @@ static PyMethodDef functions[] = {
     {"cores", cores, METH_NOARGS,
      "cores($module, /)\n--\n\n(usable, preparation): cores that this process can keep busy, and "
      "those of them that num_workers: auto takes."},
+    {"ranks", stk_py_ranks, METH_O,
+     "ranks($module, environment, /)\n--\n\n(launcher, rank, world_size, local_rank, "
+     "local_world_size) as the variables of an environment, a dict, say."},
     {"options", options_of, METH_O,
      "options($module, table, /)\n--\n\n(name, type, default, choices, doc) of each option of a "
      "table."},

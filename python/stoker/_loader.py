@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Unpack
 
 import numpy
 
-from stoker import _memory, _native
+from stoker import _memory, _native, _ranks
 from stoker._keywords import add_options, option_text, whole
 
 if TYPE_CHECKING:
@@ -68,6 +68,9 @@ class Loader:
     batch is gone; who keeps every batch gets memory beyond `memory_budget`, after one warning. bfloat16 is seen as uint16
     by NumPy.
 
+    Without `rank` and `world_size` they are those of torch.distributed, where it was begun before, else those that torchrun,
+    mpirun, srun or `stoker launch` say in the environment: each process reads its part of every batch.
+
     One thread at a time. Waiting lets other threads of Python run, and Ctrl-C ends it.
     """
 
@@ -78,6 +81,8 @@ class Loader:
         if output == "arrow" and as_tuple:
             raise _native.InvalidError('as_tuple does nothing with output="arrow", whose batches are record batches: leave it out')
         texts = {name: option_text(name, value) for name, value in options.items() if value is not None}
+        if not {"rank", "world_size"} & texts.keys():
+            texts.update(zip(("rank", "world_size"), map(str, _ranks.place())))
         self._native = _native.Loader(_memory.dataset(dataset), texts)
         self._convert = _OUTPUTS.get(output, _as_is)
         self._arrow = output == "arrow"

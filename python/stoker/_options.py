@@ -58,6 +58,7 @@ class ContextOptions(TypedDict, total=False):
     memory_limit: int | str | None
     io_engine: str | None
     instructions: str | None
+    local_ranks: int | None
     stores: str | None
 
 
