@@ -113,6 +113,7 @@ struct cli {
     stk_live_server *server;  /* of `live` there; NULL: none */
     stk_ranks ranks;          /* from cli_ranks(); struct_size 0: nobody asked */
     stk_heartbeat *heartbeat; /* of `context`; NULL: nobody watches */
+    char *log_name;           /* from train_log_name() */
     char *stores;             /* of these: from cli_object_stores() */
     uint64_t which;           /* combination that cli_apply() took last */
     const char *out_path;     /* of -o; NULL: standard output */

@@ -194,12 +194,15 @@ void cli_console_log(void *user, stk_message_level level, const char *message)
 {
     static const char *const heads[] = {"debug: ", "", "warning: ", "error: "};
     const struct cli *cli = user;
+    char name[48] = "stoker: ";
 
     if (level == STK_MESSAGE_DEBUG || (level == STK_MESSAGE_INFO && cli->quiet))
         return;
     if (cli->said && !is_new(cli->said, message))
         return;
-    print_line("stoker: ", heads[level], message);
+    if (cli->ranks.rank)
+        snprintf(name, sizeof name, "stoker: rank %llu: ", (unsigned long long)cli->ranks.rank);
+    print_line(name, heads[level], message);
 }
 
 bool cli_is_usage(stk_status status, const stk_error *err)

@@ -136,6 +136,7 @@ void cli_release(struct cli *cli)
     stk_context_destroy(&cli->config_context);
     free(cli->plugins);
     free(cli->repeated);
+    free(cli->log_name);
     free(cli->stores);
 }
 

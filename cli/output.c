@@ -234,6 +234,7 @@ int cli_output_close(struct cli *cli, bool keep)
 
     if (!cli->out)
         return CLI_GOOD;
+    keep &= cli->ranks.rank == 0; /* the results are one rank's */
     const bool told = keep && cli->out_path && is_own_file(file);
     bool good = flush_text(cli, file);
     if (!good && keep)

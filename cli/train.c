@@ -10,8 +10,9 @@
 
 /* ---- Usage ----------------------------------------------------------------------------------- */
 
-static const struct cli_options tables[] = {
-    {.name = "recipe"}, TRAIN_SECTIONS, {.name = "context"}, {.own = cli_live_table}, {0}};
+static const struct cli_options tables[] = {{.name = "recipe"},      TRAIN_SECTIONS,
+                                            {.name = "collectives"}, {.name = "context"},
+                                            {.own = cli_live_table}, {0}};
 
 static const struct cli_usage train_usage = {
     .name = "train",
@@ -83,8 +84,9 @@ static const stk_option_table *writer_table(void)
     return writer_ops()->options;
 }
 
-static const struct cli_options predict_tables[] = {
-    {.name = "recipe"}, {.own = writer_table}, TRAIN_SECTIONS, {.name = "context"}, {0}};
+static const struct cli_options predict_tables[] = {{.name = "recipe"},  {.own = writer_table},
+                                                    TRAIN_SECTIONS,      {.name = "collectives"},
+                                                    {.name = "context"}, {0}};
 
 static const struct cli_usage predict_usage = {
     .name = "predict",
@@ -107,6 +109,7 @@ static const struct cli_usage predict_usage = {
 struct run {
     struct cli *cli;
     stk_context *context;
+    stk_collectives *collectives; /* with the other ranks; NULL: there are none */
     stk_recipe *recipe;
     stk_recipe_parts parts;
     stk_trainer_times times; /* of the training */
@@ -171,15 +174,11 @@ static int find_ranks(struct cli *cli)
 {
     int code = cli_ranks(cli);
 
-    if (code == CLI_GO_ON && cli->ranks.world_size > 1) {
-        cli_error("this is one of %" PRIu64 " processes, and trainings run on one here: start it "
-                  "without %s",
-                  cli->ranks.world_size, cli->ranks.variable);
-        code = CLI_USAGE;
-    }
-    if (code == CLI_GO_ON)
-        cli_requeue_watch(cli);
-    return code;
+    if (code != CLI_GO_ON)
+        return code;
+    cli_requeue_watch(cli);
+    cli->quiet |= !train_speaks(cli);
+    return CLI_GO_ON;
 }
 
 static int run_make(struct run *run, struct cli *cli, const struct cli_usage *usage, uint32_t tasks)
@@ -191,11 +190,11 @@ static int run_make(struct run *run, struct cli *cli, const struct cli_usage *us
     int code = cli_parse(cli, usage);
     if (code != CLI_GO_ON)
         return code;
-    if (cli->log && strcmp(cli->log, "none") != 0)
-        options.log = cli->log;
     code = find_ranks(cli);
     if (code != CLI_GO_ON)
         return code;
+    if (cli->log && strcmp(cli->log, "none") != 0)
+        options.log = train_log_name(cli, cli->log);
     if (tasks & (STK_RECIPE_FIT | STK_RECIPE_PREDICT))
         cli_signals_ignore_pipe();
     if (tasks & STK_RECIPE_PREDICT)
@@ -206,12 +205,16 @@ static int run_make(struct run *run, struct cli *cli, const struct cli_usage *us
         code = find_checkpoint(run);
     if (code == CLI_GO_ON)
         code = prepare_threads(run);
-    if (code == CLI_GO_ON)
+    if (code == CLI_GO_ON && train_speaks(cli))
         code = cli_live_bind(cli);
     if (code == CLI_GO_ON)
         code = cli_context(cli, 0, &run->context);
     if (code == CLI_GO_ON)
+        code = train_ranks(cli, run->context, &run->collectives);
+    if (code == CLI_GO_ON && train_speaks(cli))
         code = cli_live(cli, stk_config_get(cli->config, "data.dataset", 0), true);
+    if (run->collectives)
+        options.strategy = stk_collectives_strategy(run->collectives);
     if (code == CLI_GO_ON)
         code = train_recipe(cli, run->context, &options, &run->recipe, &run->parts);
     if (code == CLI_GO_ON)
@@ -223,6 +226,7 @@ static void run_release(struct run *run)
 {
     cli_on_interrupt(NULL, NULL);
     stk_recipe_destroy(&run->recipe);
+    stk_collectives_close(&run->collectives);
 }
 
 /* ---- What came out --------------------------------------------------------------------------- */
@@ -375,6 +379,8 @@ static void put_result(struct run *run)
 {
     FILE *out = run->cli->out;
 
+    if (!train_speaks(run->cli))
+        return;
     if (run->cli->format == CLI_JSON)
         put_json(run, out);
     else if (run->cli->format == CLI_CSV)
@@ -531,7 +537,7 @@ int cli_predict(struct cli *cli)
         code = evaluate(&run, stk_trainer_predict);
     if (code == CLI_GOOD && run.parts.trainer && cli->format != CLI_TABLE)
         put_result(&run);
-    else if (code == CLI_GOOD && *run.output_dir && !cli->quiet)
+    else if (code == CLI_GOOD && *run.output_dir && !cli->quiet && train_speaks(cli))
         fprintf(cli->out, "Predictions of %" PRIu64 " samples: %s\n", run.evaluated,
                 run.output_dir);
     run_release(&run);

@@ -47,6 +47,8 @@ stoker_pkg_optional(BROTLI ${STOKER_WITH_BROTLI} libbrotlidec "pages of Parquet 
 stoker_pkg_optional(CURL ${STOKER_WITH_HTTP} libcurl>=7.85 "nothing is read or written over HTTP (libcurl4-openssl-dev)")
 stoker_pkg_optional(CRYPTO ${STOKER_WITH_HTTP} libcrypto>=3.0 "gs takes no key of a service account (libssl-dev)")
 stoker_pkg_optional(MICROHTTPD ${STOKER_WITH_MICROHTTPD} libmicrohttpd>=0.9.71 "no live page is served (libmicrohttpd-dev)")
+stoker_pkg_optional(OPENMPI ${STOKER_WITH_MPI} ompi-c "no ranks train together over Open MPI (libopenmpi-dev)")
+stoker_pkg_optional(MPICH ${STOKER_WITH_MPI} mpich "no ranks train together over MPICH (libmpich-dev)")
 
 # The charts of the report's page; it goes into the page as it is.
 find_file(CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js /usr/local/share/javascript/chart.js NO_DEFAULT_PATH)

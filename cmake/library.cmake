@@ -88,6 +88,12 @@ endif()
 if(HDF5_FOUND) # not linked: the program stoker-hdf5 is
     list(APPEND STOKER_DEFINITIONS STK_WITH_HDF5=1)
 endif()
+if(OPENMPI_FOUND) # not linked: libstoker_openmpi.so is, which is loaded when it is wanted
+    list(APPEND STOKER_DEFINITIONS STK_WITH_OPENMPI=1)
+endif()
+if(MPICH_FOUND)
+    list(APPEND STOKER_DEFINITIONS STK_WITH_MPICH=1)
+endif()
 if(ONEDNN_FOUND)
     list(APPEND STOKER_DEFINITIONS STK_WITH_ONEDNN=1)
     # Clang's OpenMP has the entries of GNU's as well: linked first it is oneDNN's, too, so that there is one pool of threads,
@@ -128,7 +134,7 @@ target_compile_definitions(stoker_objects PRIVATE ${STOKER_DEFINITIONS})
 set(BUILT_WITH "zlib ${ZLIB_VERSION_STRING}")
 foreach(library IN ITEMS "libyaml YAML" "xxHash XXHASH" "libjpeg-turbo JPEG" "libspng SPNG" "jansson JANSSON" "zstd ZSTD"
         "lz4 LZ4" "c-blosc BLOSC" "libdeflate DEFLATE" "liblzma LZMA" "liburing URING" "libcurl CURL" "OpenSSL CRYPTO"
-        "brotli BROTLI" "libmicrohttpd MICROHTTPD" "bzip2 BZIP2" "libaec AEC" "zfp ZFP" "oneDNN ONEDNN")
+        "brotli BROTLI" "libmicrohttpd MICROHTTPD" "bzip2 BZIP2" "libaec AEC" "zfp ZFP" "oneDNN ONEDNN" "OpenMPI OPENMPI" "MPICH MPICH")
     string(REPLACE " " ";" library ${library})
     list(GET library 0 name)
     list(GET library 1 variable)

@@ -12,5 +12,6 @@ option(STOKER_WITH_SZIP "The szip filter of HDF5 by libaec, where it is installe
 option(STOKER_WITH_ZFP "The codecs zfp and zfpy by libzfp, where it is installed" ON)
 option(STOKER_WITH_BROTLI "Pages of Parquet in brotli by libbrotlidec, where it is installed" ON)
 option(STOKER_WITH_MICROHTTPD "The live page of a run by libmicrohttpd, where it is installed" ON)
+option(STOKER_WITH_MPI "Training of several ranks over Open MPI and MPICH, each where it is installed" ON)
 option(STOKER_WERROR "Treat warnings as errors" OFF)
 set(STOKER_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")

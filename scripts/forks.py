@@ -35,6 +35,7 @@ EXEMPT = [
     (r"stk_trainer_(context|get_options|current_epoch|global_step|metric|metric_at|num_batches|optimizers|log_dir|ckpt_path|"
      r"get_console|get_data|get_info|moment|module_ops|get_bar|"
      r"best_model_path|best_model_score|last_model_path|present_model_path|is_ahead|get_progress|copy_bytes)", "reads memory and atomic numbers"),
+    (r"stk_collectives_(strategy|name)", "reads what opening fixed"),
     (r"stk_recipe_(has_item|get_parts)", "a table of texts in memory; reads what creation fixed"),
     (r"stk_profile_(get_action|get_layer|get_batch|file|warmup)", "reads memory of one thread"),
 ]

@@ -48,7 +48,7 @@ LAYERS = {
 # The engine of reads is a part of its room without a folder of its own.
 SEAMS = {"store/fetch.h"}
 # Public headers of another name than their folder's.
-OWN = {"array": {"chunks"}, "dist": {"heartbeat", "ranks", "strategy"}, "loader": {"arrow", "dlpack"}, "bench": {"array", "chunks", "convert", "dataset", "loader", "report", "store", "tune"}, "measure": {"live", "machine", "report"}, "nn": {"model"},
+OWN = {"array": {"chunks"}, "dist": {"collectives", "heartbeat", "ranks", "strategy"}, "loader": {"arrow", "dlpack"}, "bench": {"array", "chunks", "convert", "dataset", "loader", "report", "store", "tune"}, "measure": {"live", "machine", "report"}, "nn": {"model"},
        "train": {"trainer", "module", "profiler"}}
 # Folders whose files could be an outsider's: base, what is public, and the folder itself.
 OUTSIDERS = {"train/callbacks", "train/loggers", "train/profilers"}

@@ -11,6 +11,7 @@
 #include "convert/convert.h"
 #include "dataset/dataset.h"
 #include "device/device.h"
+#include "dist/dist.h"
 #include "loader/loader.h"
 #include "measure/measure.h"
 #include "measure/pace.h"
@@ -154,6 +155,7 @@ const stk_option_table *stk_option_table_at(size_t i, const char **name)
         {"lr_scheduler", &stk__schedule_option_table},
         {"module", &stk__model_module_option_table},
         {"trainer", &stk__trainer_option_table},
+        {"collectives", &stk__collectives_option_table},
         {"profile", &stk__profile_option_table},
         {"convert", &stk__convert_option_table},
         {"images", &stk__convert_images_option_table},

@@ -91,6 +91,9 @@ typedef struct stk_recipe_options {
      * (stk_profile_options.machine_dir) and the option `machine_dir` of callbacks that is not
      * given; NULL: none. */
     const char *machine_dir;
+    /** For stk_trainer_set_strategy(), with which several processes train together; it outlives the
+     * recipe. NULL: none. */
+    const stk_strategy *strategy;
 } stk_recipe_options;
 
 typedef struct stk_recipe stk_recipe;

@@ -9,6 +9,7 @@
 #include <stoker/bench.h>
 #include <stoker/checkpoint.h>
 #include <stoker/chunks.h>
+#include <stoker/collectives.h>
 #include <stoker/convert.h>
 #include <stoker/dataset.h>
 #include <stoker/device.h>

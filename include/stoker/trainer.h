@@ -166,7 +166,7 @@ typedef enum stk_nan_policy {
 typedef struct stk_trainer_options {
     uint32_t struct_size;
     const char *accelerator;  /**< "auto", "cpu" */
-    const char *strategy;     /**< "auto", "single_device" */
+    const char *strategy;     /**< "auto", "single_device", "ddp" */
     const char *devices;      /**< "auto", "1" */
     uint64_t num_nodes;       /**< 1 */
     const char *precision;    /**< "32-true", "64-true", "bf16-mixed" */
@@ -252,7 +252,7 @@ STK_API void stk_trainer_set_profiler(stk_trainer *trainer, const stk_profiler *
  * Train together with other processes: copied. The global batch is shared out to the ranks, their
  * gradients become the mean over its rows, metrics are those of all ranks, rank 0 alone writes and
  * speaks, and what ends the run on one ends it on all. Before the first task; the option `strategy`
- * stays at "auto". A strategy of one rank, or none, costs nothing.
+ * says how (auto: as ddp). A strategy of one rank, or none, costs nothing.
  *
  * Errors: STK_EINVAL (a member that lacks, a rank that is none, a task was begun).
  */

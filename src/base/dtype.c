@@ -179,6 +179,18 @@ static uint64_t narrow(double x, unsigned exponent_bits, unsigned mantissa_bits)
     return sign | STK_MIN(value, infinity);
 }
 
+void stk__floats_to_bf16(uint16_t *to, const float *from, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &from[i], sizeof bits);
+        /* Of a NaN the fraction must not become 0. */
+        const uint32_t rounded =
+            (bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1);
+        to[i] = (uint16_t)(rounded >> 16);
+    }
+}
+
 void stk__float_bytes(stk_dtype dtype, double x, void *out)
 {
     uint64_t bits;

@@ -1,4 +1,4 @@
-/* names -> files that are removed, or being written, without a trace left */
+/* names -> files that are removed, being written without a trace left, or found */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STK_SRC_BASE_FILES_H
 #define STK_SRC_BASE_FILES_H
@@ -35,5 +35,12 @@ bool stk__is_temporary(const char *name);
  * repeated; one that failed never is: the kernel may have dropped the pages. */
 int stk__sync(int fd);
 int stk__sync_all(int fd);
+
+/* ---- Files of Stoker's own (beside.c) ---- */
+
+/* The program or library `name`, as access() says that it can be used by (R_OK, X_OK): beside the
+ * library or the command, as in a build's folder, and where it is installed. `path` has PATH_MAX
+ * bytes. */
+bool stk__find_beside(const char *name, int mode, char *path);
 
 #endif

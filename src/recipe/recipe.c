@@ -47,6 +47,8 @@ static stk_status make_trainer(stk_recipe *r, stk_error *err)
 
     STK_TRY(of_options(
         stk_trainer_create(r->context, &r->settings.trainer.options, &r->trainer, err), err));
+    if (o->strategy)
+        STK_TRY(stk_trainer_set_strategy(r->trainer, o->strategy, err));
     if (o->console)
         stk_trainer_set_console(r->trainer, o->console);
     if (o->tasks & STK_RECIPE_FIT)

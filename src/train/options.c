@@ -9,7 +9,9 @@ static const stk_option options[] = {
     {"accelerator", STK_OPTION_STRING, AT(accelerator), "auto", 0, 0, NULL, "NAME",
      "What computes: auto, cpu."},
     {"strategy", STK_OPTION_STRING, AT(strategy), "auto", 0, 0, NULL, "NAME",
-     "How processes share the work: auto, single_device."},
+     "How processes share the work: auto, single_device, ddp (each has the whole model, and all "
+     "the "
+     "same gradients); auto: ddp where there are several."},
     {"devices", STK_OPTION_STRING, AT(devices), "auto", 0, 0, NULL, "N",
      "Devices of this process: auto, 1, -1 (all)."},
     {"num_nodes", STK_OPTION_UINT, AT(num_nodes), "1", 1, 65536, NULL, "N",

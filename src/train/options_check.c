@@ -7,6 +7,8 @@
 #include "base/options.h"
 #include "train/trainer.h"
 
+#define STRATEGIES "auto|single_device|ddp"
+
 static stk_status refuse(stk_error *err, stk_status status, const char *option, const char *why)
 {
     return stk__fail_at(err, status, STK_STAGE_OPTIONS, option, STK_NO_OFFSET, "trainer.%s: %s",
@@ -51,11 +53,11 @@ static stk_status check_machine(stk_context *ctx, const stk_trainer_options *o, 
                                 ? ""
                                 : meant_of(o->accelerator, "auto|cpu", meant));
     stk__option_show(shown, o->strategy);
-    if (!is_one_of(o->strategy, "auto|single_device"))
+    if (!is_one_of(o->strategy, STRATEGIES))
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
                             "trainer.strategy: there is no '%s' here; this build has "
-                            "single_device (auto takes it)%s",
-                            shown, meant_of(o->strategy, "auto|single_device", meant));
+                            "single_device and, for several processes, ddp%s",
+                            shown, meant_of(o->strategy, STRATEGIES, meant));
     stk__option_show(shown, o->devices);
     if (!is_one_of(o->devices, "auto|1|-1"))
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "devices", STK_NO_OFFSET,

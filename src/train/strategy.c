@@ -45,14 +45,15 @@ stk_status stk_trainer_set_strategy(stk_trainer *t, const stk_strategy *strategy
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                          "strategy %s: rank %" PRIu64 " of %" PRIu64 " is none: ranks count from 0",
                          strategy->name, strategy->rank, strategy->world_size);
-    if (strcmp(t->options.strategy, "auto") != 0)
+    if (strcmp(t->options.strategy, "single_device") == 0)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
-                            "trainer.strategy: '%s' and the strategy %s that was given contradict "
-                            "each other: leave the option at auto",
-                            t->options.strategy, strategy->name);
+                            "trainer.strategy: single_device and the %" PRIu64
+                            " ranks over %s contradict each other: leave the option at auto",
+                            strategy->world_size, strategy->name);
     if (t->at.task != STK_TASK_NONE)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                          "a strategy is given before the first task of a trainer");
+    t->ranks.given = true;
     t->ranks.strategy = (stk_strategy){0};
     stk__sized_copy(&t->ranks.strategy, sizeof t->ranks.strategy, strategy);
     return STK_OK;
@@ -195,8 +196,23 @@ stk_status stk__share_state(stk_trainer *t, uint32_t kinds, stk_error *err)
 
 /* ---- The ends of a task ---------------------------------------------------------------------- */
 
+/* One that is asked for and that nobody brought. */
+static stk_status check_given(const stk_trainer *t, stk_error *err)
+{
+    const char *name = t->options.strategy;
+
+    if (t->ranks.given || strcmp(name, "auto") == 0 || strcmp(name, "single_device") == 0)
+        return STK_OK;
+    return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
+                        "trainer.strategy: %s trains in several processes, and nothing joins this "
+                        "one with others: start it by 'mpirun -n 2 stoker train', or call "
+                        "stk_trainer_set_strategy()",
+                        name);
+}
+
 stk_status stk__ranks_begin(stk_trainer *t, stk_error *err)
 {
+    STK_TRY(check_given(t, err));
     if (stk__is_alone(t))
         return STK_OK;
     if (t->at.task == STK_TASK_FIT && !t->ops.state)

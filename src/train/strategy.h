@@ -14,6 +14,7 @@ typedef struct stk__gradient_piece {
 
 typedef struct stk__ranks {
     stk_strategy strategy;       /* in full size */
+    bool given;                  /* by stk_trainer_set_strategy() */
     bool stop;                   /* agreed: stk_trainer_stop() was called on a rank */
     bool val_due;                /* agreed: the time between validations is over */
     bool may_skip;               /* agreed: a rank has hooks that may skip the rest of an epoch */

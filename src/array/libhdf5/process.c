@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The process of stoker-hdf5: where its program is, how it starts and ends. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "array/libhdf5/child.h"
+#include "base/files.h"
 
 #define PROGRAM  "stoker-hdf5"
 #define FILE_AS  4 /* descriptors before they get their numbers: above all of these */
@@ -20,38 +20,6 @@
 #define LOOKS_NS UINT64_C(1000000)
 
 /* ---- Where it is ---- */
-
-/* Beside the library or the command, as in a build's folder, and where it is installed. */
-static const char *const places[] = {PROGRAM, "../" PROGRAM, "../libexec/stoker/" PROGRAM,
-                                     "../../libexec/stoker/" PROGRAM};
-
-/* The path of the program, beside the file `of`. */
-static bool find_beside(const char *of, char path[PATH_MAX])
-{
-    const char *slash = strrchr(of, '/');
-
-    for (size_t i = 0; slash && i < STK_COUNT(places); i++)
-        if (snprintf(path, PATH_MAX, "%.*s/%s", (int)(slash - of), of, places[i]) < PATH_MAX &&
-            access(path, X_OK) == 0)
-            return true;
-    return false;
-}
-
-static bool find_program(char path[PATH_MAX])
-{
-    char program[PATH_MAX];
-    Dl_info info;
-
-    /* Of a program that is linked statically this is what it was called by. */
-    if (dladdr((const void *)&stk__libhdf5_spawn, &info) && info.dli_fname &&
-        *info.dli_fname == '/' && find_beside(info.dli_fname, path))
-        return true;
-    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n <= 0)
-        return false;
-    program[n] = 0;
-    return find_beside(program, path);
-}
 
 static stk_status no_program(stk_error *err)
 {
@@ -130,7 +98,7 @@ stk_status stk__libhdf5_spawn(stk__libhdf5 *h, int file, stk_error *err)
     char path[PATH_MAX];
     int ends[2];
 
-    if (!find_program(path))
+    if (!stk__find_beside(PROGRAM, X_OK, path))
         return no_program(err);
     /* A socket and no pipe: a write to one whose other end is gone raises no signal. */
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)

@@ -318,6 +318,7 @@ static void call_trainer(world *w)
     stk_trainer *trainer;
     stk_metric metric = {"a", 1};
     const stk_strategy strategy = {.struct_size = sizeof strategy};
+    stk_collectives *collectives = NULL;
     stk_recipe_tested tested = {.struct_size = sizeof tested};
     stk_profile *profile;
 
@@ -337,6 +338,8 @@ static void call_trainer(world *w)
     REFUSED(stk_trainer_log, w->trainer, "a", 1, 0, 0, NULL);
     REFUSED(stk_trainer_log_scalar, w->trainer, "a", &scalar, 0, 0, NULL);
     REFUSED(stk_trainer_set_strategy, w->trainer, &strategy, NULL);
+    REFUSED(stk_collectives_open, w->ctx, NULL, &collectives, NULL);
+    RETURNS(stk_collectives_close, collectives == NULL, &collectives);
     REFUSED(stk_trainer_reduce, w->trainer, &number, 1, STK_COMBINE_SUM, NULL);
     REFUSED(stk_trainer_log_metrics, w->trainer, &metric, 1, NULL);
     REFUSED(stk_trainer_peek, w->trainer, w->path, &w->state, NULL);

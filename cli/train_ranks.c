@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ranks of one training: which MPI carries their sums, and whether there is one. */
+#include "train.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What each MPI tells the processes that its mpirun starts. */
+static const struct {
+    const char *variable, *transport;
+} told[] = {{"OMPI_COMM_WORLD_SIZE", "openmpi"},
+            {"PMI_SIZE", "mpich"},
+            {"PMIX_RANK", "openmpi"},
+            {"PMI_RANK", "mpich"}};
+
+static const char *find_transport(void)
+{
+    const char *value;
+
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if ((value = getenv(told[i].variable)) && *value)
+            return told[i].transport;
+    return NULL;
+}
+
+/* "mpirun -n 2 stoker train CONFIG --strategy ddp": the line of this run that works. */
+static void say_line(const struct cli *cli, uint64_t ranks, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "mpirun -n %llu stoker %s",
+                                   (unsigned long long)(ranks > 1 ? ranks : 2), cli->usage->name);
+
+    for (int i = 0; i < cli->argc && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used,
+                                 strpbrk(cli->argv[i], " '(*") ? " '%s'" : " %s", cli->argv[i]);
+    if (used >= size)
+        snprintf(text + size - 4, 4, "...");
+}
+
+static int refuse(const struct cli *cli, const char *strategy)
+{
+    const stk_ranks *r = &cli->ranks;
+    char line[400];
+
+    say_line(cli, r->world_size, line, sizeof line);
+    if (r->world_size > 1)
+        cli_error("trainer.strategy: %llu ranks of %s have nothing that carries their gradients: "
+                  "on CPUs that is MPI. What works: %s",
+                  (unsigned long long)r->world_size, stk_launcher_name(r->launcher), line);
+    else
+        cli_error("trainer.strategy: %s trains in several processes, and this is one by itself. "
+                  "What works: %s",
+                  strategy, line);
+    return CLI_USAGE;
+}
+
+/* How ranks speak, where there are none. */
+static int refuse_options(const struct cli *cli)
+{
+    const stk_option_table *table = stk_option_table_find("collectives");
+    char key[128];
+
+    for (size_t i = 0; i < table->count; i++) {
+        snprintf(key, sizeof key, "collectives.%s", table->options[i].name);
+        if (!stk_config_count(cli->config, key))
+            continue;
+        cli_error("%s: it has no effect on one process; give --strategy ddp, under mpirun", key);
+        return CLI_USAGE;
+    }
+    return CLI_GO_ON;
+}
+
+/* An mpirun of another MPI starts processes each of which is alone. */
+static int check_place(const struct cli *cli, const stk_collectives *collectives)
+{
+    const stk_strategy *s = stk_collectives_strategy(collectives);
+
+    if (s->world_size == cli->ranks.world_size && s->rank == cli->ranks.rank)
+        return CLI_GO_ON;
+    cli_error("%s says that this is rank %llu of %llu, and %s that it is %llu of %llu: the mpirun "
+              "is not of that MPI, or collectives.transport names another",
+              s->name, (unsigned long long)s->rank, (unsigned long long)s->world_size,
+              cli->ranks.variable, (unsigned long long)cli->ranks.rank,
+              (unsigned long long)cli->ranks.world_size);
+    return CLI_FAILED;
+}
+
+static int join(struct cli *cli, stk_context *context, stk_collectives **out)
+{
+    stk_collectives_options o;
+    stk_error err;
+
+    int code = cli_apply(cli, stk_option_table_find("collectives"), 0, &o);
+    if (code != CLI_GO_ON)
+        return code;
+    if (strcmp(o.transport, "auto") == 0)
+        o.transport = find_transport();
+    stk_status status = stk_collectives_open(context, &o, out, &err);
+    return status == STK_OK ? check_place(cli, *out) : cli_fail(cli, status, &err);
+}
+
+int train_ranks(struct cli *cli, stk_context *context, stk_collectives **out)
+{
+    const char *strategy = stk_config_get(cli->config, "trainer.strategy", 0);
+    const char *transport = stk_config_get(cli->config, "collectives.transport", 0);
+    char text[160];
+
+    *out = NULL;
+    strategy = strategy ? strategy : "auto";
+    const bool alone = strcmp(strategy, "auto") == 0 || strcmp(strategy, "single_device") == 0;
+    if (cli->ranks.world_size == 1 && alone)
+        return refuse_options(cli);
+    if ((!transport || strcmp(transport, "auto") == 0) && !find_transport())
+        return refuse(cli, strategy);
+    int code = join(cli, context, out);
+    if (code != CLI_GO_ON || cli->ranks.rank)
+        return code;
+    snprintf(text, sizeof text, "strategy %s: %llu ranks over %s",
+             strcmp(strategy, "auto") == 0 ? "ddp" : strategy,
+             (unsigned long long)cli->ranks.world_size, stk_collectives_name(*out));
+    cli_console_log(cli, STK_MESSAGE_INFO, text);
+    return CLI_GO_ON;
+}
+
+bool train_speaks(const struct cli *cli)
+{
+    return cli->ranks.rank == 0;
+}
+
+const char *train_log_name(struct cli *cli, const char *log)
+{
+    const char *slash = strrchr(log, '/'), *dot = strrchr(log, '.');
+    const size_t size = strlen(log) + 32;
+
+    if (cli->ranks.rank == 0)
+        return log;
+    if (!dot || dot == log || (slash && dot <= slash + 1))
+        dot = log + strlen(log);
+    free(cli->log_name);
+    cli->log_name = malloc(size);
+    if (cli->log_name)
+        snprintf(cli->log_name, size, "%.*s.rank%llu%s", (int)(dot - log), log,
+                 (unsigned long long)cli->ranks.rank, dot);
+    return cli->log_name;
+}
