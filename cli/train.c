@@ -400,6 +400,15 @@ static void judge(struct run *run)
     stk_training_events_judge(run->parts.log, run->parts.data->train, NULL, &run->verdict);
 }
 
+/* Samples of all ranks, each of which has gone through its own. */
+static void count_evaluated(struct run *run, uint64_t own)
+{
+    double samples = (double)own;
+
+    if (stk_trainer_reduce(run->parts.trainer, &samples, 1, STK_COMBINE_SUM, NULL) == STK_OK)
+        run->evaluated = (uint64_t)samples;
+}
+
 static stk_status test_trained(struct run *run, stk_error *err)
 {
     stk_recipe_tested tested = {.struct_size = sizeof tested};
@@ -410,7 +419,7 @@ static stk_status test_trained(struct run *run, stk_error *err)
     run->tested = tested.path;
     if (tested.again) {
         stk_trainer_get_times(run->parts.trainer, &times);
-        run->evaluated = times.samples;
+        count_evaluated(run, times.samples);
         keep_metrics(run);
     }
     run->untested = !find_metric(run, tested.test ? "test_loss" : "val_loss", &ignored);
@@ -463,7 +472,8 @@ static int evaluate(struct run *run, task_fn *task)
     stk_status status = task(run->parts.trainer, run->parts.module, run->parts.data, ckpt, &err);
     run->times.struct_size = sizeof run->times;
     stk_trainer_get_times(run->parts.trainer, &run->times);
-    run->evaluated = run->times.samples;
+    if (status == STK_OK)
+        count_evaluated(run, run->times.samples);
     run->tested = stk_trainer_ckpt_path(run->parts.trainer);
     keep_metrics(run);
     if (status == STK_ENOENT && ckpt && (strcmp(ckpt, "last") == 0 || strcmp(ckpt, "best") == 0)) {

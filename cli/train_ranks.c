@@ -31,7 +31,7 @@ static void say_line(const struct cli *cli, uint64_t ranks, char *text, size_t s
 
     for (int i = 0; i < cli->argc && used < size; i++)
         used += (size_t)snprintf(text + used, size - used,
-                                 strpbrk(cli->argv[i], " '(*") ? " '%s'" : " %s", cli->argv[i]);
+                                 strpbrk(cli->argv[i], " '(*?;&") ? " '%s'" : " %s", cli->argv[i]);
     if (used >= size)
         snprintf(text + size - 4, 4, "...");
 }

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `mpirun -n N stoker train` on each MPI that is installed: N ranks come to what one process comes
+ * to with N times the batch, both MPIs and every run to the same bits; what goes wrong on one rank
+ * ends all. */
+#include <glob.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "support/same_checkpoint.h"
+
+enum { MOST = 4 };
+
+static const char config[] =
+    "data: {dataset: 'digits:?size=700', val_split: 100}\n"
+    "loader: {shuffle: true, transforms: 'random_crop(28, padding=2), normalize(mnist)'}\n"
+    "model: {layers: [flatten, linear(24), relu, linear(10)]}\n"
+    "trainer: {max_epochs: 2, seed_everything: 7, accumulate_grad_batches: 2, gradient_clip_val: "
+    "1,\n"
+    "          limit_test_batches: 1, val_batch_size: 40, log_every_n_steps: 1}\n";
+
+enum { BATCH = 48 /* of all ranks */ };
+
+static const struct {
+    const char *name, *mpirun, *options;
+} mpis[] = {{"openmpi", "mpirun.openmpi", "--allow-run-as-root --oversubscribe"},
+            {"mpich", "mpirun.mpich", ""}};
+
+static char folder[256];
+static const char *binary;
+
+static int set_up(void **state)
+{
+    test_folder(folder);
+    test_write(folder, "config.yaml", config, sizeof config - 1);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    test_folder_remove(folder);
+    return 0;
+}
+
+static bool has(size_t mpi)
+{
+    char command[64];
+
+    snprintf(command, sizeof command, "command -v %s >/dev/null", mpis[mpi].mpirun);
+    if (system(command) == 0)
+        return true;
+    test_skipped();
+    print_message("skipped: no %s\n", mpis[mpi].mpirun);
+    return false;
+}
+
+/* "stoker train" with logs and checkpoints below `root`, in `ranks` processes (0: without mpirun).
+ * What it says goes to root.txt; its exit code. */
+static int train(size_t mpi, int ranks, const char *root, const char *more)
+{
+    char command[1024], before[128] = "";
+
+    if (ranks)
+        snprintf(before, sizeof before, "%s %s -n %d", mpis[mpi].mpirun, mpis[mpi].options, ranks);
+    snprintf(command, sizeof command,
+             "cd '%s' && OMP_NUM_THREADS=1 timeout 100 %s '%s' train config.yaml --num-workers 0 "
+             "--default-root-dir %s --batch-size %d %s >%s.txt 2>&1",
+             folder, before, binary, root, BATCH / (ranks ? ranks : 1), more, root);
+    const int status = system(command);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static const char *said(const char *root)
+{
+    static char text[65536];
+    char path[400];
+
+    snprintf(path, sizeof path, "%s/%s.txt", folder, root);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    return text;
+}
+
+static void trained(size_t mpi, int ranks, const char *root, const char *more)
+{
+    if (train(mpi, ranks, root, more) != 0)
+        fail_msg("%d ranks: %s", ranks, said(root));
+}
+
+/* Its one checkpoint. */
+static void checkpoint_of(const char *root, char path[512])
+{
+    char pattern[512];
+    glob_t found;
+
+    snprintf(pattern, sizeof pattern, "%s/%s/lightning_logs/version_*/checkpoints/*.safetensors",
+             folder, root);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, 1);
+    snprintf(path, 512, "%s", found.gl_pathv[0]);
+    globfree(&found);
+}
+
+/* Sums in another order: a few units in the last place of the largest, over all steps. */
+static void assert_close_tensors(const stk_state_tensor *x, const stk_state_tensor *y)
+{
+    const float *a = x->data, *b = y->data;
+
+    assert_string_equal(x->name, y->name);
+    assert_int_equal(x->bytes, y->bytes);
+    for (uint64_t i = 0; x->dtype == STK_FLOAT32 && i < x->bytes / sizeof *a; i++)
+        if (!(fabsf(a[i] - b[i]) <= 2e-5f * (1 + fabsf(a[i]))))
+            fail_msg("%s[%d]: %.9g and %.9g", x->name, (int)i, (double)a[i], (double)b[i]);
+}
+
+static void assert_close_weights(const char *root, const char *other)
+{
+    stk_context *ctx = test_context();
+    char path[2][512];
+    stk__safetensors_file files[2];
+    uint8_t *data[2], *moved[2];
+    stk_error err;
+
+    checkpoint_of(root, path[0]);
+    checkpoint_of(other, path[1]);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(stk__safetensors_file_open(ctx, path[i], &files[i], &err), &err);
+        assert_ok(stk__safetensors_file_load(&files[i], path[i], &data[i], &moved[i], &err), &err);
+    }
+    assert_int_equal(files[0].parsed.num_tensors, files[1].parsed.num_tensors);
+    for (size_t i = 0; i < files[0].parsed.num_tensors; i++)
+        assert_close_tensors(&files[0].parsed.tensors[i], &files[1].parsed.tensors[i]);
+    for (int i = 0; i < 2; i++) {
+        stk__free(ctx, data[i]);
+        stk__free(ctx, moved[i]);
+        stk__safetensors_file_close(&files[i]);
+    }
+    stk_context_destroy(&ctx);
+}
+
+static void assert_same_weights(const char *root, const char *other)
+{
+    char a[512], b[512];
+
+    checkpoint_of(root, a);
+    checkpoint_of(other, b);
+    assert_same_checkpoints(a, b);
+}
+
+/* ---- Sums ------------------------------------------------------------------------------------ */
+
+static void ranks_are_one(void **state)
+{
+    char root[16];
+    bool any = false;
+
+    trained(0, 0, "alone", "");
+    for (size_t m = 0; m < STK_COUNT(mpis); m++) {
+        if (!has(m))
+            continue;
+        for (int n = 1; n <= MOST; n++) {
+            snprintf(root, sizeof root, "%s%d", mpis[m].name, n);
+            trained(m, n, root, "--strategy ddp --log run.jsonl");
+            assert_close_weights("alone", root);
+            assert_non_null(strstr(said(root), "Checkpoint tested: "));
+            /* One rank speaks. */
+            assert_null(strstr(strstr(said(root), "Checkpoint tested: ") + 1, "Checkpoint tested"));
+        }
+        any = true;
+    }
+    if (!any)
+        skip();
+}
+
+static void runs_have_the_same_bits(void **state)
+{
+    char root[16];
+
+    for (size_t m = 0; m < STK_COUNT(mpis); m++) {
+        if (!has(m))
+            continue;
+        snprintf(root, sizeof root, "%s3again", mpis[m].name);
+        trained(m, 3, root, "");
+        assert_same_weights(m ? "mpich3" : "openmpi3", root);
+        if (m && has(0))
+            assert_same_weights("openmpi3", root);
+    }
+}
+
+/* The ledger of each rank is kept. */
+static void every_rank_logs(void **state)
+{
+    char path[400];
+
+    for (int r = 1; r < MOST && (has(0) || has(1)); r++) {
+        snprintf(path, sizeof path, "%s/run.rank%d.jsonl", folder, r);
+        FILE *f = fopen(path, "r");
+        assert_non_null(f);
+        fclose(f);
+    }
+}
+
+/* ---- What goes wrong ------------------------------------------------------------------------- */
+
+static void failures_end_all(void **state)
+{
+    char root[24];
+
+    for (size_t m = 0; m < STK_COUNT(mpis); m++) {
+        if (!has(m))
+            continue;
+        snprintf(root, sizeof root, "%sfails", mpis[m].name);
+        assert_int_not_equal(train(m, 2, root, "--fault-rank 1 --fault-fail-at 40"), 0);
+        assert_non_null(strstr(said(root), "rank 1 of 2: call 40 fails"));
+        assert_non_null(strstr(said(root), "has failed: it says why"));
+        snprintf(root, sizeof root, "%slate", mpis[m].name);
+        assert_int_not_equal(train(m, 3, root,
+                                   "--fault-rank 1 --fault-late-at 40 --fault-late-by 30 "
+                                   "--collective-timeout 1"),
+                             0);
+        assert_non_null(strstr(said(root), "has waited 1 s in call 40"));
+        assert_non_null(strstr(said(root), "for rank 1 ("));
+    }
+}
+
+static void refused(void **state)
+{
+    assert_int_equal(train(0, 0, "refused", "--strategy ddp"), 2);
+    assert_non_null(strstr(said("refused"), "mpirun -n 2 stoker train config.yaml"));
+    setenv("WORLD_SIZE", "3", 1);
+    setenv("RANK", "0", 1);
+    assert_int_equal(train(0, 0, "torchrun", ""), 2);
+    unsetenv("WORLD_SIZE");
+    unsetenv("RANK");
+    assert_non_null(strstr(said("torchrun"), "3 ranks of torchrun have nothing that carries"));
+    assert_non_null(strstr(said("torchrun"), "mpirun -n 3 stoker train config.yaml"));
+    assert_int_equal(train(0, 0, "idle", "--collective-timeout 5"), 2);
+    assert_non_null(strstr(said("idle"), "collectives.collective_timeout: it has no effect"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_are_one),   cmocka_unit_test(runs_have_the_same_bits),
+        cmocka_unit_test(every_rank_logs), cmocka_unit_test(failures_end_all),
+        cmocka_unit_test(refused),
+    };
+
+    binary = test_binary();
+    if (!binary)
+        return 77;
+    return cmocka_run_group_tests_name("cli/ranks", tests, set_up, tear_down);
+}
