@@ -503,6 +503,7 @@ typedef struct stk_trainer_times {
     uint64_t begin;          /**< when it began, in nanoseconds of CLOCK_MONOTONIC; 0: never */
     uint64_t optimizer_steps, optimizer; /**< where batches accumulate, and their part of `step` */
     stk_tiers tiers;                     /**< where what the loader of training read was found */
+    uint64_t comm; /**< of `step`: meeting the other ranks, and putting gradients together */
 } stk_trainer_times;
 STK_API void stk_trainer_get_times(const stk_trainer *trainer, stk_trainer_times *out);
 /** What the loader of training had counted when the last task began, and when it ended, or so far;

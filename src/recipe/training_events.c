@@ -29,6 +29,7 @@ struct stk_training_events {
     uint64_t batches, all_batches; /* of the epoch: so far, and in all; 0: not known */
     bool rates_logged;             /* by a callback */
     uint32_t io_threads;
+    uint64_t ranks;                        /* that train together */
     uint64_t train_ns, cpu_ns, machine_ns; /* when the first epoch began: CPU time so far */
     double other_cores;
     stk_trainer *watched;
@@ -59,6 +60,7 @@ static void subtract(stk_trainer_times *now, const stk_trainer_times *then)
     now->steps -= then->steps;
     now->optimizer_steps -= then->optimizer_steps;
     now->optimizer -= then->optimizer;
+    now->comm -= then->comm;
     stk__waits_subtract(&now->waits, &then->waits);
     stk__tiers_subtract(&now->tiers, &then->tiers);
 }
@@ -191,7 +193,7 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
 {
     stk_training_events *l = log_of(self);
     stk_trainer_times times = {.struct_size = sizeof times}, part = {.struct_size = sizeof part};
-    char first[48], more[128], wait[32];
+    char first[48], more[128], wait[32], comm[32];
 
     (void)err;
     if (!l->log)
@@ -208,7 +210,12 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
     snprintf(more, sizeof more, "\"epoch\": %" PRIu64 ", \"ready\": %" PRIu64 ", \"wait\": %s",
              at->epoch, l->ready, wait);
     stk_event_log_write(l->log, "training start", first, now - part.step, STK_NO_DURATION, more);
-    snprintf(more, sizeof more, "\"epoch\": %" PRIu64, at->epoch);
+    int n = snprintf(more, sizeof more, "\"epoch\": %" PRIu64, at->epoch);
+    if (l->ranks > 1) {
+        stk_number_format(stk__seconds(part.comm), comm);
+        snprintf(more + n, sizeof more - (size_t)n, ", \"comm\": %s, \"comm_wait\": %s", comm,
+                 comm);
+    }
     stk_event_log_write(l->log, "training end", first, now, part.step, more);
     /* Where batches accumulate: the batch that ends a window is longer by this. */
     if (part.optimizer_steps)
@@ -401,6 +408,7 @@ stk_status stk__training_events_begin(stk_training_events *l, const char *locals
                                       stk_error *err)
 {
     stk__text more = {.ctx = l->context};
+    stk_trainer_info info = {.struct_size = sizeof info};
 
     if (!l->path)
         return STK_OK;
@@ -409,7 +417,10 @@ stk_status stk__training_events_begin(stk_training_events *l, const char *locals
         stk__text_add(&more, "%s", about);
     else
         stk__text_add(&more, "\"locals\": {%s}, \"label\": \"train\"", locals ? locals : "");
-    stk__text_add(&more, ", \"rank\": 0, \"world_size\": 1");
+    stk_trainer_get_info(l->watched, &info);
+    l->ranks = info.world_size;
+    stk__text_add(&more, ", \"rank\": %" PRIu64 ", \"world_size\": %" PRIu64, info.rank,
+                  info.world_size);
     stk_event_log_write(l->log, "run start", NULL, l->run_ns, STK_NO_DURATION,
                         more.failed ? NULL : more.bytes);
     stk_event_log_write(l->log, "setup start", NULL, l->run_ns, STK_NO_DURATION, NULL);

@@ -210,7 +210,10 @@ stk_status stk__feed_next(stk_trainer *t, stk__feed *feed, stk_batch **out, stk_
             return status;
         ready = status == STK_OK;
         stop = atomic_load(&t->stop);
-        /* Of several ranks none begins a step alone, and none waits alone. */
+        /* Of several ranks none begins a step alone, and none waits alone. One that has its batch
+         * waits for the others: that is part of the step, and says nothing of its own data. */
+        if (ready && !stk__is_alone(t))
+            stk__ledger_mark(&t->ledger, STK__PART_DATA_WAIT);
         status = stk__agree_ready(t, &ready, &stop, err);
         if (status == STK_OK && ready)
             return STK_OK;

@@ -59,8 +59,11 @@ static stk_status closure(stk_trainer *t, stk_error *err)
 static stk_status optimizer_step(stk_trainer *t, stk_error *err)
 {
     stk_progress *p = &t->progress.optimizer_steps;
+    const uint64_t from = stk__now_ns();
 
     STK_TRY(stk__reduce_gradients(t, err));
+    if (!stk__is_alone(t))
+        t->ledger.comm_ns += stk__now_ns() - from;
     STK_TRY(stk__hook(t, STK__HOOK_on_before_optimizer_step, err));
     STK_TRY(stk__clip(t, err));
     stk__count(p, STK__READY, 1);

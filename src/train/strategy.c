@@ -118,13 +118,29 @@ stk_status stk__agree_hooks(stk_trainer *t, stk_error *err)
     return STK_OK;
 }
 
+/* The same in a step. */
+static stk_status reduce_in_step(stk_trainer *t, double *values, size_t n, stk_combine op,
+                                 stk_error *err)
+{
+    const uint64_t from = stk__now_ns();
+    const stk_status status = stk__reduce(t, values, n, op, err);
+
+    t->ledger.comm_ns += stk__now_ns() - from;
+    return status;
+}
+
 stk_status stk__agree_ready(stk_trainer *t, bool *ready, bool *stop, stk_error *err)
 {
     double values[2] = {!*ready, *stop};
 
     if (stk__is_alone(t))
         return STK_OK;
-    STK_TRY(stk__reduce(t, values, 2, STK_COMBINE_MAX, err));
+    if (!*ready || t->ledger.depth) {
+        STK_TRY(stk__reduce(t, values, 2, STK_COMBINE_MAX, err));
+    } else {
+        STK_TRY(reduce_in_step(t, values, 2, STK_COMBINE_MAX, err));
+        stk__ledger_mark(&t->ledger, STK__PART_STEP);
+    }
     *ready = values[0] == 0;
     *stop = t->ranks.stop = values[1] > 0;
     return STK_OK;
@@ -138,7 +154,7 @@ stk_status stk__agree_batch(stk_trainer *t, double rows, bool *skip, bool *bad, 
     *share = 1;
     if (stk__is_alone(t))
         return STK_OK;
-    STK_TRY(stk__reduce(t, sums, 3, STK_COMBINE_SUM, err));
+    STK_TRY(reduce_in_step(t, sums, 3, STK_COMBINE_SUM, err));
     *skip = sums[0] > 0 || sums[2] == 0;
     *bad = sums[1] > 0;
     *share = rows * (double)t->ranks.strategy.world_size / sums[2];

@@ -138,8 +138,8 @@ static void test_pool(void **state)
     f.io_depth = 64;
     assert_near(predict(&f, "memory_budget=5MiB").samples_per_s, 4 / 10e-3, 0.02);
     assert_near(predict(&f, "memory_budget=8MiB").samples_per_s, 7 / 10e-3, 0.02);
-    /* Of 1.1 MiB buffers are of 1.25. */
-    plant_reads(&f, 10e-3, 1153434);
+    /* Of 1.05 MiB buffers are of 1.25. */
+    plant_reads(&f, 10e-3, 1101005);
     assert_near(predict(&f, "memory_budget=8MiB").samples_per_s, 6 / 10e-3, 0.02);
 }
 
@@ -317,7 +317,7 @@ static void plant_full_link(stk_recorded_read *reads, int n, double bandwidth, d
     double free = 0, ends[DEPTH] = {0};
 
     for (int i = 0; i < n; i++) {
-        const double start = ends[i % DEPTH] + 1e-5, bytes = i % 2 ? 200e3 : 100e3;
+        const double start = ends[i % DEPTH] + 1e-5, bytes = i % 3 ? 200e3 : 100e3;
         free = STK_MAX(free, start) + bytes / bandwidth;
         double end = free + latency;
         if (fmod(end, 0.2) < 20e-3)
@@ -338,13 +338,13 @@ static void test_full_link(void **state)
     plant_full_link(reads, 512, 80e6, 1e-3);
     const double bandwidth = stk__link_of(reads, 512);
     assert_near(bandwidth, 80e6, 0.005);
-    /* What is off of it does not add up to the whole of a read, 18 ms. */
+    /* What is off of it does not add up to the whole of a read, 33 ms. */
     for (double off = 0.97; off < 1.04; off += 0.03) {
         stk__link_rests(reads, 512, off * bandwidth, rests);
         sum = 0;
         for (int i = 0; i < 512; i++)
             sum += (double)rests[i] / 512;
-        assert_true(sum > 0.3e-3 && sum < 4e-3);
+        assert_true(sum > 0.3e-3 && sum < 8e-3);
     }
     /* The same pace of a latency, where those who send are no faster: there is no link. */
     for (int i = 0; i < 512; i++)

@@ -257,6 +257,7 @@ struct run {
     stk_status status;
     stk_error err;
     double loss, rows, least, most, val;
+    stk_trainer_times times;
     char log_dir[512], best[512];
     uint64_t lines; /* of the console */
     pthread_t thread;
@@ -305,6 +306,8 @@ static inline void *run_rank(void *argument)
     if (one->status == STK_OK)
         one->status =
             stk_trainer_fit(one->t, &one->module.base, &b->data, one->ckpt_path, &one->err);
+    one->times.struct_size = sizeof one->times;
+    stk_trainer_get_times(one->t, &one->times);
     one->loss = metric(one, "train_loss_epoch");
     one->rows = metric(one, "rows");
     one->least = metric(one, "least");

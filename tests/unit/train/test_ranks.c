@@ -70,6 +70,41 @@ static void uneven_shares(void **state)
     the_same_weights(rows_that_do_not_count_far, 3 * STEPS, 40 - 14);
 }
 
+/* ---- Whose time it is ------------------------------------------------------------------------ */
+
+static void slow_data_of_the_second(run *one)
+{
+    reopen(one, one->self.number == 1 ? "synthetic:?size=40&shape=2x2x1&delay=3ms"
+                                      : "synthetic:?size=40&shape=2x2x1");
+}
+
+/* A rank whose batch is there waits for the others in its step, not for its data. */
+static void waits_for_others(void **state)
+{
+    char folder[256];
+    run all[MAX_RANKS];
+    ranks shared;
+
+    test_folder(folder);
+    run_all(all, 2, folder, NULL, slow_data_of_the_second, &shared);
+    for (int i = 0; i < 2; i++) {
+        const stk_trainer_times *t = &all[i].times;
+        assert_ok(all[i].status, &all[i].err);
+        assert_true(t->comm > 0 && t->comm <= t->step);
+        assert_true(t->data_wait + t->transfer + t->step + t->validation + t->callbacks +
+                        t->logging + t->checkpoint + t->other ==
+                    t->wall);
+    }
+    /* It sleeps 18 ms for each of its 12 batches. */
+    assert_true(all[1].times.data_wait > UINT64_C(12) * 15000000);
+    assert_true(all[0].times.comm > all[1].times.comm);
+    assert_true(all[0].times.data_wait < all[1].times.data_wait);
+    test_folder_remove(folder);
+    run_all(all, 1, folder, NULL, slow_data_of_the_second, &shared);
+    assert_int_equal(all[0].times.comm, 0);
+    test_folder_remove(folder);
+}
+
 /* ---- Names of checkpoints -------------------------------------------------------------------- */
 
 static void without_logs(run *one)
@@ -164,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(uneven_shares),
+        cmocka_unit_test(waits_for_others),
         cmocka_unit_test(the_same_name),
         cmocka_unit_test(stops_in_a_wait),
     };
