@@ -18,6 +18,24 @@ struct counts {
     uint64_t status, objects, foreign, dropped, lost, runs, steps;
 };
 
+/* A step that all ranks have is one of each; who is waited for is one of them. */
+static void look_at_ranks(stk_report *report)
+{
+    const stk_report_comparison *all = NULL;
+    stk_error err;
+
+    FUZZ_CHECK(stk_report_compare(report, &all, &err) == STK_OK);
+    for (uint64_t i = 0; i < all->num_worlds; i++) {
+        const stk_report_world *w = all->worlds[i];
+        FUZZ_CHECK(w->num_ranks > 1 && w->num_ranks <= w->world_size && w->text[0]);
+        FUZZ_CHECK(w->slowest < (int64_t)w->num_ranks && w->straggler <= w->slowest);
+        FUZZ_CHECK((w->slowest < 0) == (w->steps == 0));
+        FUZZ_CHECK(w->num_lined % w->num_ranks == 0);
+        for (uint64_t k = 1; k < w->num_ranks; k++)
+            FUZZ_CHECK(w->ranks[k - 1]->rank < w->ranks[k]->rank);
+    }
+}
+
 static void look(stk_report *report, struct counts *out)
 {
     const stk_report_file *f = stk_report_file_at(report, 0);
@@ -46,6 +64,7 @@ static void look(stk_report *report, struct counts *out)
         sum += run->other_events;
     }
     FUZZ_CHECK(sum == f->objects);
+    look_at_ranks(report);
     const stk_report_bar *bars = stk_report_bars(report, &n);
     for (uint64_t i = 0; i < n; i++)
         FUZZ_CHECK(bars[i].row < STK_REPORT_ROWS && bars[i].length >= 0 && bars[i].run < out->runs);

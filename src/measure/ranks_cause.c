@@ -244,19 +244,13 @@ static stk_straggling cause_of_step(const sight *s)
     return STK_STRAGGLING_STEP;
 }
 
-stk_straggling stk__rank_cause(stk_context *ctx, const stk__rank_parts *all, uint64_t n,
-                               uint64_t who, char *text, size_t size)
+stk_straggling stk__rank_cause(const stk__rank_parts *all, uint64_t n, uint64_t who,
+                               double *scratch, char *text, size_t size)
 {
-    sight s = {.all = all, .n = n, .who = who, .text = text, .size = size};
+    const sight s = {
+        .all = all, .n = n, .who = who, .scratch = scratch, .text = text, .size = size};
 
-    *text = '\0';
-    s.scratch = stk__calloc(ctx, n, sizeof *s.scratch);
-    if (!s.scratch)
-        return STK_STRAGGLING_UNKNOWN;
-    const stk_straggling cause =
-        more(&s, PART(wait)) >= more(&s, PART(step)) ? cause_of_wait(&s) : cause_of_step(&s);
-    stk__free(ctx, s.scratch);
-    return cause;
+    return more(&s, PART(wait)) >= more(&s, PART(step)) ? cause_of_wait(&s) : cause_of_step(&s);
 }
 
 const char *stk_straggling_name(stk_straggling cause)

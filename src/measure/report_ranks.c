@@ -192,18 +192,21 @@ static int by_rank(const void *a, const void *b)
 static stk_status find_cause(const stk__worlds *w, world *to)
 {
     stk_report_world *s = &to->shown;
+    stk_context *ctx = w->report->ctx;
 
     if (s->straggler < 0)
         return STK_OK;
-    stk__rank_parts *parts = stk__calloc(w->report->ctx, s->num_ranks, sizeof *parts);
-    if (!parts)
-        return STK_ENOMEM;
-    for (uint64_t i = 0; i < s->num_ranks; i++)
+    stk__rank_parts *parts = stk__calloc(ctx, s->num_ranks, sizeof *parts);
+    double *scratch = stk__calloc(ctx, s->num_ranks, sizeof *scratch);
+    for (uint64_t i = 0; i < s->num_ranks && parts && scratch; i++)
         stk__rank_parts_of(w->report->runs[to->ranks[i].run], &to->ranks[i], &parts[i]);
-    s->cause = stk__rank_cause(w->report->ctx, parts, s->num_ranks, (uint64_t)s->straggler,
-                               to->cause, sizeof to->cause);
-    stk__free(w->report->ctx, parts);
-    return STK_OK;
+    if (parts && scratch)
+        s->cause = stk__rank_cause(parts, s->num_ranks, (uint64_t)s->straggler, scratch, to->cause,
+                                   sizeof to->cause);
+    const bool known = parts && scratch;
+    stk__free(ctx, parts);
+    stk__free(ctx, scratch);
+    return known ? STK_OK : STK_ENOMEM;
 }
 
 /* The runs of world `number`; a rank alone is none. */

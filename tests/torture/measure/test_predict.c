@@ -7,8 +7,27 @@
 
 #define RECORDS 300
 
+static stk_status predict_scale(stk_context *ctx, const stk_recording *recording, stk_error *err)
+{
+    stk_scaled out = {.struct_size = sizeof out};
+    uint64_t ranks[STK_SCALE_RANKS];
+    stk_what_if what;
+    stk_scale scale;
+    size_t n;
+
+    stk_scale_init(&scale);
+    stk_what_if_init(&what);
+    stk_status status =
+        stk_scale_parse(ctx, "ranks=6,per_machine=2", &scale, &what, ranks, &n, err);
+    if (status == STK_OK)
+        status = stk_predict_scale(ctx, recording, &what, &scale, &out, err);
+    if (status == STK_OK)
+        assert_true(out.samples_per_s > 0 && isfinite(out.samples_per_s));
+    return status;
+}
+
 /* True when no allocation failed. */
-static bool run(const stk_recording *recording, int64_t n, bool for_good)
+static bool run(const stk_recording *recording, int64_t n, bool for_good, bool scaled)
 {
     faults f = {n, for_good, 0};
     stk_prediction out = {.struct_size = sizeof out};
@@ -22,6 +41,8 @@ static bool run(const stk_recording *recording, int64_t n, bool for_good)
     stk_error_init(&err);
     stk_what_if_init(&what);
     stk_status status = stk_context_create(&options, &ctx, &err);
+    if (status == STK_OK && scaled)
+        status = predict_scale(ctx, recording, &err);
     if (status == STK_OK)
         status = stk_what_if_parse(ctx, "num_workers=3,ranks=2", &what, &err);
     if (status == STK_OK)
@@ -65,9 +86,13 @@ static void test_allocations(void **state)
     }
     for (int for_good = 0; for_good < 2; for_good++) {
         int64_t n = 0;
-        while (!run(&recording, n, for_good))
+        while (!run(&recording, n, for_good, false))
             n++;
         assert_true(n > 20);
+        /* The runs of the model are many, and alike. */
+        for (n = 0; !run(&recording, n, for_good, true);)
+            n += n < 100 ? 1 : 113;
+        assert_true(n > 500);
     }
 }
 
