@@ -43,7 +43,7 @@ typedef struct stk_loader_options {
     bool drop_last;             /**< leave out a short last batch */
     uint64_t seed;
     uint64_t block_size;     /**< shuffle block: samples of a block; 0: the dataset's */
-    uint64_t shuffle_buffer; /**< shuffle block: blocks mixed at a time */
+    uint64_t shuffle_buffer; /**< shuffle block: blocks mixed at a time; 0: 16 or fewer */
     uint64_t streams;        /**< shuffle block: canonical streams */
     uint64_t rank, world_size;
     uint64_t epochs; /**< 0: without end; prefetch runs across an epoch's end up to this many */

@@ -20,8 +20,9 @@ static const stk_option options[] = {
      "Of the order and of every random draw."},
     {"block_size", STK_OPTION_UINT, AT(block_size), "0", 0, 0, NULL, "N",
      "shuffle block: neighbouring samples of a block; 0: as the dataset stores them."},
-    {"shuffle_buffer", STK_OPTION_UINT, AT(shuffle_buffer), "16", 1, 1u << 20, NULL, "N",
-     "shuffle block: blocks mixed at a time in each stream."},
+    {"shuffle_buffer", STK_OPTION_UINT, AT(shuffle_buffer), "0", 0, 1u << 20, NULL, "N",
+     "shuffle block: blocks mixed at a time in each stream; 0: 16, or fewer where these have more "
+     "than 131072 samples."},
     {"streams", STK_OPTION_UINT, AT(streams), "16", 1, 4096, NULL, "N",
      "shuffle block: independent streams of blocks; set it to world_size where that is no power of "
      "two: then each rank reads its own blocks, but for world_size - 1 of an epoch."},

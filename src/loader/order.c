@@ -24,6 +24,11 @@
  * buffer of a stream. */
 enum { WHICH_FULL = 0, WHICH_COLUMN = 1 };
 #define MOST_STREAMS 4096
+/* Where shuffle_buffer is not given: so many blocks, and of larger ones as many as have so many
+ * samples, but one at least. A row group of a table has 10^5 to 10^6 rows: with 16 of them in each
+ * stream an epoch would begin with most of the table in memory. */
+#define BUFFER_BLOCKS  16u
+#define BUFFER_SAMPLES (UINT64_C(1) << 17)
 
 static void set_mixture(stk__order *order, const stk_dataset *dataset, const stk_loader_options *o)
 {
@@ -80,7 +85,9 @@ stk_status stk__order_init(stk__order *order, stk_dataset *dataset, const stk_lo
     order->block_size = STK_MIN(order->block_size, order->size);
     order->blocks = (order->size + order->block_size - 1) / order->block_size;
     order->streams = STK_MIN(STK_MIN(STK_MAX(o->streams, 1), order->blocks), MOST_STREAMS);
-    order->buffer_blocks = STK_MIN(STK_MAX(o->shuffle_buffer, 1), order->blocks);
+    const uint64_t usual =
+        STK_MIN(STK_MAX(BUFFER_SAMPLES / order->block_size, 1), (uint64_t)BUFFER_BLOCKS);
+    order->buffer_blocks = STK_MIN(o->shuffle_buffer ? o->shuffle_buffer : usual, order->blocks);
     order->rows = order->blocks / order->streams;
     order->longer = order->blocks % order->streams;
     return STK_OK;

@@ -69,6 +69,26 @@ static void each_sample_once(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* The shuffle buffer where none is given [docs/order.md]. */
+static void usual_buffers(void **state)
+{
+    static const uint64_t sizes[][2] = {{1, 16},    {8192, 16},  {8193, 15},  {65536, 2},
+                                        {65537, 1}, {131072, 1}, {131073, 1}, {1000000, 1}};
+    stk_loader_options o;
+
+    (void)state;
+    stk_loader_options_init(&o);
+    assert_int_equal(o.shuffle_buffer, 0);
+    o.shuffle = STK_SHUFFLE_BLOCK;
+    for (size_t i = 0; i < STK_COUNT(sizes); i++) {
+        o.block_size = sizes[i][0];
+        o.shuffle_buffer = 0;
+        assert_int_equal(make(100000000, &o).buffer_blocks, sizes[i][1]);
+        o.shuffle_buffer = 16;
+        assert_int_equal(make(100000000, &o).buffer_blocks, 16);
+    }
+}
+
 static void large_sizes(void **state)
 {
     stk_context *ctx = test_context();
@@ -335,6 +355,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_sample_once),
+        cmocka_unit_test(usual_buffers),
         cmocka_unit_test(large_sizes),
         cmocka_unit_test(random_access),
         cmocka_unit_test(streams_keep_their_blocks),
