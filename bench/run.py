@@ -504,7 +504,7 @@ def setup(extra):
     status = subprocess.run([str(script), *extra], cwd=PEERS, check=False).returncode
     # rechunker wants a zarr older than the others have; the clients of stores are many.
     sys.exit(status or make_venv(VENVS["rechunker"], RECHUNKER) or make_venv(clouds.python().parent.parent, clouds.PACKAGES)
-             or make_venv(tables.VENV, tables.PACKAGES))
+             or make_venv(tables.VENV, tables.PACKAGES) or tables.borrow())
 
 
 def make_venv(venv, packages):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables read by other libraries, and the files that the workload `tables` reads. One JSON line."""
+import json
 import time
 from pathlib import Path
 
@@ -23,6 +24,18 @@ def columns_of(name, rng):
     return {f"f{i}": rng.normal(size=ROWS).astype(t) for i, t in enumerate((np.float32, np.float64) * 2)}
 
 
+def photographs(file):
+    """The rivals' photographs as the datasets library writes them: row groups of 100, pictures as a structure of bytes and path."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from prepare import shuffled
+    items = shuffled()
+    images = pa.array([{"bytes": f.read_bytes(), "path": f.name} for f, _ in items], pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+    features = {"image": {"_type": "Image"}, "label": {"dtype": "int64", "_type": "Value"}}
+    schema = pa.schema([("image", images.type), ("label", pa.int64())], {"huggingface": json.dumps({"info": {"features": features}})})
+    pq.write_table(pa.table([images, pa.array([label for _, label in items], pa.int64())], schema=schema), file, row_group_size=100)
+
+
 def prepare(a):
     import bench_parquet
     import pyarrow as pa
@@ -39,6 +52,7 @@ def prepare(a):
     cells = {f"x{i}": rng.normal(size=CSV_ROWS) for i in range(6)} | {
         f"n{i}": rng.integers(0, 1 << 30, CSV_ROWS) for i in range(4)}
     pyarrow.csv.write_csv(pa.table(cells), folder / "numbers.csv")
+    photographs(folder / "photographs.parquet")
     if not bench_parquet.FILE.exists():
         bench_parquet.make()
     print("{}")
@@ -75,6 +89,30 @@ def polars_csv(a):
     whole(a, lambda: polars.read_csv(a.file), CSV_ROWS, "polars-csv", version("polars"))
 
 
+# ---- Photographs ----
+
+
+def hf_photographs(a):
+    """The datasets library in PyTorch's DataLoader, with the decoder and the transforms of W1."""
+    import datasets
+    from bench_images import REPEAT, torch_transform
+    from torch.utils.data import DataLoader
+    from torchvision.transforms import v2
+    transform, to_tensor = torch_transform(), v2.functional.pil_to_tensor
+
+    def ready(batch):
+        return {"image": [to_tensor(transform(i.convert("RGB"))) for i in batch["image"]], "label": batch["label"]}
+
+    data = datasets.Dataset.from_parquet(a.file, cache_dir=str(Path(a.file).parent / "hf"))
+    data = datasets.concatenate_datasets([data] * REPEAT).with_transform(ready)
+
+    def epoch():
+        return DataLoader(data, batch_size=64, shuffle=True, num_workers=a.workers, drop_last=True)
+
+    report("W1-parquet", "hf-photographs", version("datasets", "torch", "torchvision", "pillow"), {"workers": a.workers, "batch": 64},
+           measure(lambda: forever(epoch), lambda b: len(b["label"]), a.seconds, 5))
+
+
 # ---- One row ----
 
 
@@ -92,7 +130,7 @@ def take(a):
            {"samples_per_s": round(n / (time.perf_counter() - t0), 2), "n_samples": n})
 
 
-PEERS = {"prepare": prepare, "pyarrow-all": pyarrow_all, "duckdb-all": duckdb_all, "polars-csv": polars_csv, "take": take}
+PEERS = {"prepare": prepare, "hf-photographs": hf_photographs, "pyarrow-all": pyarrow_all, "duckdb-all": duckdb_all, "polars-csv": polars_csv, "take": take}
 
 if __name__ == "__main__":
     args = arguments(PEERS, folder="", file="")
