@@ -50,6 +50,16 @@ static stk__table_read *read_of(stk__table *t, const char *name, size_t length)
     return NULL;
 }
 
+/* One of the names of folders. */
+static stk__table_key *key_of(stk__table *t, const char *name, size_t length)
+{
+    for (uint32_t k = 0; k < t->num_keys; k++)
+        if (strlen(t->keys[k].column.name) == length &&
+            memcmp(t->keys[k].column.name, name, length) == 0)
+            return &t->keys[k];
+    return NULL;
+}
+
 /* One column, "color" or "size:small|large". */
 static stk_status take_column(stk__table *t, const char *at, size_t length, const char *text,
                               stk_error *err)
@@ -57,16 +67,18 @@ static stk_status take_column(stk__table *t, const char *at, size_t length, cons
     const char *colon = memchr(at, ':', length);
     const size_t name = colon ? (size_t)(colon - at) : length;
     stk__table_read *r = read_of(t, at, name);
+    stk__table_key *key = r ? NULL : key_of(t, at, name);
+    stk__names **names = r ? &r->names : key ? &key->names : NULL;
 
-    if (!r)
+    if (!names)
         return wrong(t, text, "a column of this name is not read; name those that are", err);
-    if (r->column.kind != STK__COLUMN_BYTES || r->names)
+    if ((r ? r->column.kind : key->column.kind) != STK__COLUMN_BYTES || *names)
         return wrong(t, text, "a column is no text, or named twice", err);
-    r->names = stk__calloc(t->base.context, 1, sizeof *r->names);
-    if (!r->names)
+    *names = stk__calloc(t->base.context, 1, sizeof **names);
+    if (!*names)
         return stk__table_no_memory(t, err);
-    r->names->context = t->base.context;
-    return colon ? take_given(t, r->names, colon + 1, length - name - 1, text, err) : STK_OK;
+    (*names)->context = t->base.context;
+    return colon ? take_given(t, *names, colon + 1, length - name - 1, text, err) : STK_OK;
 }
 
 /* ---- What is there --------------------------------------------------------------------------- */
@@ -178,6 +190,19 @@ static stk_status learn(const stk__table *t, uint32_t read, stk_error *err)
     return stk__names_sort(r->names, NULL) == STK_OK ? STK_OK : stk__table_no_memory(t, err);
 }
 
+/* The texts of folders, also of files that where left out. */
+static stk_status learn_key(stk__table *t, const stk__table_key *key, stk_error *err)
+{
+    uint32_t number;
+
+    for (uint32_t i = 0; i < key->num_met; i++) {
+        const char *value = t->key_values.list[i];
+        if (key->met[i] && stk__names_add(key->names, value, strlen(value), &number) != STK_OK)
+            return stk__table_no_memory(t, err);
+    }
+    return stk__names_sort(key->names, NULL) == STK_OK ? STK_OK : stk__table_no_memory(t, err);
+}
+
 stk_status stk__table_categories(stk__table *t, const char *text, stk_error *err)
 {
     for (const char *at = text; at; at++) {
@@ -190,5 +215,12 @@ stk_status stk__table_categories(stk__table *t, const char *text, stk_error *err
     for (uint32_t i = 0; i < t->num_reads; i++)
         if (t->reads[i].names && !t->reads[i].names->list)
             STK_TRY(learn(t, i, err));
+    for (uint32_t k = 0; k < t->num_keys; k++) {
+        stk__table_key *key = &t->keys[k];
+        if (key->names && !key->names->list)
+            STK_TRY(learn_key(t, key, err));
+        if (key->names)
+            STK_TRY(stk__table_key_number(t, key, err));
+    }
     return STK_OK;
 }

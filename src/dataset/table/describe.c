@@ -5,6 +5,22 @@
 #include "base/text.h"
 #include "dataset/table/inside.h"
 
+static void describe_names(const char *column, const stk__names *list,
+                           void (*line)(void *user, const char *name, const char *value),
+                           void *user)
+{
+    char name[160], text[256];
+    stk__text names = {.bytes = text, .room = sizeof text};
+
+    if (!list)
+        return;
+    snprintf(name, sizeof name, "categories of %.100s", column);
+    stk__text_add(&names, "%u:", list->count);
+    for (uint32_t i = 0; i < list->count && names.length < sizeof text - 60; i++)
+        stk__text_add(&names, " %.40s", list->list[i]);
+    line(user, name, text);
+}
+
 static void describe_column(const stk__table *t, const stk__table_read *r,
                             void (*line)(void *user, const char *name, const char *value),
                             void *user)
@@ -24,14 +40,7 @@ static void describe_column(const stk__table *t, const stk__table_read *r,
     snprintf(text, sizeof text, "%s%s%.60s%s, field %.60s", type, c->note ? ", " : "",
              c->note ? c->note : "", c->nullable ? ", may be null" : "", t->fields[r->field].name);
     line(user, name, text);
-    if (!r->names)
-        return;
-    stk__text names = {.bytes = text, .room = sizeof text};
-    snprintf(name, sizeof name, "categories of %.100s", c->name);
-    stk__text_add(&names, "%u:", r->names->count);
-    for (uint32_t i = 0; i < r->names->count && names.length < sizeof text - 60; i++)
-        stk__text_add(&names, " %.40s", r->names->list[i]);
-    line(user, name, text);
+    describe_names(c->name, r->names, line, user);
 }
 
 static void describe_keys(const stk__table *t,
@@ -47,6 +56,7 @@ static void describe_keys(const stk__table *t,
                  key->field < 0 ? ", no field" : ", field ",
                  key->field < 0 ? "" : t->fields[key->field].name);
         line(user, name, text);
+        describe_names(key->column.name, key->names, line, user);
     }
     if (t->files_passed) {
         snprintf(text, sizeof text, "%zu, by what their folders say", t->files_passed);

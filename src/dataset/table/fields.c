@@ -381,8 +381,12 @@ static stk_status make_key(stk__table *t, stk__table_key *key, char **at, stk_er
                                    name);
     if (!key->null_reason)
         return stk__table_no_memory(t, err);
+    if (key->names && stk__rows_is_label_name(name) && !is_taken(t, "label"))
+        name = "label";
     key->field = (int)t->base.num_fields;
-    t->fields[t->base.num_fields++] = field_of(&key->column, name, false);
+    t->fields[t->base.num_fields++] =
+        key->names ? stk__field(name, STK_INT64, (const int64_t[]){-1}, false)
+                   : field_of(&key->column, name, false);
     if (t->nulls != STK__NULLS_MASK || !key->column.nullable)
         return STK_OK;
     key->mask = (int)t->base.num_fields;
@@ -441,7 +445,7 @@ stk_status stk__table_fields(stk__table *t, stk_error *err)
     for (uint32_t i = 0; i < t->num_reads; i++)
         room += 2 * (strlen(t->reads[i].column.name) + sizeof "label_mask");
     for (uint32_t k = 0; k < t->num_keys; k++)
-        room += strlen(t->keys[k].column.name) + sizeof "_mask";
+        room += strlen(t->keys[k].column.name) + sizeof "label_mask";
     t->names = stk__alloc(t->base.context, room);
     t->fields =
         stk__calloc(t->base.context, 2 * ((size_t)t->num_reads + t->num_keys), sizeof *t->fields);

@@ -83,6 +83,11 @@ typedef struct stk__table_key {
     uint32_t at;              /* in key_names */
     int field, mask;          /* -1: none */
     const char *null_reason;  /* of a bad sample */
+    bool *met; /* [num_met], of key_values: it is a value of some file, also of one left out */
+    uint32_t num_met;
+    stk__names *names;       /* of categories: the field is the number of the name */
+    int64_t *numbers;        /* of each value; -1: it is none of the names */
+    const char *name_reason; /* of a text that is none of them */
 } stk__table_key;
 
 /* Why a piece cannot be decoded, with its place. */
@@ -196,6 +201,12 @@ const stk__table_key *stk__table_key_by_name(const stk__table *t, const char *na
 /* Its value in all rows of a file; NULL: there is none. */
 const void *stk__table_key_value(const stk__table *t, const stk__table_key *key, size_t file,
                                  uint64_t *size);
+/* What its field has in all rows of a file: the value, or the number of its name. NULL: *status
+ * STK_OK, nothing stands there; else the samples are bad. */
+const void *stk__table_key_cell(const stk__table *t, const stk__table_key *key, size_t file,
+                                uint64_t *size, stk_status *status, const char **reason);
+/* `names` are known: give each value its number. */
+stk_status stk__table_key_number(stk__table *t, stk__table_key *key, stk_error *err);
 uint64_t stk__table_keys_print(const stk__table *t, uint64_t print);
 void stk__table_keys_release(stk__table *t);
 

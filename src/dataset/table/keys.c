@@ -130,6 +130,12 @@ static stk_status read_key(stk__table *t, const char *name, uint32_t k, stk_erro
     }
     if (!any)
         return STK_OK;
+    bool *met = stk__calloc(t->base.context, t->key_values.count, sizeof *met);
+    if (!met)
+        return stk__table_no_memory(t, err);
+    for (size_t f = 0; f < t->num_files; f++)
+        if (t->file_keys[f * t->key_names.count + k] != NONE)
+            met[t->file_keys[f * t->key_names.count + k]] = true;
     t->keys[t->num_keys++] =
         (stk__table_key){.column = {.name = name,
                                     .kind = integer ? STK__COLUMN_VALUES : STK__COLUMN_BYTES,
@@ -139,6 +145,8 @@ static stk_status read_key(stk__table *t, const char *name, uint32_t k, stk_erro
                                     .nullable = nullable,
                                     .note = "of the folder"},
                          .at = k,
+                         .met = met,
+                         .num_met = t->key_values.count,
                          .field = -1,
                          .mask = -1};
     return STK_OK;
@@ -197,6 +205,49 @@ const void *stk__table_key_value(const stk__table *t, const stk__table_key *key,
     return t->key_values.list[value];
 }
 
+const void *stk__table_key_cell(const stk__table *t, const stk__table_key *key, size_t file,
+                                uint64_t *size, stk_status *status, const char **reason)
+{
+    const void *value = stk__table_key_value(t, key, file, size);
+
+    *status = STK_OK;
+    if (!value && t->nulls == STK__NULLS_FAIL) {
+        *status = STK_EFORMAT;
+        *reason = key->null_reason;
+    }
+    if (!value || !key->names)
+        return value;
+    const int64_t *number = &key->numbers[t->file_keys[file * t->key_names.count + key->at]];
+    if (*number < 0) {
+        *status = STK_EFORMAT;
+        *reason = key->name_reason;
+        return NULL;
+    }
+    *size = sizeof *number;
+    return number;
+}
+
+stk_status stk__table_key_number(stk__table *t, stk__table_key *key, stk_error *err)
+{
+    stk_context *ctx = t->base.context;
+    uint32_t number;
+
+    key->numbers = stk__calloc(ctx, key->num_met, sizeof *key->numbers);
+    key->name_reason = stk__format(ctx,
+                                   "the text of its folder '%.100s=' is none of the names in "
+                                   "categories; give all of them",
+                                   key->column.name);
+    if (!key->numbers || !key->name_reason)
+        return stk__table_no_memory(t, err);
+    for (uint32_t i = 0; i < key->num_met; i++) {
+        const char *text = t->key_values.list[i];
+        key->numbers[i] = -1;
+        if (stk__names_find(key->names, text, strlen(text), &number))
+            key->numbers[i] = number;
+    }
+    return STK_OK;
+}
+
 uint64_t stk__table_keys_print(const stk__table *t, uint64_t print)
 {
     uint64_t size;
@@ -204,6 +255,7 @@ uint64_t stk__table_keys_print(const stk__table *t, uint64_t print)
     for (uint32_t k = 0; k < t->num_keys; k++) {
         const stk__table_key *key = &t->keys[k];
         print = stk__fingerprint(print, key->column.name, strlen(key->column.name) + 1);
+        print = key->names ? stk__names_print(key->names, print) : print;
         for (size_t f = 0; f < t->num_files; f++) {
             const void *value = stk__table_key_value(t, key, f, &size);
             const uint64_t rows[] = {t->files[f].rows, value ? size : UINT64_MAX};
@@ -299,6 +351,15 @@ void stk__table_keys_release(stk__table *t)
 {
     stk_context *ctx = t->base.context;
 
+    for (uint32_t k = 0; k < t->num_keys; k++) {
+        stk__free(ctx, (void *)t->keys[k].null_reason);
+        stk__free(ctx, (void *)t->keys[k].name_reason);
+        stk__free(ctx, t->keys[k].met);
+        stk__free(ctx, t->keys[k].numbers);
+        if (t->keys[k].names)
+            stk__names_release(t->keys[k].names);
+        stk__free(ctx, t->keys[k].names);
+    }
     stk__names_release(&t->key_names);
     stk__names_release(&t->key_values);
     stk__free(ctx, t->keys);

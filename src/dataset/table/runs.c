@@ -292,7 +292,9 @@ static void take_key(const run_rows *run, const stk__table_key *key, size_t file
     const stk_rows *to = run->to;
     const stk_rows_field *field = &to->fields[key->field];
     uint64_t size;
-    const void *data = stk__table_key_value(run->t, key, file, &size);
+    const char *reason = NULL;
+    stk_status status;
+    const void *data = stk__table_key_cell(run->t, key, file, &size, &status, &reason);
 
     for (uint32_t i = run->first; i < run->first + run->num; i++) {
         uint8_t *out = (uint8_t *)field->out + to->places[i] * field->stride;
@@ -304,9 +306,9 @@ static void take_key(const run_rows *run, const stk__table_key *key, size_t file
         }
         if (data) {
             memcpy(out, data, size);
-        } else if (run->t->nulls == STK__NULLS_FAIL) {
-            to->statuses[i] = STK_EFORMAT;
-            to->reasons[i] = key->null_reason;
+        } else if (status != STK_OK) {
+            to->statuses[i] = status;
+            to->reasons[i] = reason;
         } else {
             memset(out, 0, sizeof(int64_t));
         }

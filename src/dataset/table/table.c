@@ -37,8 +37,6 @@ void stk__table_close(stk_dataset *dataset)
         stk__table_kept_release(ctx, &t->files[i]);
     for (uint32_t i = 0; i < t->num_wanted; i++)
         stk__free(ctx, t->wanted[i]);
-    for (uint32_t k = 0; k < t->num_keys; k++)
-        stk__free(ctx, (void *)t->keys[k].null_reason);
     stk__table_keys_release(t);
     for (uint32_t i = 0; i < t->num_said; i++)
         stk__free(ctx, t->said[i].text);
@@ -198,6 +196,15 @@ static stk_status open_files(stk__table *t, const char *url, const void *options
     return stk__table_make_sheets(t, err);
 }
 
+/* Names of a label are those of the classes. */
+static void set_classes(stk__table *t, int field, const stk__names *names)
+{
+    if (field < 0 || !names || strcmp(t->fields[field].name, "label") != 0)
+        return;
+    t->base.classes = names->list;
+    t->base.num_classes = names->count;
+}
+
 static stk_status open_table(stk__table *t, const char *url, const void *options, stk_error *err)
 {
     const char *text = ((const stk__table_options *)options)->where;
@@ -215,10 +222,9 @@ static stk_status open_table(stk__table *t, const char *url, const void *options
     t->base.block_size = block_rows(t);
     t->base.block_bytes = block_bytes(t);
     for (uint32_t i = 0; i < t->num_reads; i++)
-        if (t->reads[i].names && strcmp(t->fields[t->reads[i].field].name, "label") == 0) {
-            t->base.classes = t->reads[i].names->list;
-            t->base.num_classes = t->reads[i].names->count;
-        }
+        set_classes(t, t->reads[i].field, t->reads[i].names);
+    for (uint32_t k = 0; k < t->num_keys; k++)
+        set_classes(t, t->keys[k].field, t->keys[k].names);
     t->base.cost_ns = COST_NS + COLUMN_NS * t->num_reads;
     t->base.worker_bytes = t->format->worker_open ? kept_bytes(t) + t->scratch : 0;
     for (uint32_t c = 0; c < t->num_reads; c++)
@@ -493,7 +499,7 @@ static void put_key(const stk__table *t, const stk__table_key *key, size_t file,
 {
     stk_value *value = stk_sample_value(s, (uint32_t)key->field);
     uint64_t size;
-    const void *data = stk__table_key_value(t, key, file, &size);
+    const void *data = stk__table_key_cell(t, key, file, &size, &s->status, &s->reason);
 
     if (key->mask >= 0) {
         stk_value *mask = stk_sample_value(s, (uint32_t)key->mask);
@@ -504,10 +510,7 @@ static void put_key(const stk__table *t, const stk__table_key *key, size_t file,
     if (data) {
         value->data = data;
         value->size = size;
-    } else if (t->nulls == STK__NULLS_FAIL) {
-        s->status = STK_EFORMAT;
-        s->reason = key->null_reason;
-    } else {
+    } else if (s->status == STK_OK) {
         put_nothing(&t->fields[key->field], value, sizeof(int64_t));
     }
 }

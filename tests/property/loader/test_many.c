@@ -86,6 +86,8 @@ static int make_tables(void **state)
         snprintf(name, sizeof name, "bad/%d.csv", (int)i);
         write_csv(name, 50 + i, true);
     }
+    write_csv("keys/split=a/0.csv", 61, false);
+    write_csv("keys/split=b/0.csv", 62, false);
     write_texts(60);
     return 0;
 }
@@ -408,6 +410,22 @@ static void test_damaged(void **state)
     assert_true(bad > 0 && bad_alike > 0);
 }
 
+/* What stands in the names of folders, also where it is none of the names that are given. */
+static void test_folders(void **state)
+{
+    static const char *const categories[] = {"split:a", "split:b|a", "split"};
+    uint64_t seed = 11, bad = 0;
+    char spec[512];
+
+    (void)state;
+    for (unsigned i = 0; i < 3 * STK_COUNT(categories); i++) {
+        snprintf(spec, sizeof spec, "csv:%s/keys?nulls=zero&columns=c,split,label&categories=%s",
+                 folder, categories[i % STK_COUNT(categories)]);
+        bad += check_spec(spec, test_random(&seed), true);
+    }
+    assert_int_equal(bad, 3);
+}
+
 /* Of rows that need the same some have no room for their texts: they fail alone. */
 static void test_no_room(void **state)
 {
@@ -582,9 +600,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_csv),     cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_damaged), cmocka_unit_test(test_no_room),
-        cmocka_unit_test(test_resumed), cmocka_unit_test(test_wrapped),
-        cmocka_unit_test(test_bulk)};
+        cmocka_unit_test(test_damaged), cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_no_room), cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_wrapped), cmocka_unit_test(test_bulk)};
 
     return cmocka_run_group_tests(tests, make_tables, drop_tables);
 }

@@ -237,6 +237,44 @@ static void test_folders_where(void **state)
     test_room_close(&r);
 }
 
+/* Texts of folders as numbers of names, those of all files, whichever are opened. */
+static void test_folders_categories(void **state)
+{
+    test_room r = test_room_open("mem://h");
+
+    (void)state;
+    put_text(&r, "t/split=train/target=cat/a.csv", "x\n1\n2\n");
+    put_text(&r, "t/split=train/target=ant/a.csv", "x\n3\n");
+    put_text(&r, "t/split=test/target=bee/a.csv", "x\n4\n");
+    stk_dataset *d = open_good(r.ctx, "csv:mem://h/t?categories=target&where=split == 'train'");
+    assert_int_equal(d->size, 3);
+    assert_int_equal(d->num_classes, 3);
+    assert_string_equal(d->classes[1], "bee");
+    check_text(d, 0, "split", "train");
+    check_integer(d, 0, "x", 3);
+    check_integer(d, 0, "label", 0);
+    check_integer(d, 2, "label", 2);
+    check_line(d, "categories of target", "3: ant bee cat");
+    const uint64_t print = d->fingerprint;
+    stk_dataset_close(&d);
+    d = open_good(r.ctx, "csv:mem://h/t?categories=target:cat|ant|bee&where=split == 'train'");
+    check_integer(d, 0, "label", 1);
+    assert_true(print != d->fingerprint);
+    stk_dataset_close(&d);
+    /* Many rows at a time, and one: they are bad alike. */
+    d = open_good(r.ctx, "csv:mem://h/t?categories=split,target:cat|bee");
+    check_integer(d, 0, "split", 0);
+    check_integer(d, 0, "label", 1);
+    row_is_bad(d, 1, "the text of its folder 'target=' is none of the names");
+    check_integer(d, 3, "split", 1);
+    stk_dataset_close(&d);
+    table_refused(r.ctx, "csv:mem://h/t?categories=target,target", STK_EINVAL, "named twice");
+    test_room_close(&r);
+    r = hive();
+    table_refused(r.ctx, "csv:mem://h/t?categories=year", STK_EINVAL, "is no text");
+    test_room_close(&r);
+}
+
 static void test_folders_odd(void **state)
 {
     test_room r = test_room_open("mem://o");
@@ -362,10 +400,15 @@ static void test_many_lines(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_learnt),        cmocka_unit_test(test_given),
-        cmocka_unit_test(test_dictionary),    cmocka_unit_test(test_folders),
-        cmocka_unit_test(test_folders_where), cmocka_unit_test(test_folders_odd),
-        cmocka_unit_test(test_lines),         cmocka_unit_test(test_many_lines),
+        cmocka_unit_test(test_learnt),
+        cmocka_unit_test(test_given),
+        cmocka_unit_test(test_dictionary),
+        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_folders_where),
+        cmocka_unit_test(test_folders_odd),
+        cmocka_unit_test(test_folders_categories),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_many_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
