@@ -29,7 +29,8 @@ static void test_folders(void **state)
     test_folder(folder);
     test_write(folder, "s=a/y=1/a.csv", "x\n1\n2\n", 6);
     test_write(folder, "s=b/y=2/a.csv", "x\n3\n4\n", 6);
-    snprintf(spec, sizeof spec, "csv:%s?nulls=mask&where=s == 'b' or x > 1", folder);
+    snprintf(spec, sizeof spec, "csv:%s?nulls=mask&categories=s:a|b&where=s == 'b' or x > 1",
+             folder);
     torture(spec);
     test_folder_remove(folder);
 }

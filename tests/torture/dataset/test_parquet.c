@@ -9,6 +9,7 @@ static void test_open(void **state)
     (void)state;
     torture(GOLDEN "dictionary_index.parquet?columns=id,word,tokens,maybe&nulls=mask");
     torture(GOLDEN "delta_zstd.parquet?columns=word,blob,perhaps&nulls=zero");
+    torture(GOLDEN "plain.parquet?columns=id,small,wide,f,d,flag&nulls=zero"); /* sheets */
 }
 
 int main(void)
