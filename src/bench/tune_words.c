@@ -18,8 +18,6 @@ static bool is_gain(const stk_tune *tune, const stk_tune_point *best, const stk_
 {
     const double most = tune->options.max_wait;
 
-    if (best == given)
-        return false;
     if (!given->allowed && !(given->runs && given->num_workers == best->num_workers))
         return true;
     if (tune->options.objective == STK_TUNE_COST)

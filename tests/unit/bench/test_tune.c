@@ -244,6 +244,14 @@ static void test_nothing_to_gain(void **state)
     assert_true(t.answer.defaults != t.answer.given && t.answer.defaults != STK_BENCH_NONE);
     assert_true(t.answer.baseline != t.answer.given && t.answer.baseline != STK_BENCH_NONE);
     end(&t);
+    /* As fast with less memory is no reason to change what is fast enough. */
+    stk_tune_options options;
+    stk_tune_options_init(&options);
+    options.objective = STK_TUNE_SPEED;
+    make(&t, "dataset: 'digits:'\nloader: {batch_size: 10, num_workers: 2}\n", &options);
+    run_load(&t, &l, 1000);
+    assert_true(!t.answer.gain && t.answer.best == t.answer.given);
+    end(&t);
 }
 
 /* ---- Limits -----------------------------------------------------------------------------------
