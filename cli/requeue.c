@@ -49,8 +49,8 @@ int cli_requeue(struct cli *cli, int code)
         return CLI_GOOD;
     const int answer = requeue(job);
     if (answer) {
-        cli_error("job %s was not put in the queue again: scontrol requeue: %s", job,
-                  answer < 0 ? strerror(-answer) : "it says why above");
+        cli_error("job %s was not put in the queue again: %s", job,
+                  answer < 0 ? strerror(-answer) : "scontrol says why above");
         return CLI_FAILED;
     }
     snprintf(text, sizeof text,

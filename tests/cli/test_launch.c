@@ -129,6 +129,8 @@ static bool run_steps(struct rank *r, stk_error *err)
         stk_batch_get_state(batch, &state);
         stk_batch_release(&batch);
         pause_ns(PAUSE);
+        while (getenv("HANG") && step == 3 && r->at.rank == 1 && r->at.restart_count == 0)
+            pause();
         meet(r, step, &state);
     }
     return true;
@@ -189,7 +191,7 @@ static int rank_main(const char *folder)
 
 struct fixture {
     char folder[256], said[320];
-    const char *binary;
+    const char *binary, *launcher;
 };
 
 static int setup(void **state)
@@ -199,6 +201,7 @@ static int setup(void **state)
     test_folder(f.folder);
     snprintf(f.said, sizeof f.said, "%s/said", f.folder);
     f.binary = test_binary();
+    f.launcher = "local";
     *state = &f;
     return 0;
 }
@@ -212,7 +215,7 @@ static int teardown(void **state)
 /* `options` are words up to a NULL; the command of the ranks follows. */
 static pid_t launch(const struct fixture *f, const char *const *options, const char *const *command)
 {
-    const char *argv[32] = {f->binary, "launch", "--launcher", "local"};
+    const char *argv[32] = {f->binary, "launch", "--launcher", f->launcher};
     size_t n = 4;
 
     for (; *options; options++)
@@ -376,6 +379,39 @@ static void test_stops(void **state)
         run_hit(*state, options, SIGSTOP, wanted(STOPS), "stopped by a signal (SIGSTOP)");
 }
 
+/* Ranks that mpirun has started: their ends are seen by their processes. */
+static void test_mpirun(void **state)
+{
+    static const char *const options[] = {"-n", "4", "--max-restarts", "1000000", NULL};
+    struct fixture *f = *state;
+
+    if (!f->binary)
+        return;
+    if (system("command -v mpirun >/dev/null") != 0)
+        skip();
+    f->launcher = "mpirun";
+    run_hit(f, options, SIGKILL, 2, "ended without a word");
+}
+
+/* One that is in no collective, and gives no sign of life, is what the others wait for. */
+static void test_hang(void **state)
+{
+    static const char *const options[] = {
+        "-n", "3", "--max-restarts", "1", "--heartbeat-timeout", "0.8", "--grace", "1", NULL};
+    const struct fixture *f = *state;
+    const char *const command[] = {"env", "HANG=1", self, "RANKS", f->folder, NULL};
+    static char text[65536];
+
+    if (!f->binary)
+        return;
+    assert_int_equal(code_of(launch(f, options, command)), 0);
+    said(f, text);
+    if (!strstr(text, "rank 1 of 3 on ") || !strstr(text, " after 4 steps, in its step") ||
+        count(text, "no sign of life for ") != 1)
+        fail_msg("%s", text);
+    check_steps(f);
+}
+
 /* ---- What is said of an end ------------------------------------------------------------------ */
 
 static void expect(const struct fixture *f, const char *const *options, const char *script,
@@ -497,6 +533,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_kills, setup, teardown),
         cmocka_unit_test_setup_teardown(test_kills_with_fewer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stops, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_hang, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_mpirun, setup, teardown),
     };
 
     if (argc == 3 && strcmp(argv[1], "RANKS") == 0)
