@@ -174,6 +174,8 @@ static int find_ranks(struct cli *cli)
 {
     int code = cli_ranks(cli);
 
+    if (code == CLI_GO_ON)
+        code = train_devices(cli);
     if (code != CLI_GO_ON)
         return code;
     cli_requeue_watch(cli);

@@ -35,5 +35,9 @@ bool train_speaks(const struct cli *cli);
 /* The event log of this rank: "run.rank1.jsonl" for "run.jsonl". It lives as long as the command.
  * NULL: no memory. */
 const char *train_log_name(struct cli *cli, const char *log);
+/* Where the configuration asks for several devices, and nobody has started a process for each, this
+ * one becomes `stoker launch`. Call after cli_ranks(). CLI_GO_ON, or the exit code.
+ * (train_devices.c) */
+int train_devices(struct cli *cli);
 
 #endif
