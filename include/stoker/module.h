@@ -116,6 +116,9 @@ typedef struct stk_loss {
     stk_scalar value; /**< with a weight of 0 the batch is left out, where the host sees it */
     void *handle;     /**< the module's own */
     bool skip;        /**< no backward and no optimizer step for this batch, as `return None` */
+    /** Ranks compute together in backward(): it is called with a scale of 0 where others have rows
+     * and this one has none. */
+    bool together;
 } stk_loss;
 
 /** What a checkpoint is filled with, and what is taken out of one. */

@@ -160,6 +160,11 @@ typedef enum stk_nan_policy {
     STK_NAN_IGNORE
 } stk_nan_policy;
 
+typedef enum stk_gradient_compression {
+    STK_GRADIENTS_WHOLE = 0,
+    STK_GRADIENTS_BF16
+} stk_gradient_compression;
+
 /** The table of stk_trainer_options: names, defaults and ranges are written there
  * (src/train/options.c). Numbers that may be a count or a fraction are texts: "10" are 10 batches,
  * "1.0" is all of them. */
@@ -200,6 +205,7 @@ typedef struct stk_trainer_options {
     uint64_t nan_limit;           /**< bad batches in a row that end the run all the same */
     const char *upload_dir; /**< where checkpoints for another store lie until they are there */
     double upload_deadline; /**< seconds that uploads have once the run was told to stop */
+    int32_t gradient_compression; /**< stk_gradient_compression, between ranks */
 } stk_trainer_options;
 
 static inline void stk_trainer_options_init(stk_trainer_options *options)

@@ -140,8 +140,9 @@ double stk__element_as_double(const void *value, stk_dtype dtype);
 void stk__elements_to(void *to, stk_dtype type, const void *from, stk_dtype from_type, uint64_t n);
 /* A real number in a float type, half to even. */
 void stk__float_bytes(stk_dtype dtype, double x, void *out);
-/* Floats in STK_BFLOAT16, half to even. */
+/* Floats in STK_BFLOAT16, half to even; and back. */
 void stk__floats_to_bf16(uint16_t *to, const float *from, uint64_t n);
+void stk__bf16_to_floats(float *to, const uint16_t *from, uint64_t n);
 /* Real numbers with a fraction. */
 bool stk__dtype_is_float(stk_dtype dtype);
 

@@ -191,6 +191,14 @@ void stk__floats_to_bf16(uint16_t *to, const float *from, uint64_t n)
     }
 }
 
+void stk__bf16_to_floats(float *to, const uint16_t *from, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        const uint32_t bits = (uint32_t)from[i] << 16;
+        memcpy(&to[i], &bits, sizeof bits);
+    }
+}
+
 void stk__float_bytes(stk_dtype dtype, double x, void *out)
 {
     uint64_t bits;

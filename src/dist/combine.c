@@ -57,25 +57,14 @@ static void combine_double(double *sum, const char *from, size_t stride, uint64_
     COMBINE(double);
 }
 
-static void widen(float *to, const char *from, uint64_t n)
-{
-    uint16_t short_one;
-
-    for (uint64_t i = 0; i < n; i++) {
-        memcpy(&short_one, from + i * sizeof short_one, sizeof short_one);
-        const uint32_t bits = (uint32_t)short_one << 16;
-        memcpy(&to[i], &bits, sizeof bits);
-    }
-}
-
 static void combine_short(uint16_t *out, const char *from, size_t stride, uint64_t world_size,
                           uint64_t n, stk_combine op)
 {
     float sum[BLOCK], one[BLOCK];
 
-    widen(sum, from, n);
+    stk__bf16_to_floats(sum, (const uint16_t *)(const void *)from, n);
     for (uint64_t r = 1; r < world_size; r++) {
-        widen(one, from + r * stride, n);
+        stk__bf16_to_floats(one, (const uint16_t *)(const void *)(from + r * stride), n);
         add_float(sum, one, n, op);
     }
     if (op == STK_COMBINE_MEAN)

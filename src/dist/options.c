@@ -9,15 +9,15 @@ static const stk_option options[] = {
     {"transport", STK_OPTION_STRING, AT(transport), "auto", 0, 0, NULL, "NAME|PATH",
      "What carries sums between ranks: openmpi, mpich, or the path of another library for an MPI; "
      "auto: the one whose mpirun has started the ranks."},
-    {"collective_timeout", STK_OPTION_DOUBLE, AT(collective_timeout), "600", 0.01, 1e7, NULL,
-     "SECONDS", "How long a rank waits for the others in one call before the run fails."},
+    {"collective_timeout", STK_OPTION_DURATION, AT(collective_timeout), "600s", 0.01, 1e7, NULL,
+     "TIME", "How long a rank waits for the others in one call before the run fails."},
     {"fault_rank", STK_OPTION_UINT, AT(fault_rank), "0", 0, 1e9, NULL, "N",
      "For tests: the rank that the faults below are of."},
     {"fault_fail_at", STK_OPTION_UINT, AT(fault_fail_at), "0", 0, 1e15, NULL, "N",
      "For tests: the so many'th call of that rank fails; 0: none."},
     {"fault_late_at", STK_OPTION_UINT, AT(fault_late_at), "0", 0, 1e15, NULL, "N",
      "For tests: that rank comes too late to the so many'th call; 0: to none."},
-    {"fault_late_by", STK_OPTION_DOUBLE, AT(fault_late_by), "0", 0, 1e7, NULL, "SECONDS",
+    {"fault_late_by", STK_OPTION_DURATION, AT(fault_late_by), "0", 0, 1e7, NULL, "TIME",
      "For tests: by how much."},
 };
 const stk_option_table stk__collectives_option_table = {.name = "collectives",

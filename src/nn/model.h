@@ -40,6 +40,8 @@ struct stk_model {
     stk__step_numbers numbers; /* of the last forward pass with a loss */
     stk_model_probe_fn *probe;
     void *probe_user;
+    stk__sum_fn *sum; /* over those that train together; NULL: statistics are of the own batch */
+    void *sum_user;
 };
 
 /* Memory of a buffer of the plan that runs. Nobody writes to the caller's input. */

@@ -36,6 +36,13 @@ bool stk__model_may_learn(const struct stk_model *model, size_t i);
  */
 stk_status stk__model_set_learning(struct stk_model *model, const char *patterns, bool learns,
                                    bool norms, stk_error *err);
+/* Add `n` numbers, in place, over all that train one model together. */
+typedef stk_status stk__sum_fn(void *user, double *values, size_t n, stk_error *err);
+/* Have batch norms of training passes take their statistics of the batches of all that `sum` adds
+ * over, as torch.nn.SyncBatchNorm; NULL: of their own. (norm.c) */
+void stk__model_sync(struct stk_model *model, stk__sum_fn *sum, void *user);
+/* The part in such a pass, or in the backward one, of a process without rows. */
+stk_status stk__model_idle(struct stk_model *model, bool back, stk_error *err);
 /* Elements of one row of its input. */
 uint64_t stk__model_row(const struct stk_model *model);
 /* Whether targets of a type are what a loss (stk_loss_kind) compares with. */

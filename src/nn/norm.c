@@ -131,14 +131,15 @@ static void set_affine(const norm *n, const double *mean, const double *variance
     }
 }
 
-static void learn_statistics(const norm *n, const double *mean, const double *variance)
+/* `rows` values of each channel have these statistics. */
+static void learn_statistics(const norm *n, double rows, const double *mean, const double *variance)
 {
     const struct stk_model *m = n->plan->model;
     const stk__node *node = n->step->node;
     void *running_mean = stk__weight(m, node, STK__RUNNING_MEAN);
     void *running_var = stk__weight(m, node, STK__RUNNING_VAR);
     int64_t *batches = stk__weight(m, node, STK__NUM_BATCHES);
-    double keep = 1 - node->momentum, unbiased = (double)n->rows / (double)(n->rows - 1);
+    double keep = 1 - node->momentum, unbiased = rows / (rows - 1);
 
     for (uint64_t c = 0; c < n->cols; c++) {
         put(n->plan, running_mean, c,
@@ -149,24 +150,58 @@ static void learn_statistics(const norm *n, const double *mean, const double *va
     (*batches)++;
 }
 
+/* Means and sums of squares of `values` each -> those of all. Sums about 0 are doubles, of numbers
+ * that are floats: what cancels is far below what the floats hold. */
+static stk_status sum_moments(const struct stk_model *m, double *mean, uint64_t cols,
+                              double *values, stk_error *err)
+{
+    double *m2 = mean + cols,
+           *count = m2 + cols; /* of the room, behind the sums, nothing is used */
+
+    *count = *values;
+    for (uint64_t c = 0; c < cols; c++) {
+        m2[c] += *values * mean[c] * mean[c];
+        mean[c] *= *values;
+    }
+    STK_TRY(m->sum(m->sum_user, mean, 2 * cols + 1, err));
+    *values = *count;
+    for (uint64_t c = 0; c<cols && * values> 0; c++) {
+        mean[c] /= *values;
+        m2[c] = STK_MAX(m2[c] - *values * mean[c] * mean[c], 0.0);
+    }
+    return STK_OK;
+}
+
+/* Sums of squares become variances, of all that train together. */
+static stk_status finish_moments(const norm *n, stk_error *err)
+{
+    const struct stk_model *m = n->plan->model;
+    double *mean = (double *)(void *)n->room, *variance = mean + n->cols;
+
+    if (m->sum)
+        STK_TRY(sum_moments(m, mean, n->cols, &n->step->values, err));
+    if (n->step->values < 2)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "layer '%s' (batch_norm2d) needs more than one value of each channel to "
+                         "train: use a bigger batch, or drop the last one",
+                         n->step->node->name);
+    for (uint64_t c = 0; c < n->cols; c++)
+        variance[c] /= n->step->values;
+    return STK_OK;
+}
+
 static stk_status batch_norm_forward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     norm n = norm_of(plan, step, step->scratch);
     uint32_t threads = plan->model->threads;
-    const bool learns = plan->training && !stk__is_fixed(plan->model, step->node);
 
-    if (learns && n.rows < 2)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
-                         "layer '%s' (batch_norm2d) needs more than one value of each channel to "
-                         "train: use a bigger batch, or drop the last one",
-                         step->node->name);
-    if (learns) {
+    if (plan->training && !stk__is_fixed(plan->model, step->node)) {
         double *mean = (double *)(void *)n.room, *variance = mean + n.cols;
+        step->values = (double)n.rows;
         join_moments(&n, stk__parallel(threads, n.rows, grain(n.cols), moments_body, &n));
-        for (uint64_t c = 0; c < n.cols; c++)
-            variance[c] /= (double)n.rows;
+        STK_TRY(finish_moments(&n, err));
         set_affine(&n, mean, variance);
-        learn_statistics(&n, mean, variance);
+        learn_statistics(&n, step->values, mean, variance);
     } else {
         const void *mean = stk__weight(plan->model, step->node, STK__RUNNING_MEAN);
         const void *variance = stk__weight(plan->model, step->node, STK__RUNNING_VAR);
@@ -206,6 +241,35 @@ static void backward_body(void *argument, uint64_t from, uint64_t to, uint32_t p
         n->step->flow[0] == STK__FLOW_ADD);
 }
 
+static void put_gradients(const norm *n)
+{
+    const struct stk_model *m = n->plan->model;
+    const double *a = (const double *)(const void *)n->room;
+
+    stk__gradient_put(m, stk__gradient(m, n->step->node, STK__BIAS), a, n->cols);
+    stk__gradient_put(m, stk__gradient(m, n->step->node, STK__WEIGHT), a + n->cols, n->cols);
+}
+
+/* The gradients of the layer's own are those of this batch, as others are; what goes back to the
+ * input is of the batches of all. */
+static stk_status finish_sums(const norm *n, stk_error *err)
+{
+    const struct stk_model *m = n->plan->model;
+    double *a = (double *)(void *)n->room, *b = a + n->cols;
+
+    for (uint64_t c = 0; c < n->cols; c++)
+        b[c] *= get(n->plan, n->p, c);
+    put_gradients(n);
+    STK_TRY(m->sum(m->sum_user, a, 2 * n->cols, err));
+    for (uint64_t c = 0; c < n->cols; c++) {
+        const double inverse = get(n->plan, n->p, c);
+        const double share = get(n->plan, n->scale, c) / n->step->values;
+        put(n->plan, n->p, c, share * a[c]);
+        put(n->plan, n->q, c, share * inverse * b[c]);
+    }
+    return STK_OK;
+}
+
 static stk_status batch_norm_backward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     norm n = norm_of(plan, step, step->backward_scratch);
@@ -220,18 +284,71 @@ static stk_status batch_norm_backward(stk__plan *plan, stk__plan_step *step, stk
         for (uint64_t c = 0; c < 2 * n.cols; c++)
             a[c] += other[c];
     }
-    for (uint64_t c = 0; c < n.cols; c++) {
-        double inverse = get(plan, n.p, c), scale = get(plan, n.scale, c);
-        double share = depends * scale / (double)n.rows;
-        put(plan, n.p, c, share * a[c]);
-        put(plan, n.q, c, share * inverse * inverse * b[c]);
-        b[c] *= inverse;
+    if (m->sum && depends > 0) {
+        STK_TRY(finish_sums(&n, err));
+    } else {
+        for (uint64_t c = 0; c < n.cols; c++) {
+            double inverse = get(plan, n.p, c), scale = get(plan, n.scale, c);
+            double share = depends * scale / (double)n.rows;
+            put(plan, n.p, c, share * a[c]);
+            put(plan, n.q, c, share * inverse * inverse * b[c]);
+            b[c] *= inverse;
+        }
+        put_gradients(&n);
     }
-    stk__gradient_put(m, stk__gradient(m, step->node, STK__BIAS), a, n.cols);
-    stk__gradient_put(m, stk__gradient(m, step->node, STK__WEIGHT), b, n.cols);
     if (step->flow[0] != STK__FLOW_NONE)
         stk__parallel(m->threads, n.rows, grain(n.cols), backward_body, &n);
     return STK_OK;
+}
+
+/* A pass without rows: what the others add up has nothing of it. */
+static stk_status idle_forward(stk__plan *plan, stk__plan_step *step, double *sums, stk_error *err)
+{
+    norm n = norm_of(plan, step, STK__NO_BUFFER);
+    double values = 0;
+
+    STK_TRY(sum_moments(plan->model, sums, n.cols, &values, err));
+    for (uint64_t c = 0; c < n.cols && values >= 2; c++)
+        sums[n.cols + c] /= values;
+    if (values >= 2)
+        learn_statistics(&n, values, sums, sums + n.cols);
+    return STK_OK;
+}
+
+static stk_status idle_step(stk__plan *plan, stk__plan_step *step, bool back, stk_error *err)
+{
+    struct stk_model *m = plan->model;
+    const uint64_t cols = (uint64_t)step->node->in;
+
+    if (step->ops != &stk__ops_batch_norm || stk__is_fixed(m, step->node) ||
+        (back && !step->backward))
+        return STK_OK;
+    double *sums = stk__calloc(m->graph.context, 2 * cols + 1, sizeof *sums);
+    if (!sums)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for sums over the ranks");
+    stk_status status =
+        back ? m->sum(m->sum_user, sums, 2 * cols, err) : idle_forward(plan, step, sums, err);
+    stk__free(m->graph.context, sums);
+    return status;
+}
+
+stk_status stk__model_idle(struct stk_model *m, bool back, stk_error *err)
+{
+    const uint32_t n = m->graph.num_nodes;
+    stk__plan *plan;
+
+    STK_TRY(stk__model_need(m, true, err));
+    STK_TRY(stk__model_plan(m, 1, true, &plan, err));
+    for (uint32_t i = 0; i < n; i++)
+        STK_TRY(idle_step(plan, &plan->steps[back ? n - 1 - i : i], back, err));
+    m->awaits_backward = false;
+    return STK_OK;
+}
+
+void stk__model_sync(struct stk_model *m, stk__sum_fn *sum, void *user)
+{
+    m->sum = sum;
+    m->sum_user = user;
 }
 
 const stk__ops stk__ops_batch_norm = {

@@ -34,9 +34,10 @@ typedef struct stk__plan_step {
     uint32_t work;    /* what the backward pass needs besides; STK__NO_BUFFER: nothing */
     uint32_t scratch; /* of the forward pass */
     uint32_t backward_scratch;
-    bool relu;                  /* the relu after it is done here */
-    bool absent;                /* a view, or done by the node before */
-    bool backward;              /* anything to do in the backward pass */
+    double values; /* of each channel, that the statistics of the pass at hand are of */
+    bool relu;     /* the relu after it is done here */
+    bool absent;   /* a view, or done by the node before */
+    bool backward; /* anything to do in the backward pass */
     const struct stk__ops *ops; /* what computes it */
     void *own;                  /* of that */
 } stk__plan_step;

@@ -69,6 +69,45 @@ static stk_status move(stk_trainer *t, size_t first, size_t n, bool back, stk_er
     return STK_OK;
 }
 
+/* ---- In bfloat16 ---- */
+
+#define SQUEEZED (BUCKET / sizeof(float)) /* elements that are reduced together */
+
+/* `n` elements of the pieces from `first` on, where `skip` of the first are done: into `at`, or
+ * back. */
+static void squeeze(const stk__ranks *r, size_t first, uint64_t skip, uint16_t *at, uint64_t n,
+                    bool back)
+{
+    for (const stk__gradient_piece *p = &r->pieces[first]; n; p++, skip = 0) {
+        float *data = (float *)(void *)p->data + skip;
+        const uint64_t k = STK_MIN(p->bytes / sizeof *data - skip, n);
+        if (back)
+            stk__bf16_to_floats(data, at, k);
+        else
+            stk__floats_to_bf16(at, data, k);
+        at += k;
+        n -= k;
+    }
+}
+
+/* A bucket that is larger than the room for it is one piece. */
+static stk_status reduce_squeezed(stk_trainer *t, size_t first, uint64_t count, stk_error *err)
+{
+    const stk_strategy *s = &t->ranks.strategy;
+
+    if (!t->ranks.bucket)
+        STK_TRY(t->device->ops->alloc(t->device, BUCKET, &t->ranks.bucket, err));
+    for (uint64_t i = 0, n; i < count; i += n) {
+        n = STK_MIN(count - i, SQUEEZED);
+        squeeze(&t->ranks, first, i, t->ranks.bucket, n, false);
+        STK_TRY(s->reduce(s->state, t->ranks.bucket, n, STK_BFLOAT16, STK_COMBINE_MEAN, NULL, err));
+        squeeze(&t->ranks, first, i, t->ranks.bucket, n, true);
+    }
+    return STK_OK;
+}
+
+/* ---- Buckets ---- */
+
 static stk_status reduce_bucket(stk_trainer *t, size_t first, size_t n, uint64_t bytes, bool whole,
                                 stk_error *err)
 {
@@ -77,6 +116,8 @@ static stk_status reduce_bucket(stk_trainer *t, size_t first, size_t n, uint64_t
     stk_stream *stream = t->host_memory ? NULL : t->stream;
     const uint64_t count = bytes / stk_dtype_size(piece->dtype);
 
+    if (t->options.gradient_compression && piece->dtype == STK_FLOAT32 && t->host_memory)
+        return reduce_squeezed(t, first, count, err);
     if (whole)
         return s->reduce(s->state, piece->data, count, piece->dtype, STK_COMBINE_MEAN, stream, err);
     if (!t->ranks.bucket)

@@ -250,6 +250,11 @@ static stk_status log_training(model_module *self, stk_trainer *t, const stk_mod
     return stk_trainer_log_scalar(t, "train_acc", &result->accuracy, STK_ON_EPOCH, 0, err);
 }
 
+static stk_status sum(void *trainer, double *values, size_t n, stk_error *err)
+{
+    return stk_trainer_reduce(trainer, values, n, STK_COMBINE_SUM, err);
+}
+
 static stk_status training_step(stk_module *module, stk_trainer *t, const stk_moment *at,
                                 stk_loss *loss, stk_error *err)
 {
@@ -258,7 +263,11 @@ static stk_status training_step(stk_module *module, stk_trainer *t, const stk_mo
         .struct_size = sizeof result, .loss = {.value = NAN}, .accuracy = {.value = NAN}};
     stk_model_batch batch;
 
+    loss->together = stk_trainer_get_options(t)->sync_batchnorm;
+    stk__model_sync(self->model, loss->together ? sum : NULL, t);
     loss->skip = stk_batch_count(at->batch) == 0;
+    if (loss->skip && loss->together)
+        STK_TRY(stk__model_idle(self->model, false, err));
     if (loss->skip)
         return log_training(self, t, &result, err);
     STK_TRY(forward(self, at, true, true, &batch, &result, err));
@@ -349,7 +358,9 @@ static stk_status predict_step(stk_module *module, stk_trainer *t, const stk_mom
 
 static stk_status backward(stk_module *module, const stk_loss *loss, double scale, stk_error *err)
 {
-    return stk_model_backward(((model_module *)module)->model, scale, err);
+    stk_model *model = ((model_module *)module)->model;
+
+    return scale == 0 ? stk__model_idle(model, true, err) : stk_model_backward(model, scale, err);
 }
 
 static stk_status optimizer_step(stk_module *module, const stk_moment *at, stk_error *err)

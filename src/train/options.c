@@ -99,6 +99,11 @@ static const stk_option options[] = {
     {"upload_deadline", STK_OPTION_DURATION, AT(upload_deadline), "25s", 0.1, 1e9, NULL, "TIME",
      "How long uploads may still take after SIGTERM or SIGINT; else the end waits until nothing "
      "has got through for five times as long."},
+    {"gradient_compression", STK_OPTION_ENUM, AT(gradient_compression), "none", 0, 0, "none|bf16",
+     NULL,
+     "What gradients are between ranks: as they are, or bfloat16, half the bytes; they are added "
+     "as "
+     "floats."},
 };
 
 const stk_option_table stk__trainer_option_table = {

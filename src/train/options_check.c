@@ -8,6 +8,7 @@
 #include "train/trainer.h"
 
 #define STRATEGIES "auto|single_device|ddp"
+#define NO_RANKS   "it has no effect with one process; leave it out"
 
 static stk_status refuse(stk_error *err, stk_status status, const char *option, const char *why)
 {
@@ -69,9 +70,10 @@ static stk_status check_machine(stk_context *ctx, const stk_trainer_options *o, 
     /* Configurations for machines with a GPU have it; what is computed is the same without. */
     if (o->benchmark)
         stk__message(ctx, STK_MESSAGE_WARNING, "trainer.benchmark: it has no effect on a cpu");
-    if (o->sync_batchnorm)
-        return refuse(err, STK_EINVAL, "sync_batchnorm",
-                      "it has no effect with one process; leave it out");
+    if (o->sync_batchnorm && strcmp(o->strategy, "single_device") == 0)
+        return refuse(err, STK_EINVAL, "sync_batchnorm", NO_RANKS);
+    if (o->gradient_compression && strcmp(o->strategy, "single_device") == 0)
+        return refuse(err, STK_EINVAL, "gradient_compression", NO_RANKS);
     if (!o->use_distributed_sampler)
         return refuse(err, STK_EINVAL, "use_distributed_sampler",
                       "false has no effect with one process; leave it out");

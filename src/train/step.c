@@ -46,8 +46,9 @@ static stk_status closure(stk_trainer *t, stk_error *err)
         STK_TRY(zero_grad(t, err));
     STK_TRY(stk__hook(t, STK__HOOK_on_before_backward, err));
     stk__action(t, STK__STRATEGY, "backward");
-    if (!idle)
-        status = t->ops.backward(t->module, &t->loss, share / (double)t->loop.accumulate, err);
+    if (!idle || t->loss.together)
+        status = t->ops.backward(t->module, &t->loss, idle ? 0 : share / (double)t->loop.accumulate,
+                                 err);
     stk__action_end(t, STK__STRATEGY, "backward");
     STK_TRY(status);
     STK_TRY(stk__hook(t, STK__HOOK_on_after_backward, err));

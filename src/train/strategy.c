@@ -212,12 +212,18 @@ stk_status stk__share_state(stk_trainer *t, uint32_t kinds, stk_error *err)
 
 /* ---- The ends of a task ---------------------------------------------------------------------- */
 
-/* One that is asked for and that nobody brought. */
+/* What is asked for of several processes, and that nobody brought. */
 static stk_status check_given(const stk_trainer *t, stk_error *err)
 {
     const char *name = t->options.strategy;
 
-    if (t->ranks.given || strcmp(name, "auto") == 0 || strcmp(name, "single_device") == 0)
+    if (t->ranks.given)
+        return STK_OK;
+    if (t->options.sync_batchnorm || t->options.gradient_compression)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
+                            "trainer.%s: it has no effect with one process; leave it out",
+                            t->options.sync_batchnorm ? "sync_batchnorm" : "gradient_compression");
+    if (strcmp(name, "auto") == 0 || strcmp(name, "single_device") == 0)
         return STK_OK;
     return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
                         "trainer.strategy: %s trains in several processes, and nothing joins this "

@@ -90,8 +90,7 @@ static inline stk_status ranks_reduce(void *state, void *buffer, uint64_t count,
     bool fine = ranks_meet(all);
     for (uint64_t i = 0; i < count && fine; i++) {
         const double value = ranks_one(all->buffers, all->world, i, dtype, op);
-        const float single = (float)value;
-        memcpy(result + i * size, size == 4 ? (const void *)&single : (const void *)&value, size);
+        stk__float_bytes(dtype, value, result + i * size);
     }
     fine = fine && ranks_meet(all);
     if (fine)
