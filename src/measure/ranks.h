@@ -7,6 +7,8 @@
 
 #define STK__MEETS_STEPS 8    /* fewer tell nothing of clocks */
 #define STK__MEETS_NEAR  0.25 /* of a step, within which its end is everywhere, clocks lined up */
+#define STK__MEETS_MANY  64   /* steps that tell late ends from ranks that drift apart */
+#define STK__MEETS_AGAIN 0.5  /* of how far an end is off, that it is from the one before, then */
 #define STK__MEETS_DRIFT                                                                           \
     1e-3 /* a clock that is set right gains or loses half of this [adjtimex(2): 500 ppm] */
 #define STK__STRAGGLES       0.02 /* of the time that a rank is behind, from which on it matters */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept of samples, for predictions. */
+/* What is kept of samples, for predictions, and of the steps of a rank. */
 #include "support/support.h"
 
 #include <math.h>
@@ -38,10 +38,46 @@ static void test_late_sample(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Which steps are kept follows from their numbers alone. */
+static void test_marks(void **state)
+{
+    stk_context *ctx = test_context();
+    stk__marks all = {0}, late = {0};
+    stk_error err;
+
+    (void)state;
+    for (int64_t epoch = 0; epoch < 40; epoch++)
+        for (int64_t batch = 0; batch < 100; batch++) {
+            const stk__mark mark = {.epoch = epoch, .batch = batch};
+            assert_ok(stk__marks_add(ctx, &all, &mark), &err);
+            if (epoch > 0)
+                assert_ok(stk__marks_add(ctx, &late, &mark), &err);
+        }
+    assert_true(all.n > STK__MARKS_MAX / 4 && all.n <= STK__MARKS_MAX);
+    /* A rank whose first epoch was lost keeps the same. */
+    assert_int_equal(all.every, late.every);
+    size_t skipped = 0;
+    while (all.marks[skipped].epoch == 0)
+        skipped++;
+    assert_int_equal(all.n - skipped, late.n);
+    for (size_t i = 0; i < late.n; i++) {
+        assert_int_equal(all.marks[skipped + i].epoch, late.marks[i].epoch);
+        assert_int_equal(all.marks[skipped + i].batch, late.marks[i].batch);
+    }
+    /* Of one number there are no more than fit. */
+    for (int i = 0; i < 5000; i++)
+        assert_ok(stk__marks_add(ctx, &all, &(stk__mark){0}), &err);
+    assert_true(all.n <= STK__MARKS_MAX);
+    stk__free(ctx, all.marks);
+    stk__free(ctx, late.marks);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_late_sample),
+        cmocka_unit_test(test_marks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,6 +58,7 @@ typedef struct made {
     bool rare;        /* one step in ten alone is slow */
     double offset[8]; /* of the clocks */
     double drift[8];
+    double late;  /* ends are noted up to so much too late, s */
     double begin; /* of the run */
     const char *label;
     bool figures;
@@ -184,9 +185,10 @@ static void read_made(const made *m)
         for (int r = 0; r < m->ranks; r++) {
             const double own = at[r] + t[r].wait + t[r].compute,
                          end = (m->apart ? own : last) + 3e-3;
-            put_step(out[r], m, r, k, &t[r], at[r], end);
+            const double noted = end + m->late * draw((uint64_t)r, (uint64_t)k, 2);
+            put_step(out[r], m, r, k, &t[r], at[r], noted);
             waited[r] += t[r].wait;
-            at[r] = end;
+            at[r] = m->apart ? noted : end;
         }
     }
     for (int r = m->ranks; r-- > 0;) {
@@ -391,6 +393,24 @@ static void test_apart(void **state)
     assert_non_null(strstr(w->clocks, "do not end their"));
 }
 
+/* Where threads are late by half a step, ranks that meet are told from those that do not. */
+static void test_late_ends(void **state)
+{
+    made m = plain;
+
+    (void)state;
+    m.late = 12e-3;
+    m.offset[1] = 5;
+    const stk_report_world *w = world_of(&m);
+    assert_true(w->meets);
+    assert_true(w->ranks[1]->scatter > STK__MEETS_NEAR * w->cycle);
+    assert_close(w->ranks[1]->offset, 5, 3e-3);
+    tear_down(NULL);
+    assert_int_equal(set_up(NULL), 0);
+    m.apart = true;
+    assert_false(world_of(&m)->meets);
+}
+
 static void test_few(void **state)
 {
     made m = plain;
@@ -536,39 +556,6 @@ static void test_unknown_wait(void **state)
     }
 }
 
-/* ---- Steps that are kept ---- */
-
-static void test_marks(void **state)
-{
-    stk__marks all = {0}, late = {0};
-
-    (void)state;
-    for (int64_t epoch = 0; epoch < 40; epoch++)
-        for (int64_t batch = 0; batch < 100; batch++) {
-            const stk__mark mark = {.epoch = epoch, .batch = batch};
-            assert_ok(stk__marks_add(ctx, &all, &mark), &err);
-            if (epoch > 0)
-                assert_ok(stk__marks_add(ctx, &late, &mark), &err);
-        }
-    assert_true(all.n > STK__MARKS_MAX / 4 && all.n <= STK__MARKS_MAX);
-    /* A rank whose first epoch was lost keeps the same. */
-    assert_int_equal(all.every, late.every);
-    size_t skipped = 0;
-    while (all.marks[skipped].epoch == 0)
-        skipped++;
-    assert_int_equal(all.n - skipped, late.n);
-    for (size_t i = 0; i < late.n; i++) {
-        assert_int_equal(all.marks[skipped + i].epoch, late.marks[i].epoch);
-        assert_int_equal(all.marks[skipped + i].batch, late.marks[i].batch);
-    }
-    /* Of one number there are no more than fit. */
-    for (int i = 0; i < 5000; i++)
-        assert_ok(stk__marks_add(ctx, &all, &(stk__mark){0}), &err);
-    assert_true(all.n <= STK__MARKS_MAX);
-    stk__free(ctx, all.marks);
-    stk__free(ctx, late.marks);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -578,13 +565,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_silent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_clocks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_late_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_few, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_worlds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nearest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_common, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hostile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unknown_wait, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_marks, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
