@@ -194,7 +194,8 @@ static stk_status settle_options(stk_loader *loader, stk_error *err)
     stk_context_cores(loader->ctx, &cores);
     budget->workers = o->num_workers == STK_AUTO ? cores.preparation : (uint32_t)o->num_workers;
     /* As many as there are cores, twice, help where they sleep or other programs take turns. */
-    const uint32_t most = STK_MIN(STK_MAX(2 * cores.usable, LEAST_AUTO), MOST_AUTO);
+    const uint32_t part = cores.usable / STK_MAX(cores.ranks, 1u),
+                   most = STK_MIN(STK_MAX(2 * part, LEAST_AUTO), MOST_AUTO);
     if (o->num_workers == STK_AUTO && most > cores.preparation)
         budget->spare = most - cores.preparation;
     budget->depth =
