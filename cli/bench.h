@@ -124,6 +124,8 @@ struct bench_rows {
 bool bench_rows_make(const struct bench_plan *plan, size_t begun, const char *log,
                      struct bench_rows *rows);
 void bench_report(struct cli *cli, FILE *out, const struct bench_rows *rows);
+/* That other programs took cores of the `cores` there are; nothing where they took next to none. */
+void bench_disturbance_print(FILE *out, size_t width, const stk_bench_summary *all, uint32_t cores);
 /* Begin the row of a table with its label; NULL where it has no figures, which it says. */
 struct cli_table_row *bench_row_begin(struct cli_table *table, const struct bench_row *from);
 /* The same as objects and lists (bench_json.c). */

@@ -155,9 +155,9 @@ static void print_machine(FILE *out, size_t width, const struct bench_row *row)
 /* From this many cores on, other programs are said to disturb. */
 #define DISTURBED 0.25
 
-static void print_disturbance(FILE *out, size_t width, const struct bench_rows *rows)
+void bench_disturbance_print(FILE *out, size_t width, const stk_bench_summary *all, uint32_t cores)
 {
-    const double most = rows->summary.other_cores;
+    const double most = all->other_cores;
     char text[256];
 
     if (most < DISTURBED)
@@ -165,8 +165,7 @@ static void print_disturbance(FILE *out, size_t width, const struct bench_rows *
     snprintf(text, sizeof text,
              "Other programs kept up to %.1f of the %u cores busy meanwhile: %s are theirs, too. "
              "Measure again on an idle machine before you act on this.",
-             most, rows->rows[0].row.result->cores_online,
-             rows->summary.trainings ? "times" : "stretch, waits and rates");
+             most, cores, all->trainings ? "times" : "stretch, waits and rates");
     cli_paragraph(out, width, 0, text);
 }
 
@@ -371,7 +370,7 @@ static void print_words(struct cli *cli, FILE *out, const struct bench_rows *row
     if (best) {
         if (!cli->quiet)
             print_machine(out, width, best);
-        print_disturbance(out, width, rows);
+        bench_disturbance_print(out, width, &rows->summary, rows->rows[0].row.result->cores_online);
         print_checks(out, width, rows, best, worst);
         if (!cli->quiet)
             fputc('\n', out);
@@ -408,7 +407,7 @@ static void print_trainings(struct cli *cli, FILE *out, const struct bench_rows 
 
     bench_trainings_print(out, width, rows, cli->quiet);
     print_failures(out, width, rows);
-    print_disturbance(out, width, rows);
+    bench_disturbance_print(out, width, &rows->summary, rows->rows[0].row.result->cores_online);
     if (base)
         print_verdict(out, width, "Baseline", base);
     if (best && best != base)

@@ -157,8 +157,11 @@ static int run_all(struct tune *t)
             break;
         if (!run_one(t, &run))
             return CLI_FAILED;
-        if (cli_interrupted())
-            return cli_interrupted();
+        if (cli_interrupted()) {
+            /* What came of that run counts, too; what would be next does not. */
+            status = stk_tune_next(t->tuner, t->log, &run, &err);
+            return status == STK_ENOMEM ? cli_fail(t->cli, status, &err) : cli_interrupted();
+        }
     }
     return status == STK_EOS ? CLI_GOOD : cli_fail(t->cli, status, &err);
 }
@@ -205,6 +208,19 @@ static int show(const struct tune *t, int code)
     return code == CLI_GOOD ? wrote : code;
 }
 
+/* Ranks of a launcher would each look by themselves, and meet in no run. */
+static int check_alone(struct cli *cli)
+{
+    const int code = cli_ranks(cli);
+
+    if (code != CLI_GO_ON || cli->ranks.world_size <= 1)
+        return code;
+    cli_error("this is one of %" PRIu64 " processes of a launcher, and each would tune by itself: "
+              "start stoker tune alone, with --ranks %" PRIu64 " for so many on this machine",
+              cli->ranks.world_size, cli->ranks.world_size);
+    return CLI_USAGE;
+}
+
 static int make(struct tune *t)
 {
     struct cli *cli = t->cli;
@@ -233,7 +249,9 @@ int cli_tune(struct cli *cli)
     if (code != CLI_GO_ON)
         return code;
     cli_console_once(cli);
-    code = cli_live_bind(cli);
+    code = check_alone(cli);
+    if (code == CLI_GO_ON)
+        code = cli_live_bind(cli);
     if (code == CLI_GO_ON)
         code = make(&t);
     if (code == CLI_GO_ON) {

@@ -21,7 +21,7 @@ static const char *role_of(const struct tune_view *view, size_t i)
 {
     const stk_tune_answer *a = &view->answer;
 
-    return i == a->best       ? "tuned"
+    return i == a->best       ? i == a->given ? "as given, best" : "tuned"
            : i == a->given    ? "as given"
            : i == a->defaults ? "defaults"
            : i == a->baseline ? "no workers"
@@ -80,6 +80,35 @@ void tune_table(const struct tune_view *view, struct cli_table *table)
             put_point(view, table, i);
 }
 
+/* Runs that failed, or are not to be trusted. */
+static void print_remarks(const struct tune_view *view, FILE *out, size_t width)
+{
+    const stk_bench_plan *plan = view->plan->settings;
+    stk_bench_summary all = {.struct_size = sizeof all};
+    char text[STK_ERROR_TEXT + STK_BENCH_LABEL + 64];
+    uint32_t cores = 0;
+
+    for (size_t i = 0; i < stk_bench_plan_count(plan); i++) {
+        const char *label = bench_setting(view->plan, i).label;
+        stk_bench_row row = {.struct_size = sizeof row};
+        stk_bench_plan_row(plan, i, &row);
+        if (!row.result)
+            continue;
+        const stk_status status = row.result->status;
+        cores = row.result->cores_online;
+        *text = 0;
+        if (!row.ended && status < 0 && status != STK_ECANCELED)
+            snprintf(text, sizeof text, "Failed: %s: %s", label, row.result->error.text);
+        else if (row.ended && row.result->check_failed)
+            snprintf(text, sizeof text, "Self-check failed for %s: do not trust its figures.",
+                     label);
+        if (*text)
+            cli_paragraph(out, width, 0, text);
+    }
+    stk_bench_plan_summary(plan, &all);
+    bench_disturbance_print(out, width, &all, cores);
+}
+
 void tune_print(const struct tune_view *view, FILE *out)
 {
     const size_t width = cli_terminal_width(out);
@@ -101,6 +130,7 @@ void tune_print(const struct tune_view *view, FILE *out)
                  stk_tune_count(view->tune), a->predicted, reach, a->measured, a->runs);
         cli_paragraph(out, width, 0, text);
     }
+    print_remarks(view, out, width);
     cli_style(out, CLI_BOLD);
     cli_paragraph(out, width, 0, a->text);
     cli_style(out, CLI_PLAIN);
