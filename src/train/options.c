@@ -13,7 +13,7 @@ static const stk_option options[] = {
      "the "
      "same gradients); auto: ddp where there are several."},
     {"devices", STK_OPTION_STRING, AT(devices), "auto", 0, 0, NULL, "N",
-     "Devices of this process: auto, 1, -1 (all)."},
+     "Devices: auto, 1, -1 (all); 'stoker train' begins a rank for each of several."},
     {"num_nodes", STK_OPTION_UINT, AT(num_nodes), "1", 1, 65536, NULL, "N",
      "Machines that train together."},
     {"precision", STK_OPTION_STRING, AT(precision), "32-true", 0, 0, NULL, "NAME",
