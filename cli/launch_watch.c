@@ -42,7 +42,9 @@ void launch_fail(struct launch *launch, int64_t rank, int code, const char *why)
     else
         cli_error("rank %" PRId64 " of %" PRIu64 " on %s: %s%s", rank, launch->ranks, launch->host,
                   why, launch->ranks > 1 ? "; the others are stopped" : "");
-    launch_signal(launch, SIGTERM);
+    /* mpirun and srun stop the others by themselves, as the one that failed is gone. */
+    if (launch->how == LAUNCH_LOCAL)
+        launch_signal(launch, SIGTERM);
 }
 
 void launch_ended(struct launch *launch, uint64_t i)

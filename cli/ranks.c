@@ -13,7 +13,7 @@ static const char *look(void *user, const char *name)
 
 int cli_ranks(struct cli *cli)
 {
-    char text[256];
+    char text[300] = "stoker: ";
     stk_error err;
 
     if (cli->ranks.struct_size)
@@ -26,9 +26,10 @@ int cli_ranks(struct cli *cli)
     }
     if (*cli->ranks.remark)
         cli_warning("%s", cli->ranks.remark);
-    if (cli->ranks.launcher != STK_LAUNCHER_NONE) {
-        stk_ranks_summary(&cli->ranks, text, sizeof text);
-        cli_console_log(cli, STK_MESSAGE_INFO, text);
+    if (cli->ranks.launcher != STK_LAUNCHER_NONE && !cli->quiet) {
+        const size_t used = strlen(text);
+        stk_ranks_summary(&cli->ranks, text + used, sizeof text - used);
+        cli_console_line(text);
     }
     return CLI_GO_ON;
 }
