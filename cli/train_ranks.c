@@ -106,8 +106,8 @@ int train_ranks(struct cli *cli, stk_context *context, stk_collectives **out)
 
     *out = NULL;
     strategy = strategy ? strategy : "auto";
-    const bool alone = strcmp(strategy, "auto") == 0 || strcmp(strategy, "single_device") == 0;
-    if (cli->ranks.world_size == 1 && alone)
+    /* Of another, the trainer says what there is. */
+    if (cli->ranks.world_size == 1 && strcmp(strategy, "ddp") != 0)
         return refuse_options(cli);
     if ((!transport || strcmp(transport, "auto") == 0) && !find_transport())
         return refuse(cli, strategy);

@@ -4,7 +4,7 @@
  * from rank to rank in bfloat16. */
 #include "unit/train/ranks.h"
 
-enum { GLOBAL = 12, ROWS = 37 /* three batches, and one row */, KEPT = 4096 };
+enum { GLOBAL = 12 /* of 37 rows: three batches, and one row */, KEPT = 4096 };
 
 typedef struct one {
     rank self;
@@ -18,7 +18,7 @@ typedef struct one {
     stk_status status;
 } one;
 
-static void keep(one *o, const stk_model *model)
+static void keep(one *o, stk_model *model)
 {
     stk_state_tensor tensor;
 
@@ -62,7 +62,6 @@ static void *run_one(void *argument)
     stk_dataset_close(&b->dataset);
     assert_ok(stk_dataset_open(b->ctx, "digits:?split=test&subset=0:37", &b->dataset, &b->err),
               &b->err);
-    assert_int_equal(stk_dataset_size(b->dataset), ROWS);
     b->train.dataset = b->val.dataset = b->dataset;
     b->loader.batch_size = GLOBAL / o->world;
     b->loader.transforms = b->val_loader.transforms = "layout(chw), to_float";
