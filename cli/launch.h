@@ -62,9 +62,8 @@ struct launch {
 
 /* ---- Children (launch_child.c) --------------------------------------------------------------- */
 
-/* Start all of an attempt. False: one could not be, which was said; those that were begun are to be
- * ended. */
-bool launch_start(struct launch *launch);
+/* Start all of an attempt. Where one could not be, the attempt has failed. */
+void launch_start(struct launch *launch);
 /* Give out what has come, for at most `timeout_ms` of waiting. `last`: also lines that have no end.
  */
 void launch_read(struct launch *launch, int timeout_ms, bool last);

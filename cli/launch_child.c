@@ -223,7 +223,7 @@ static int start_one(struct launch *launch, uint64_t i)
     return wait_begun(begun[0]);
 }
 
-bool launch_start(struct launch *launch)
+void launch_start(struct launch *launch)
 {
     int error = 0;
 
@@ -242,9 +242,8 @@ bool launch_start(struct launch *launch)
         launch->hopeless = true;
         launch_fail(launch, launch->how == LAUNCH_LOCAL ? (int64_t)i : -1,
                     error == ENOENT ? 127 : 126, why);
-        return false;
+        return;
     }
-    return true;
 }
 
 /* ---- Output ---------------------------------------------------------------------------------- */

@@ -24,8 +24,8 @@ typedef enum stk__event_kind {
     STK__EVENT_PLAN,       /* samples were located: count, start, end */
     STK__EVENT_PACE,       /* what moves while a loader runs was looked at: pace, end */
     STK__EVENT_MEET,  /* a collective of several ranks begins: whoever comes waits for the others;
-                         bytes, start */
-    STK__EVENT_MET,   /* it ended: bytes, start, end, status */
+                         count = elements, start */
+    STK__EVENT_MET,   /* it ended: count, end, status */
     STK__EVENT_DECODE /* what several samples may share was decoded: bytes (that came out),
                          count = samples waiting for it, worker, start, end, status */
 } stk__event_kind;

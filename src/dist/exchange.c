@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/probe.h"
 #include "dist/collectives.h"
 
 #define EAGER_NS  UINT64_C(2000000) /* asked without a pause before; then with pauses */
@@ -197,6 +198,20 @@ static stk_status put_round(stk_collectives *c, stk_error *err)
     return check_frames(c, err);
 }
 
+/* For whoever watches: between the two this rank waits for the others. */
+static void tell(const stk_collectives *c, stk__event_kind kind, uint64_t count, stk_status status)
+{
+    if (!stk__probed(c->ctx))
+        return;
+    const uint64_t now = stk__now_ns();
+    stk__emit(c->ctx, &(stk__event){.kind = kind,
+                                    .status = status,
+                                    .worker = UINT32_MAX,
+                                    .start_ns = now,
+                                    .end_ns = now,
+                                    .count = count});
+}
+
 stk_status stk__exchange(stk_collectives *c, stk__rank_call call, uint32_t op, uint32_t dtype,
                          uint64_t count, const void *data, size_t bytes, stk_error *err)
 {
@@ -210,7 +225,10 @@ stk_status stk__exchange(stk_collectives *c, stk__rank_call call, uint32_t op, u
         .call = (uint32_t)call, .op = op, .dtype = dtype, .number = c->number, .count = count};
     if (data)
         memcpy(own->data, data, bytes);
-    return put_round(c, err);
+    tell(c, STK__EVENT_MEET, count, STK_OK);
+    const stk_status status = put_round(c, err);
+    tell(c, STK__EVENT_MET, count, status);
+    return status;
 }
 
 void stk__say_farewell(stk_collectives *c, stk__rank_call call)
