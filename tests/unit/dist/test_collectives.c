@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/probe.h"
 #include "unit/dist/network.h"
 
 /* ---- Ranks ----------------------------------------------------------------------------------- */
@@ -401,18 +402,48 @@ static void refused(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Whoever watches sees a rank enter a collective and leave it. */
+static atomic_int meets, mets;
+
+static void count_meetings(void *user, const stk__event *event)
+{
+    (void)user;
+    if (event->kind == STK__EVENT_MEET)
+        atomic_fetch_add(&meets, 1);
+    if (event->kind == STK__EVENT_MET && event->status == STK_OK)
+        atomic_fetch_add(&mets, 1);
+}
+
+static void barriers_body(rank *r)
+{
+    for (int i = 0; i < 3 && r->status == STK_OK; i++)
+        r->status = r->s->barrier(r->s->state, &r->err);
+}
+
+static void meetings_are_told(void **state)
+{
+    const stk__probe probe = {.event = count_meetings};
+    world w;
+
+    (void)state;
+    world_begin(&w, 2, barriers_body);
+    assert_int_equal(stk__probe_add(w.ctx, &probe), STK_OK);
+    world_run(&w);
+    stk__probe_remove(w.ctx, &probe);
+    /* Three of each rank. */
+    assert_int_equal(meets, 6);
+    assert_int_equal(mets, 6);
+    world_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums),
-        cmocka_unit_test(broadcasts),
-        cmocka_unit_test(differences_are_named),
-        cmocka_unit_test(late_is_named),
-        cmocka_unit_test(a_little_late_is_fine),
-        cmocka_unit_test(failure_is_told),
-        cmocka_unit_test(leaving_is_told),
-        cmocka_unit_test(network_fails),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(meetings_are_told), cmocka_unit_test(sums),
+        cmocka_unit_test(broadcasts),        cmocka_unit_test(differences_are_named),
+        cmocka_unit_test(late_is_named),     cmocka_unit_test(a_little_late_is_fine),
+        cmocka_unit_test(failure_is_told),   cmocka_unit_test(leaving_is_told),
+        cmocka_unit_test(network_fails),     cmocka_unit_test(refused),
     };
 
     return cmocka_run_group_tests_name("dist/collectives", tests, NULL, NULL);
