@@ -504,7 +504,7 @@ static void test_all_tables(void **state)
             assert_string_not_equal(name, before);
         }
     }
-    assert_int_equal(seen, 30);
+    assert_int_equal(seen, 33);
     assert_null(stk_option_table_find("load"));
     for (size_t i = 0; (dataset = (const void *)stk_driver_at(NULL, STK_DRIVER_DATASET, i)); i++)
         assert_ok(dataset->options ? stk__options_check(dataset->options, &err) : STK_OK, &err);

@@ -211,7 +211,8 @@ static void test_foreign(void **state)
         {"trainer: {max_time: {hour: 1}}\n", "trainer.max_time: 'hour:1' is no time"},
         {"trainer: {max_time: {hours: [1]}}\n", "trainer.max_time: a unit of time has a number"},
         {"trainer: {deterministic: warning}\n", "it takes false | true | warn"},
-        {"trainer: {sync_batchnorm: true}\n", "sync_batchnorm: it has no effect with one process"},
+        {"trainer: {sync_batchnorm: true, strategy: single_device}\n",
+         "sync_batchnorm: it has no effect with one process"},
         {"trainer: {max_epoch: null}\n", "did you mean 'max_epochs'?"},
         {"ckpt_pth: null\n", "unknown key 'ckpt_pth'; did you mean 'ckpt_path'?"},
     };
