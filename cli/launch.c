@@ -75,11 +75,12 @@ static const struct cli_usage usage = {
 /* What stands before "--" is of this command; "-n N" is "--ranks N". `words` has room for all. */
 static char **split(struct cli *cli, char **words)
 {
+    static char *nothing[] = {NULL};
     int end = 0;
 
     while (end < cli->argc && strcmp(cli->argv[end], "--") != 0)
         end++;
-    char **command = end < cli->argc ? cli->argv + end + 1 : cli->argv + cli->argc;
+    char **command = end < cli->argc ? cli->argv + end + 1 : nothing;
     int n = 0;
     for (int i = 0; i < end; i++) {
         const char *word = cli->argv[i];
