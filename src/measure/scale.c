@@ -20,7 +20,7 @@
 #define SPACE    (RUNS * STK__SIMULATED_STEPS)
 
 typedef struct scratch {
-    double *waits, *owns, *others; /* [SPACE] */
+    double waits[SPACE], owns[SPACE], others[SPACE];
 } scratch;
 
 /* What the runs of the model came to, means. */
@@ -37,7 +37,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static stk_status run_all(const stk__stages *stages, const stk__setting *set, const scratch *space,
+static stk_status run_all(const stk__stages *stages, const stk__setting *set, scratch *space,
                           outcome *out, stk_error *err)
 {
     *out = (outcome){0};
@@ -56,7 +56,7 @@ static stk_status run_all(const stk__stages *stages, const stk__setting *set, co
 }
 
 /* The machine beside as many others. */
-static stk_status run_machines(const stk__stages *stages, stk__setting *set, const scratch *space,
+static stk_status run_machines(const stk__stages *stages, stk__setting *set, scratch *space,
                                outcome *out, stk_error *err)
 {
     STK_TRY(run_all(stages, set, space, out, err));
@@ -98,7 +98,7 @@ static void count_failures(const stk_scale *scale, stk_scaled *out)
 
 /* One rank alone, then all of them. */
 static stk_status predict(const stk__stages *stages, stk__setting *set, const stk_scale *scale,
-                          const scratch *space, stk_scaled *out, stk_error *err)
+                          scratch *space, stk_scaled *out, stk_error *err)
 {
     outcome one, all;
 
@@ -142,7 +142,7 @@ static stk_status share_storage(const stk_scale *scale, stk__stages *stages, stk
 }
 
 static stk_status work_out(stk__stages *stages, const stk_recording *recording,
-                           const stk_what_if *what, const stk_scale *scale, const scratch *space,
+                           const stk_what_if *what, const stk_scale *scale, scratch *space,
                            stk_scaled *out, stk_error *err)
 {
     stk_figures f = {0};
@@ -193,16 +193,15 @@ stk_status stk_predict_scale(stk_context *context, const stk_recording *recordin
     STK_TRY(stk__sized_read(&wanted, sizeof wanted, scale, "stk_scale", STK_STAGE_MEASURE, err));
     STK_TRY(check(&wanted, err));
     what.ranks = STK_AUTO;
-    double *all = stk__calloc(context, (size_t)3 * SPACE, sizeof *all);
-    const scratch space = {.waits = all, .owns = all + SPACE, .others = all + 2 * (size_t)SPACE};
+    scratch *space = stk__calloc(context, 1, sizeof *space);
     stk_status status =
-        all ? stk__stages_of(context, &known, &stages, err)
-            : stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory to simulate");
+        space ? stk__stages_of(context, &known, &stages, err)
+              : stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory to simulate");
     if (status == STK_OK)
-        status = work_out(&stages, &known, &what, &wanted, &space, &result, err);
-    if (all)
+        status = work_out(&stages, &known, &what, &wanted, space, &result, err);
+    if (space)
         stk__stages_release(&stages);
-    stk__free(context, all);
+    stk__free(context, space);
     if (status == STK_OK)
         stk__sized_write(out, &result);
     return status;
