@@ -125,16 +125,15 @@ struct run {
     char output_dir[4096]; /* of predictions; "": a writer of the configuration's decides */
 };
 
-static int prepare_threads(struct run *run)
+/* Begins the program anew where that is wanted, so nothing is said before. */
+static int prepare_threads(struct cli *cli)
 {
     stk_context_options process;
 
-    int code = cli_apply(run->cli, stk_option_table_find("context"), 0, &process);
-    if (code != CLI_GO_ON)
-        return code;
-    cli_compute_environment(run->cli, process.compute_threads);
-    cli_signals_watch();
-    return CLI_GO_ON;
+    const int code = cli_apply(cli, stk_option_table_find("context"), 0, &process);
+    if (code == CLI_GO_ON)
+        cli_compute_environment(cli, process.compute_threads);
+    return code;
 }
 
 /* A checkpoint that is not there is missed before a training begins to write. */
@@ -190,9 +189,10 @@ static int run_make(struct run *run, struct cli *cli, const struct cli_usage *us
 
     *run = (struct run){.cli = cli};
     int code = cli_parse(cli, usage);
-    if (code != CLI_GO_ON)
-        return code;
-    code = find_ranks(cli);
+    if (code == CLI_GO_ON)
+        code = prepare_threads(cli);
+    if (code == CLI_GO_ON)
+        code = find_ranks(cli);
     if (code != CLI_GO_ON)
         return code;
     if (cli->log && strcmp(cli->log, "none") != 0)
@@ -206,7 +206,7 @@ static int run_make(struct run *run, struct cli *cli, const struct cli_usage *us
     if (code == CLI_GO_ON)
         code = find_checkpoint(run);
     if (code == CLI_GO_ON)
-        code = prepare_threads(run);
+        cli_signals_watch();
     if (code == CLI_GO_ON && train_speaks(cli))
         code = cli_live_bind(cli);
     if (code == CLI_GO_ON)

@@ -316,14 +316,14 @@ static stk_status tell_lined(side *s)
 
 static stk_status compare(side *s)
 {
-    double *values = stk__calloc(s->ctx, 2 * s->steps, sizeof *values),
-           *medians = values + s->steps;
+    double *values = stk__calloc(s->ctx, 2 * s->steps, sizeof *values);
 
     s->own = stk__calloc(s->ctx, s->steps * s->n, sizeof *s->own);
     if (!values || !s->own) {
         stk__free(s->ctx, values);
         return STK_ENOMEM;
     }
+    double *medians = values + s->steps;
     average(s);
     share_comm(s);
     line_up_all(s);
