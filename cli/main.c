@@ -68,7 +68,7 @@ static void print_help(FILE *out)
 static void print_version(FILE *out)
 {
     static const struct {
-        const char *library;
+        const char *name;
         bool built;
         const char *note, *without;
     } parts[] = {
@@ -90,7 +90,7 @@ static void print_version(FILE *out)
 
     fprintf(out, "stoker %s\n", stk_version());
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        fprintf(out, "%s: %sbuilt in%s%s\n", parts[i].library, parts[i].built ? "" : "not ",
+        fprintf(out, "%s: %sbuilt in%s%s\n", parts[i].name, parts[i].built ? "" : "not ",
                 parts[i].built ? parts[i].note : "; ", parts[i].built ? "" : parts[i].without);
     fputs("instruction sets: plain", out);
 #ifdef STK_WITH_AVX2

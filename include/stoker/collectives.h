@@ -34,10 +34,10 @@ typedef struct stk_collectives stk_collectives;
  * Join the other ranks that the same mpirun has started. The library for its MPI,
  * libstoker_openmpi.so or libstoker_mpich.so, is loaded from beside Stoker.
  *
- * Sums are made in the order of ranks, element by element: they have the same bits on all ranks, in
- * all runs, and whichever of reduce(), scatter() and gather() make them. A rank that calls another
- * function than the others, or the same with another size, is named, and so is one that has not
- * come when the time is over; from then on every call fails.
+ * Sums are made in the order of ranks, element by element: they have the same bits on all ranks,
+ * and in all runs. A rank that calls another function than the others, or the same with another
+ * size, is named, and so is one that has not come when the time is over; from then on every call
+ * fails.
  *
  * Ownership: *out is the caller's, ended with stk_collectives_close(). Once in a process. Thread:
  * the calls come from one thread at a time. Blocks until all ranks are here.

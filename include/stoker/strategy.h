@@ -41,23 +41,7 @@ typedef struct stk_strategy {
     /** (optional) This rank has failed and makes no more calls: those that wait for it fail, now
      * and from now on. NULL: they find out by themselves. */
     void (*abort)(void *state);
-    /** (optional, both or none; the strategies zero_1 and the like want them) As reduce(), but of
-     * the result this rank gets its part alone, from stk_part_from(count, world_size, rank) to that
-     * of the next rank; what is beside it in `buffer` is lost. The bits are those of reduce(). */
-    stk_status (*scatter)(void *state, void *buffer, uint64_t count, stk_dtype dtype,
-                          stk_combine op, stk_stream *stream, stk_error *err);
-    /** The part of every rank, everywhere. */
-    stk_status (*gather)(void *state, void *buffer, uint64_t count, stk_dtype dtype,
-                         stk_stream *stream, stk_error *err);
 } stk_strategy;
-
-/** Where the part of a rank begins, of `count` elements: parts differ by one element at most. */
-static inline uint64_t stk_part_from(uint64_t count, uint64_t world_size, uint64_t rank)
-{
-    const uint64_t rest = count % world_size;
-
-    return count / world_size * rank + (rank < rest ? rank : rest);
-}
 
 #ifdef __cplusplus
 }

@@ -48,13 +48,18 @@ static stk_status need_room(stk_collectives *c, uint64_t bytes, stk_error *err)
                                "no memory for %" PRIu64 " bytes that the other ranks send", wanted);
 }
 
+/* Where the part of a rank begins, of `count` elements: parts differ by one element at most. */
+static uint64_t part_from(uint64_t count, uint64_t world_size, uint64_t rank)
+{
+    return count / world_size * rank + STK_MIN(rank, count % world_size);
+}
+
 static void set_sizes(stk_collectives *c, uint64_t count, size_t itemsize)
 {
     const uint64_t world = c->strategy.world_size;
 
     for (uint64_t r = 0; r < world; r++)
-        c->sizes[r] =
-            (stk_part_from(count, world, r + 1) - stk_part_from(count, world, r)) * itemsize;
+        c->sizes[r] = (part_from(count, world, r + 1) - part_from(count, world, r)) * itemsize;
 }
 
 /* This rank's part of a piece becomes that of all ranks. */
@@ -68,8 +73,8 @@ static stk_status scatter_piece(stk_collectives *c, char *data, uint64_t count, 
     set_sizes(c, count, itemsize);
     const bool begun = c->ops->all_to_all(c->transport, data, c->sizes, c->room, why);
     STK_TRY(stk__finish_call(c, begun, why, err));
-    stk__combine(data + stk_part_from(count, world, rank) * itemsize, c->room, c->sizes[rank],
-                 world, c->sizes[rank] / itemsize, dtype, op);
+    stk__combine(data + part_from(count, world, rank) * itemsize, c->room, c->sizes[rank], world,
+                 c->sizes[rank] / itemsize, dtype, op);
     return STK_OK;
 }
 
@@ -118,29 +123,6 @@ static stk_status reduce(void *state, void *buffer, uint64_t count, stk_dtype dt
     return STK_OK;
 }
 
-static stk_status scatter(void *state, void *buffer, uint64_t count, stk_dtype dtype,
-                          stk_combine op, stk_stream *stream, stk_error *err)
-{
-    stk_collectives *c = state;
-
-    STK_TRY(check_memory(stream, err));
-    STK_TRY(check_type(dtype, err));
-    STK_TRY(
-        stk__exchange(c, STK__CALL_SCATTER, (uint32_t)op, (uint32_t)dtype, count, NULL, 0, err));
-    STK_TRY(need_room(c, count * stk_dtype_size(dtype), err));
-    return scatter_piece(c, buffer, count, dtype, op, err);
-}
-
-static stk_status gather(void *state, void *buffer, uint64_t count, stk_dtype dtype,
-                         stk_stream *stream, stk_error *err)
-{
-    stk_collectives *c = state;
-
-    STK_TRY(check_memory(stream, err));
-    STK_TRY(stk__exchange(c, STK__CALL_GATHER, 0, (uint32_t)dtype, count, NULL, 0, err));
-    return gather_piece(c, buffer, count, stk_dtype_size(dtype), err);
-}
-
 static stk_status broadcast(void *state, void *buffer, uint64_t bytes, stk_stream *stream,
                             stk_error *err)
 {
@@ -182,6 +164,4 @@ void stk__collectives_fill(stk_collectives *c)
     c->strategy.broadcast = broadcast;
     c->strategy.barrier = barrier;
     c->strategy.abort = give_up;
-    c->strategy.scatter = scatter;
-    c->strategy.gather = gather;
 }

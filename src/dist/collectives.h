@@ -10,8 +10,6 @@
 
 typedef enum stk__rank_call {
     STK__CALL_REDUCE = 1,
-    STK__CALL_SCATTER,
-    STK__CALL_GATHER,
     STK__CALL_BROADCAST,
     STK__CALL_BARRIER,
     STK__CALL_LEAVE, /* the rank makes no more calls: its run is over */
