@@ -455,14 +455,17 @@ static int cat_dataset(struct cli *cli, stk_dataset **dataset, const struct cat_
 static bool is_dataset(stk_context *context, const char *spec)
 {
     const stk_driver_head *head;
+    char *path = strndup(spec, strcspn(spec, "?")); /* without options; a URL may need its query */
+    bool found = false;
 
-    for (size_t i = 0; (head = stk_driver_at(context, STK_DRIVER_DATASET, i)); i++) {
+    for (size_t i = 0; path && !found && (head = stk_driver_at(context, STK_DRIVER_DATASET, i));
+         i++) {
         const stk_dataset_ops *kind = (const stk_dataset_ops *)head;
-        if (strcmp(head->name, "array") != 0 && kind->recognise &&
-            kind->recognise(context, spec) > 0)
-            return true;
+        found = strcmp(head->name, "array") != 0 && kind->recognise &&
+                (kind->recognise(context, path) > 0 || kind->recognise(context, spec) > 0);
     }
-    return false;
+    free(path);
+    return found;
 }
 
 /* An array, or else a dataset. */

@@ -308,9 +308,6 @@ void cli_json_option(FILE *out, const stk_option *option, const void *options);
 void cli_csv_string(FILE *out, const char *text);
 /* Open what -o names and set cli->out; called by cli_parse(). */
 int cli_output_open(struct cli *cli);
-/* Where -o takes one thing, standard output for another; ended with fclose(). NULL: there is no -o,
- * or no memory. */
-FILE *cli_output_beside(const struct cli *cli);
 /* The same for bytes that are no text. */
 FILE *cli_output_raw(struct cli *cli);
 /* Flush, and put -o FILE in its place where `keep`; else leave the old one. Called by main(). Exit

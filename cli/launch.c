@@ -200,7 +200,7 @@ static void attempt(struct launch *launch)
         launch_watch(launch);
         const uint64_t now = cli_now_ns();
         if (cli_interrupted() && !launch->kill_ns)
-            launch->kill_ns = now + (uint64_t)(launch->options.grace * 1e9);
+            launch->kill_ns = now + launch_ns(launch->options.grace);
         if (launch->kill_ns && now >= launch->kill_ns) {
             launch_signal(launch, SIGKILL);
             launch->kill_ns = UINT64_MAX;
@@ -261,6 +261,8 @@ int cli_launch(struct cli *cli)
             cli_warning("%s: a rank that hangs is not noticed", err.text);
         launch.beside = cli_text_stream(stderr);
         launch_forward(&launch);
+        if (!launch.child || !launch.beside)
+            cli_error("no memory for %" PRIu64 " ranks", launch.ranks);
         code = launch.child && launch.beside ? run(&launch) : CLI_FAILED;
         launch_forward(NULL);
     }

@@ -85,6 +85,9 @@ size_t launch_words(const struct launch *launch, const char **words, size_t room
 
 /* ---- Watching (launch_watch.c) --------------------------------------------------------------- */
 
+/* Seconds of an option as nanoseconds. */
+uint64_t launch_ns(double seconds);
+
 /* The first rank that gives no sign of life in time ends the attempt. */
 void launch_watch(struct launch *launch);
 /* Say of a rank that it failed, and why; the first one counts. */

@@ -12,7 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MOST_WORDS 32 /* in front of the command */
+#define MOST_WORDS 32        /* in front of the command */
+#define AT_ONCE    (1 << 16) /* bytes of a stream before the others are looked at: a pipe's */
 
 /* For the signal handlers: groups that are to be told, and whose they are. */
 static volatile sig_atomic_t num_told;
@@ -108,7 +109,9 @@ static void set_environment(const struct launch *launch, uint64_t rank)
                                          "PMI_RANK",
                                          "PMI_SIZE",
                                          "MPI_LOCALRANKID",
-                                         "MPI_LOCALNRANKS"};
+                                         "MPI_LOCALNRANKS",
+                                         "PMIX_RANK",
+                                         "OMPI_MCA_orte_bound_at_launch"};
     static const char *const own[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
                                       "GROUP_RANK"};
     char path[64];
@@ -139,6 +142,9 @@ static void set_environment(const struct launch *launch, uint64_t rank)
     set_number("MASTER_PORT", launch->port);
 }
 
+/* The mask of signals outside of launch_start(). */
+static sigset_t unheld;
+
 /* In the child: become the command. Only what cannot be returns, its errno. */
 static int become(const struct launch *launch, uint64_t rank, pid_t parent, int out, int err)
 {
@@ -165,9 +171,10 @@ static int become(const struct launch *launch, uint64_t rank, pid_t parent, int 
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
     set_environment(launch, rank);
-    signal(SIGUSR1, SIG_DFL);
-    signal(SIGUSR2, SIG_DFL);
-    signal(SIGXFSZ, SIG_DFL);
+    static const int own[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        signal(own[i], SIG_DFL);
+    sigprocmask(SIG_SETMASK, &unheld, NULL);
     execvp(argv[0], argv);
     return errno;
 }
@@ -194,8 +201,13 @@ static int start_one(struct launch *launch, uint64_t i)
     child->stopped = false;
     child->streams[0].fd = child->streams[1].fd = -1;
     child->streams[0].used = child->streams[1].used = 0;
-    if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC) || pipe2(begun, O_CLOEXEC))
-        return errno;
+    if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC) || pipe2(begun, O_CLOEXEC)) {
+        const int error = errno, opened[] = {out[0], out[1], err[0], err[1]};
+        for (size_t k = 0; k < sizeof opened / sizeof *opened; k++)
+            if (opened[k] >= 0)
+                close(opened[k]);
+        return error;
+    }
     fflush(NULL);
     const pid_t pid = fork();
     if (pid == 0) {
@@ -223,7 +235,7 @@ static int start_one(struct launch *launch, uint64_t i)
     return wait_begun(begun[0]);
 }
 
-void launch_start(struct launch *launch)
+static void start_all(struct launch *launch)
 {
     int error = 0;
 
@@ -244,6 +256,20 @@ void launch_start(struct launch *launch)
                     error == ENOENT ? 127 : 126, why);
         return;
     }
+}
+
+/* Signals that come meanwhile wait, and reach all ranks. */
+void launch_start(struct launch *launch)
+{
+    static const int held[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
+        sigaddset(&set, held[i]);
+    sigprocmask(SIG_BLOCK, &set, &unheld);
+    start_all(launch);
+    sigprocmask(SIG_SETMASK, &unheld, NULL);
 }
 
 /* ---- Output ---------------------------------------------------------------------------------- */
@@ -296,15 +322,16 @@ static void close_stream(struct launch_stream *stream)
 static void read_stream(struct launch *launch, uint64_t rank, int number)
 {
     struct launch_stream *s = &launch->child[rank].streams[number];
+    size_t taken = 0;
 
-    while (s->fd >= 0) {
+    while (s->fd >= 0 && taken < AT_ONCE) {
         const ssize_t n = read(s->fd, s->line + s->used, sizeof s->line - s->used);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n <= 0)
             close_stream(s);
-        else
-            s->used += (size_t)n;
+        s->used += n > 0 ? (size_t)n : 0;
+        taken += n > 0 ? (size_t)n : 0;
         put_lines(launch, rank, number, n <= 0);
     }
 }

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static uint64_t to_ns(double seconds)
+uint64_t launch_ns(double seconds)
 {
     return (uint64_t)(seconds * 1e9);
 }
@@ -36,7 +36,7 @@ void launch_fail(struct launch *launch, int64_t rank, int code, const char *why)
         return;
     launch->failed = true;
     launch->code = code;
-    launch->kill_ns = cli_now_ns() + to_ns(launch->options.grace);
+    launch->kill_ns = cli_now_ns() + launch_ns(launch->options.grace);
     if (rank < 0)
         cli_error("on %s: %s; the ranks are stopped", launch->host, why);
     else
@@ -59,9 +59,12 @@ void launch_ended(struct launch *launch, uint64_t i)
 
     if (WIFEXITED(how) && WEXITSTATUS(how) == CLI_GOOD)
         return;
-    if (WIFSIGNALED(how))
-        snprintf(why, sizeof why, "%sended by SIG%s (%s) after %.1f s%s", who,
-                 sigabbrev_np(WTERMSIG(how)), sigdescr_np(WTERMSIG(how)), seconds,
+    const char *name = WIFSIGNALED(how) ? sigabbrev_np(WTERMSIG(how)) : NULL;
+    if (WIFSIGNALED(how) && !name) /* a real-time one */
+        snprintf(why, sizeof why, "%sended by signal %d after %.1f s", who, WTERMSIG(how), seconds);
+    else if (WIFSIGNALED(how))
+        snprintf(why, sizeof why, "%sended by SIG%s (%s) after %.1f s%s", who, name,
+                 sigdescr_np(WTERMSIG(how)), seconds,
                  WTERMSIG(how) == SIGKILL ? ": the kernel does so when memory runs out" : "");
     else
         snprintf(why, sizeof why, "%sended with exit code %d after %.1f s", who, WEXITSTATUS(how),
@@ -83,9 +86,10 @@ struct look {
 
 static struct look look_at(const struct launch *launch, uint64_t rank, uint64_t now)
 {
-    struct look look = {.row = {.struct_size = sizeof look.row}, .state = 'R'};
+    struct look look = {.row = {.struct_size = sizeof look.row}};
 
     stk_heartbeat_read(launch->heartbeat, rank, &look.row);
+    look.state = state_of(look.row.pid);
     /* Its clock is this one's: a rank of another machine cannot open the sheet. */
     look.silent_ns = now > look.row.at_ns ? now - look.row.at_ns : 0;
     return look;
@@ -142,7 +146,7 @@ static bool fail_gone(struct launch *launch, uint64_t rank, const struct look *l
 /* The longest that a rank was silent and went on is known to be no hang. */
 static uint64_t limit_of(struct launch *launch)
 {
-    const uint64_t least = to_ns(launch->options.heartbeat_timeout);
+    const uint64_t least = launch_ns(launch->options.heartbeat_timeout);
 
     return 2 * launch->longest_ns > least ? 2 * launch->longest_ns : least;
 }
@@ -158,7 +162,6 @@ static void watch_beats(struct launch *launch, uint64_t now)
         struct look look = look_at(launch, r, now);
         if (!look.row.beats || look.row.doing == STK_DOING_END)
             continue;
-        look.state = state_of(look.row.pid);
         if (fail_gone(launch, r, &look))
             return;
         /* Of a rank that is waited for: one of its own children, which it knows of. */
@@ -183,7 +186,7 @@ static void watch_beats(struct launch *launch, uint64_t now)
 /* Programs that give no signs of life are seen to be stopped all the same. */
 static void watch_stopped(struct launch *launch, uint64_t now)
 {
-    const uint64_t limit = to_ns(launch->options.heartbeat_timeout);
+    const uint64_t limit = launch_ns(launch->options.heartbeat_timeout);
 
     for (uint64_t i = 0; i < launch->children && launch->how == LAUNCH_LOCAL; i++) {
         struct launch_child *child = &launch->child[i];

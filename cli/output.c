@@ -150,11 +150,6 @@ int cli_output_open(struct cli *cli)
     return code;
 }
 
-FILE *cli_output_beside(const struct cli *cli)
-{
-    return cli->out_path ? cli_text_stream(stdout) : NULL;
-}
-
 FILE *cli_output_raw(struct cli *cli)
 {
     return fflush(cli->out) == 0 ? cli->out_below : cli->out;

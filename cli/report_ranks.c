@@ -162,41 +162,44 @@ static bool is_drawn(const stk_report_world *w, uint64_t place)
     return longer < RANKS_DRAWN;
 }
 
-static uint64_t row_of(const stk_report_world *w, uint64_t place)
+static double rows_of(const stk_report_world *w)
 {
-    uint64_t row = 0;
-
-    for (uint64_t i = 0; i < place; i++)
-        row += is_drawn(w, i);
-    return row;
+    return (double)(w->num_ranks < RANKS_DRAWN ? w->num_ranks : RANKS_DRAWN);
 }
 
-/* Steps that were left out of the logs' records lie between: each begins where the one before ends.
- */
-static void put_steps(struct svg *svg, const stk_report_world *w)
+/* From the first rank that asks for its batch to the last that ends, of the step whose ranks begin
+ * at `first` of `lined`. */
+struct span {
+    double from, to;
+};
+
+static struct span span_of(const stk_report_world *w, uint64_t first)
+{
+    struct span span = {INFINITY, -INFINITY};
+
+    for (uint64_t i = first; i < first + w->num_ranks; i++) {
+        span.from = fmin(span.from, w->lined[i].asked);
+        span.to = fmax(span.to, w->lined[i].end);
+    }
+    return span;
+}
+
+/* Of one rank. Steps that were left out of the logs' records lie between: each begins where the one
+ * before ends. */
+static void put_steps(struct svg *svg, const stk_report_world *w, uint64_t place, double y)
 {
     double at = 0;
 
     for (uint64_t k = 0; k < w->num_lined; k += w->num_ranks) {
-        double from = INFINITY, to = -INFINITY;
-        for (uint64_t i = k; i < k + w->num_ranks; i++) {
-            from = fmin(from, w->lined[i].asked);
-            to = fmax(to, w->lined[i].end);
-        }
-        for (uint64_t i = k; i < k + w->num_ranks; i++) {
-            const stk_report_lined *l = &w->lined[i];
-            const double by = at - from, y = svg->y.high - (double)row_of(w, l->rank) - 0.5,
-                         comm = isfinite(l->comm_wait) ? fmin(l->comm_wait, l->end - l->begin) : 0;
-            if (!is_drawn(w, l->rank))
-                continue;
-            svg_put_bar(svg, l->asked + by, l->begin + by, y - 0.3, y + 0.3, svg_colour("--bar"),
-                        1);
-            svg_put_bar(svg, l->begin + by, l->end - comm + by, y - 0.3, y + 0.3,
-                        svg_colour("--train"), 1);
-            svg_put_bar(svg, l->end - comm + by, l->end + by, y - 0.3, y + 0.3, svg_colour("--c6"),
-                        1);
-        }
-        at += to - from;
+        const stk_report_lined *l = &w->lined[k + place];
+        const struct span span = span_of(w, k);
+        const double by = at - span.from,
+                     comm = isfinite(l->comm_wait) ? fmin(l->comm_wait, l->end - l->begin) : 0;
+        svg_put_bar(svg, l->asked + by, l->begin + by, y - 0.3, y + 0.3, svg_colour("--bar"), 1);
+        svg_put_bar(svg, l->begin + by, l->end - comm + by, y - 0.3, y + 0.3, svg_colour("--train"),
+                    1);
+        svg_put_bar(svg, l->end - comm + by, l->end + by, y - 0.3, y + 0.3, svg_colour("--c6"), 1);
+        at += span.to - span.from;
     }
 }
 
@@ -205,37 +208,32 @@ static double length_of(const stk_report_world *w)
     double length = 0;
 
     for (uint64_t k = 0; k < w->num_lined; k += w->num_ranks) {
-        double from = INFINITY, to = -INFINITY;
-        for (uint64_t i = k; i < k + w->num_ranks; i++) {
-            from = fmin(from, w->lined[i].asked);
-            to = fmax(to, w->lined[i].end);
-        }
-        length += to - from;
+        const struct span span = span_of(w, k);
+        length += span.to - span.from;
     }
     return length;
 }
 
 double report_lined_height(const stk_report_world *w)
 {
-    return 134 + ROW * (double)(w->num_ranks < RANKS_DRAWN ? w->num_ranks : RANKS_DRAWN);
+    return 134 + ROW * rows_of(w);
 }
 
 void report_lined_draw(struct svg *svg, const stk_report_world *w)
 {
-    const uint64_t rows = w->num_ranks < RANKS_DRAWN ? w->num_ranks : RANKS_DRAWN;
     char text[48];
 
     svg->x = (struct svg_axis){.unit = SVG_SECONDS, .high = length_of(w)};
-    svg->y = (struct svg_axis){.high = (double)rows};
+    svg->y = (struct svg_axis){.high = rows_of(w)};
     svg_axes(svg, false);
+    double y = svg->y.high - 0.5;
     for (uint64_t i = 0; i < w->num_ranks; i++) {
         if (!is_drawn(w, i))
             continue;
         snprintf(text, sizeof text, "rank %" PRId64, w->ranks[i]->rank);
-        svg_put_text(svg, svg->left - 8, svg_y(svg, svg->y.high - (double)row_of(w, i) - 0.5) + 4,
-                     "end", text);
+        svg_put_text(svg, svg->left - 8, svg_y(svg, y) + 4, "end", text);
+        put_steps(svg, w, i, y--);
     }
-    put_steps(svg, w);
     svg_put_key(svg, "wait for a batch", svg_colour("--bar"), NULL);
     svg_put_key(svg, "step", svg_colour("--train"), NULL);
     svg_put_key(svg, "waited in collectives", svg_colour("--c6"), NULL);

@@ -46,7 +46,7 @@ struct svg_line {
  */
 void svg_of_page(bool on);
 /* A colour of the page by its name, a literal, "--train", as it is on light ground; grey where
- * there is none. Lives as long as the program. */
+ * there is none; in a page "var(--train)". Lives until svg_of_page(). */
 const char *svg_colour(const char *name);
 /* The fill of a part of a ledger by its number (report_part()): beyond the colours with stripes, as
  * on the page. */

@@ -307,12 +307,6 @@ struct source {
     const char *url; /* NULL: none */
 };
 
-/* A run that was looked on at has ended; between two settings a bench runs nothing. */
-static bool is_over(const struct source *from, stk_status status)
-{
-    return status == (from->url ? STK_EIO : STK_ENOENT);
-}
-
 static int watch(struct cli *cli, const struct source *from, const struct top_options *options)
 {
     stk_live_state state = {.struct_size = sizeof state};
@@ -323,7 +317,8 @@ static int watch(struct cli *cli, const struct source *from, const struct top_op
     for (;;) {
         const stk_status status = from->url ? stk_live_fetch(from->url, &state, &err)
                                             : stk_live_read(from->pid, &state, &err);
-        if (seen && is_over(from, status))
+        /* A run that was looked on at has ended; between two settings a bench runs nothing. */
+        if (seen && status == STK_ENOENT)
             return CLI_GOOD;
         if (status != STK_OK && status != STK_EAGAIN)
             return cli_fail(cli, status, &err);

@@ -195,8 +195,11 @@ static int run_make(struct run *run, struct cli *cli, const struct cli_usage *us
         code = find_ranks(cli);
     if (code != CLI_GO_ON)
         return code;
-    if (cli->log && strcmp(cli->log, "none") != 0)
-        options.log = train_log_name(cli, cli->log);
+    if (cli->log && strcmp(cli->log, "none") != 0 &&
+        !(options.log = train_log_name(cli, cli->log))) {
+        cli_error("no memory for the name of the log");
+        return CLI_FAILED;
+    }
     if (tasks & (STK_RECIPE_FIT | STK_RECIPE_PREDICT))
         cli_signals_ignore_pipe();
     if (tasks & STK_RECIPE_PREDICT)
@@ -549,7 +552,7 @@ int cli_predict(struct cli *cli)
         code = evaluate(&run, stk_trainer_predict);
     if (code == CLI_GOOD && run.parts.trainer && cli->format != CLI_TABLE)
         put_result(&run);
-    else if (code == CLI_GOOD && *run.output_dir && !cli->quiet && train_speaks(cli))
+    else if (code == CLI_GOOD && *run.output_dir && !cli->quiet)
         fprintf(cli->out, "Predictions of %" PRIu64 " samples: %s\n", run.evaluated,
                 run.output_dir);
     run_release(&run);

@@ -174,6 +174,28 @@ static void print_line(void *user, const char *line)
     fprintf(user, "%s\n", line);
 }
 
+static void print_figures(const struct tune_view *view, FILE *out)
+{
+    if (view->cli->format == CLI_JSON)
+        tune_json(view, out);
+    else if (view->cli->format == CLI_CSV)
+        tune_csv(view, out);
+    else
+        tune_print(view, out);
+}
+
+/* The figures on standard output, where -o takes what was found. */
+static int print_beside(const struct tune_view *view)
+{
+    struct cli screen = {.quiet = view->cli->quiet};
+    const int code = cli_output_open(&screen);
+
+    if (code != CLI_GO_ON)
+        return code;
+    print_figures(view, screen.out);
+    return cli_output_close(&screen, true);
+}
+
 static int show(const struct tune *t, int code)
 {
     struct cli *cli = t->cli;
@@ -187,24 +209,19 @@ static int show(const struct tune *t, int code)
     stk_tune_answer_get(t->tuner, &view.answer);
     if (view.answer.given == STK_BENCH_NONE)
         return code;
-    /* -o is for what was found. */
-    FILE *beside = cli_output_beside(cli);
-    FILE *out = beside ? beside : cli->out;
-    if (cli->format == CLI_JSON)
-        tune_json(&view, out);
-    else if (cli->format == CLI_CSV)
-        tune_csv(&view, out);
+    int printed = CLI_GOOD, wrote = CLI_GOOD;
+    if (cli->out_path)
+        printed = print_beside(&view);
     else
-        tune_print(&view, out);
-    if (beside)
-        fclose(beside);
+        print_figures(&view, cli->out);
     if (cli->format == CLI_TABLE && !cli->out_path)
         fputc('\n', cli->out);
-    int wrote = CLI_GOOD;
     if (cli->out_path || cli->format == CLI_TABLE)
         wrote = tune_write(&view, print_line, cli->out);
     if (t->own.html && wrote == CLI_GOOD)
         wrote = tune_write_page(&view, t->own.html);
+    if (wrote == CLI_GOOD)
+        wrote = printed;
     return code == CLI_GOOD ? wrote : code;
 }
 

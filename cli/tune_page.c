@@ -95,7 +95,8 @@ static const stk_tune_point *find(const struct page *p, int64_t workers, int64_t
     for (size_t i = 0; i < p->n; i++) {
         const stk_tune_point *q = &p->points[i];
         if (q->num_workers == workers && q->io_depth == depth && q->prefetch_factor == ahead &&
-            (!found || found->auto_workers || (q->runs && !found->runs)))
+            (!found || (found->auto_workers && !q->auto_workers) ||
+             (found->auto_workers == q->auto_workers && q->runs && !found->runs)))
             found = q;
     }
     return found;
@@ -104,25 +105,18 @@ static const stk_tune_point *find(const struct page *p, int64_t workers, int64_t
 /* ---- Charts -----------------------------------------------------------------------------------
  */
 
-/* A chart is a file of its own; in a page it goes without what stands before its first element. */
 static void put_chart(struct page *p, const char *title, const char *about,
                       void (*draw)(struct page *p, struct svg *svg))
 {
-    char *text = NULL;
-    size_t size = 0;
     struct svg svg;
-    FILE *out = open_memstream(&text, &size);
 
-    if (!out)
-        return;
-    svg_begin(&svg, out, title, about, 0, LEFT);
+    fputs("<figure>", p->out);
+    svg_of_page(true);
+    svg_begin(&svg, p->out, title, about, 0, LEFT);
     draw(p, &svg);
     svg_end(&svg);
-    fclose(out);
-    const char *begin = text ? strstr(text, "<svg") : NULL;
-    if (begin)
-        fprintf(p->out, "<figure>%s</figure>\n", begin);
-    free(text);
+    svg_of_page(false);
+    fputs("</figure>\n", p->out);
 }
 
 static double wait_of(const stk_tune_point *q)

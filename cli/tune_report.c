@@ -215,6 +215,15 @@ void tune_json(const struct tune_view *view, FILE *out)
     fputs("}\n", out);
 }
 
+/* Below 0: not known. */
+static void csv_count(FILE *out, int64_t value)
+{
+    char number[32];
+
+    stk_number_format(value < 0 ? (double)NAN : (double)value, number);
+    fprintf(out, ",%s", number);
+}
+
 void tune_csv(const struct tune_view *view, FILE *out)
 {
     struct number list[NUMBERS];
@@ -229,8 +238,12 @@ void tune_csv(const struct tune_view *view, FILE *out)
     for (size_t i = 0; i < n; i++) {
         const stk_tune_point p = point_of(view, i);
         cli_csv_string(out, bench_setting(view->plan, p.setting).label);
-        fprintf(out, ",%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 ",%s,%s", role_of(view, i),
-                p.num_workers, p.io_depth, p.prefetch_factor, p.runs, p.allowed ? "true" : "false",
+        fputc(',', out);
+        cli_csv_string(out, role_of(view, i));
+        csv_count(out, p.num_workers);
+        csv_count(out, p.io_depth);
+        csv_count(out, p.prefetch_factor);
+        fprintf(out, ",%" PRIu64 ",%s,%s", p.runs, p.allowed ? "true" : "false",
                 p.front ? "true" : "false");
         numbers_of(&p, list);
         for (size_t k = 0; k < NUMBERS; k++) {

@@ -92,7 +92,7 @@ def check_figures(run, look):
     if not 0 < int(cards["samples"]) <= state["samples"]:
         bad.append(f"samples {cards['samples']}, and /status has {state['samples']}")
     if cards["cores of the process"].split(" of ")[1] != str(state["usable_cores"]):
-        bad.append(f"cores {cards['cores']}")
+        bad.append(f"cores {cards['cores of the process']}, and /status has {state['usable_cores']}")
     if HOSTILE not in look["head"] or HOSTILE not in look["title"]:
         bad.append(f"the name of the data is not shown as it is: {look['head']}")
     if look["hit"] or look["images"]:
@@ -117,7 +117,7 @@ def check_tree(browser):
 
 
 def check_keys(browser):
-    """It scrolls by keys, and Tab leads nowhere that it does not leave."""
+    """It scrolls by keys."""
     for kind in ("rawKeyDown", "keyUp"):
         browser.call("Input.dispatchKeyEvent", type=kind, key="End", code="End", windowsVirtualKeyCode=35)
     end = time.monotonic() + 5
@@ -133,9 +133,10 @@ def main():
     options = parser.parse_args()
     bad = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        run = Run(os.path.abspath(options.stoker), folder)
         browser = Browser(pathlib.Path(folder) / "profile")
+        run = None
         try:
+            run = Run(os.path.abspath(options.stoker), folder)
             bad += check_figures(run, show(browser, run.url, "desktop"))
             bad += check_tree(browser)
             for width in WIDTHS:
@@ -149,7 +150,8 @@ def main():
             run.end()
             until(lambda: "has ended" in (browser.value(LOOK) or {"link": ""})["link"], "word of the end")
         finally:
-            run.end()
+            if run:
+                run.end()
             browser.process.terminate()
             browser.process.wait()
     for line in bad:

@@ -121,8 +121,8 @@ STK_API STK_NODISCARD stk_status stk_live_parse(const char *text, size_t length,
  * printed: "http://HOST:PORT/", with "?token=..." where it has one. Blocks: 10 s at most, once the
  * name of the host is known. Any thread.
  *
- * Errors: STK_EINVAL (no such URL, or no such host), STK_EACCES (the token), STK_EIO,
- * STK_ETIMEDOUT, STK_EFORMAT (something else answers).
+ * Errors: STK_EINVAL (no such URL, or no such host), STK_ENOENT (nothing listens there), STK_EACCES
+ * (the token), STK_EIO, STK_ETIMEDOUT, STK_EFORMAT (something else answers).
  */
 STK_API STK_NODISCARD stk_status stk_live_fetch(const char *url, stk_live_state *out,
                                                 stk_error *err);

@@ -434,11 +434,12 @@ typedef struct stk_scaled {
     double behind;        /**< that it waits for slower ranks */
     double comm;          /**< of the all-reduce, and what of it is not hidden */
     double comm_wait;
-    double mtbf;     /**< of all ranks together; infinite: none fails, and what follows is 0 */
-    double interval; /**< from checkpoint to checkpoint, of training; the best by Daly */
+    double mtbf; /**< of all ranks together; infinite: none fails, and interval and shares are 0 */
+    double interval;       /**< from checkpoint to checkpoint, of training; the best by Daly */
     double interval_first; /**< the same by Young, the first order of it */
     double lost_share;     /**< of the time, to checkpoints, restarts and what is done again */
-    double lost_simulated; /**< the same of a simulation of failures, which checks the formula */
+    double lost_simulated; /**< the same of a simulation of failures, which checks the formula; NaN:
+                              the interval is 0 */
     double useful_per_s;   /**< samples_per_s of what is not lost */
 } stk_scaled;
 

@@ -73,7 +73,7 @@ STK_API STK_NODISCARD stk_status stk_ranks_detect(const stk_ranks_given *given,
                                                   stk_lookup_fn *lookup, void *user, stk_ranks *out,
                                                   stk_error *err);
 
-/** In one line: "rank 1 of 4 (local 1 of 2, machine 0 of 2), started by torchrun". Returns the
+/** In one line: "rank 1 of 4 (local 1 of 2, machine 0 of 2), by torchrun (RANK)". Returns the
  * length, as snprintf(). */
 STK_API int stk_ranks_summary(const stk_ranks *ranks, char *text, size_t size);
 

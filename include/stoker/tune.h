@@ -141,7 +141,7 @@ typedef struct stk_tune_answer {
 STK_API void stk_tune_answer_get(const stk_tune *tune, stk_tune_answer *out);
 
 /** Why the best has this value of "num_workers", "io_depth" or "prefetch_factor", in words; the
- * length as of snprintf(). */
+ * length as of snprintf(). 0: it is none of these, or there is no best. */
 STK_API int stk_tune_reason(const stk_tune *tune, const char *option, char *text, size_t size);
 
 /**

@@ -15,10 +15,14 @@
 /* The first setting with these; `count`: there is none. */
 static size_t find_setting(const stk_tune *tune, int64_t workers, bool all)
 {
+    stk_loader_options usual;
+
+    stk_loader_options_init(&usual);
     for (size_t i = 0; i < tune->count; i++) {
         const stk_loader_options *o = &tune->plan->settings[i].loader;
         if (o->num_workers == workers && !tune->plan->settings[i].setting.free_data &&
-            (!all || (o->io_depth == STK_AUTO && o->prefetch_factor == 2)))
+            (!all ||
+             (o->io_depth == usual.io_depth && o->prefetch_factor == usual.prefetch_factor)))
             return i;
     }
     return tune->count;

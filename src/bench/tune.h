@@ -57,4 +57,20 @@ bool stk__tune_reads(const stk_tune *tune);
 /* The best of what was run; `count`: there is none. */
 size_t stk__tune_chosen(const stk_tune *tune);
 
+/* ---- What is looked for (tune_grid.c) -------------------------------------------------------- */
+
+/* 0 num_workers, 1 io_depth, 2 prefetch_factor. */
+#define STK__TUNE_OWN 3
+extern const char *const stk__tune_keys[STK__TUNE_OWN]; /* "loader.num_workers", ... */
+
+static inline const char *stk__tune_name(size_t k)
+{
+    return stk__tune_keys[k] + sizeof "loader." - 1;
+}
+
+static inline int64_t stk__tune_value(const stk_tune_point *p, size_t k)
+{
+    return k == 0 ? p->num_workers : k == 1 ? p->io_depth : p->prefetch_factor;
+}
+
 #endif

@@ -152,11 +152,6 @@ void stk__tune_front(stk_tune_point *points, size_t n)
     }
 }
 
-static int64_t value_of(const stk_tune_point *p, int k)
-{
-    return k == 0 ? p->num_workers : p->io_depth;
-}
-
 int64_t stk__tune_saturated(const stk_tune_point *points, size_t n, int k, bool *more)
 {
     const size_t top = fastest(points, n, NULL);
@@ -164,7 +159,7 @@ int64_t stk__tune_saturated(const stk_tune_point *points, size_t n, int k, bool 
 
     *more = false;
     for (size_t i = 0; i < n && top < n; i++) {
-        const int64_t value = value_of(&points[i], k);
+        const int64_t value = stk__tune_value(&points[i], (size_t)k);
         if (value < 0 || !counts(points, i, NULL))
             continue;
         most = STK_MAX(most, value);

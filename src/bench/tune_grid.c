@@ -47,12 +47,9 @@ const stk_option_table stk__tune_option_table = {
 #define WORKERS       8   /* the grid goes at least so far */
 #define SHORT_SECONDS "3" /* of a run, where nothing is said */
 #define SHORT_BATCHES "20"
-#define OWN           3
 
-static const char *const keys[OWN] = {"loader.num_workers", "loader.io_depth",
-                                      "loader.prefetch_factor"};
-/* What the loader takes where nothing is said. */
-static const char *const defaults[OWN] = {"auto", "auto", "2"};
+const char *const stk__tune_keys[STK__TUNE_OWN] = {"loader.num_workers", "loader.io_depth",
+                                                   "loader.prefetch_factor"};
 
 /* Whether a list "a,b" has a value. */
 static bool has(const char *list, const char *value)
@@ -107,8 +104,8 @@ static stk_status check(const stk_config *config, stk_error *err)
     for (size_t i = 0; i < config->count; i++) {
         const stk__entry *entry = &config->entries[i];
         bool own = false;
-        for (size_t k = 0; k < OWN; k++)
-            own |= strcmp(entry->key, keys[k]) == 0;
+        for (size_t k = 0; k < STK__TUNE_OWN; k++)
+            own |= strcmp(entry->key, stk__tune_keys[k]) == 0;
         if (!own && stk__config_choices(entry) > 1)
             return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, entry->key, STK_NO_OFFSET,
                                 "%s has %zu values: num_workers, io_depth and prefetch_factor are "
@@ -132,12 +129,13 @@ static void list_of(const stk_config *config, const stk_tune_options *options, s
                     char list[LIST])
 {
     static const char *const depths[] = {"1", "4", "16", "64"}, *const ahead[] = {"1", "2", "4"};
-    const char *given = stk_config_get(config, keys[k], 0);
+    const char *given = stk_config_get(config, stk__tune_keys[k], 0);
 
     *list = 0;
     if (given && strlen(given) < 32)
         add(list, given);
-    add(list, defaults[k]);
+    /* What the loader takes where nothing is said. */
+    add(list, stk_options_find(stk_option_table_find("loader"), stk__tune_name(k))->initial);
     if (k == 0)
         add_workers(config, options, list);
     for (size_t i = 0; k == 1 && i < STK_COUNT(depths); i++)
@@ -180,12 +178,12 @@ stk_status stk_tune_grid(stk_config *config, const stk_tune_options *options, st
         STK_TRY(stk__sized_read(&known, sizeof known, options, "stk_tune_options",
                                 STK_STAGE_OPTIONS, err));
     STK_TRY(check(config, err));
-    for (size_t k = 0; k < OWN; k++) {
+    for (size_t k = 0; k < STK__TUNE_OWN; k++) {
         /* Loaders of Python read as their dataset does. */
-        if (is_kept(config, keys[k]) || (k == 1 && python))
+        if (is_kept(config, stk__tune_keys[k]) || (k == 1 && python))
             continue;
         list_of(config, &known, k, list);
-        STK_TRY(stk_config_set(config, keys[k], list, true, err));
+        STK_TRY(stk_config_set(config, stk__tune_keys[k], list, true, err));
     }
     STK_TRY(give(config, "bench.min_seconds", SHORT_SECONDS, err));
     STK_TRY(give(config, "bench.min_batches", SHORT_BATCHES, err));

@@ -9,7 +9,6 @@
 #include "bench/tune.h"
 
 #define LESS 0.9 /* of the memory: that much less is a gain */
-#define MIB  (1024.0 * 1024.0)
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
@@ -18,7 +17,7 @@ static bool is_gain(const stk_tune *tune, const stk_tune_point *best, const stk_
 {
     const double most = tune->options.max_wait;
 
-    if (!given->allowed && !(given->runs && given->num_workers == best->num_workers))
+    if (!given->allowed) /* it is beyond a limit */
         return true;
     if (tune->options.objective == STK_TUNE_COST)
         return given->cost > best->cost * (1 + STK__TUNE_TIE);
@@ -51,8 +50,8 @@ static void count_points(const stk_tune *tune, stk_tune_answer *out)
 static void add_saturation(const stk_tune *tune, const stk_tune_answer *a, stk__text *out)
 {
     if (a->saturated_workers >= 0 && a->more_workers)
-        stk__text_add(out, " More than %" PRId64 " workers may give still more: none were tried.",
-                      a->saturated_workers);
+        stk__text_add(out, " More than %" PRId64 " worker%s may give still more: none were tried.",
+                      a->saturated_workers, a->saturated_workers == 1 ? "" : "s");
     else if (a->saturated_workers >= 0)
         stk__text_add(out, " Saturated from %" PRId64 " worker%s on.", a->saturated_workers,
                       a->saturated_workers == 1 ? "" : "s");
@@ -162,49 +161,39 @@ void stk_tune_answer_get(const stk_tune *tune, stk_tune_answer *out)
 /* ---- Reasons --------------------------------------------------------------------------------- */
 
 /* Whether two points differ in this option, and in no other of the three. */
-static bool differs_in(const stk_tune_point *a, const stk_tune_point *b, const char *option)
+static bool differs_in(const stk_tune_point *a, const stk_tune_point *b, size_t own)
 {
-    const bool same[] = {a->num_workers == b->num_workers, a->io_depth == b->io_depth,
-                         a->prefetch_factor == b->prefetch_factor};
-    const size_t k = strcmp(option, "num_workers") == 0 ? 0
-                     : strcmp(option, "io_depth") == 0  ? 1
-                                                        : 2;
-
-    return !same[k] && same[(k + 1) % 3] && same[(k + 2) % 3];
-}
-
-static int64_t value_of(const stk_tune_point *p, const char *option)
-{
-    return strcmp(option, "num_workers") == 0 ? p->num_workers
-           : strcmp(option, "io_depth") == 0  ? p->io_depth
-                                              : p->prefetch_factor;
+    for (size_t k = 0; k < STK__TUNE_OWN; k++)
+        if ((stk__tune_value(a, k) == stk__tune_value(b, k)) == (k == own))
+            return false;
+    return true;
 }
 
 /* The neighbour next below, or above, in this option; `count`: there is none. */
-static size_t neighbour(const stk_tune *tune, size_t best, const char *option, bool above)
+static size_t neighbour(const stk_tune *tune, size_t best, size_t own, bool above)
 {
     const stk_tune_point *p = &tune->points[best];
-    const int64_t own = value_of(p, option);
+    const int64_t its = stk__tune_value(p, own);
     size_t found = tune->count;
 
     for (size_t i = 0; i < tune->count; i++) {
         const stk_tune_point *other = &tune->points[i];
-        const int64_t value = value_of(other, option);
-        if (!(other->samples_per_s > 0) || !differs_in(p, other, option) || (value > own) != above)
+        const int64_t value = stk__tune_value(other, own);
+        if (!(other->samples_per_s > 0) || !differs_in(p, other, own) || (value > its) != above)
             continue;
-        if (found == tune->count || (above ? value < value_of(&tune->points[found], option)
-                                           : value > value_of(&tune->points[found], option)))
+        if (found == tune->count || (above ? value < stk__tune_value(&tune->points[found], own)
+                                           : value > stk__tune_value(&tune->points[found], own)))
             found = i;
     }
     return found;
 }
 
-static void add_neighbour(const stk_tune *tune, size_t i, const char *option, stk__text *out)
+static void add_neighbour(const stk_tune *tune, size_t i, size_t own, stk__text *out)
 {
     const stk_tune_point *p = &tune->points[i];
     char bytes[32];
 
-    stk__text_add(out, "; with %" PRId64 " %s%.0f", value_of(p, option),
+    stk__text_add(out, "; with %" PRId64 " %s%.0f", stk__tune_value(p, own),
                   p->runs ? "" : "it would be ", p->samples_per_s);
     if (p->peak_bytes > 0)
         stk__text_add(out, " and %s of memory", stk_size_text(p->peak_bytes, bytes));
@@ -217,16 +206,19 @@ int stk_tune_reason(const stk_tune *tune, const char *option, char *text, size_t
     stk_tune_answer a = {.struct_size = sizeof a};
     stk__text out = {.bytes = text, .room = size};
     char bytes[32];
+    size_t own = 0;
 
     if (size)
         *text = 0;
+    while (own < STK__TUNE_OWN && strcmp(option, stk__tune_name(own)) != 0)
+        own++;
+    if (own == STK__TUNE_OWN)
+        return 0;
     stk_tune_answer_get(tune, &a);
     if (a.best == STK_BENCH_NONE)
         return 0;
     const stk_tune_point *best = &tune->points[a.best];
-    char key[64];
-    snprintf(key, sizeof key, "loader.%s", option);
-    if (stk_config_count(tune->plan->config, key) < 2) {
+    if (stk_config_count(tune->plan->config, stk__tune_keys[own]) < 2) {
         stk__text_add(&out, "as given: no other value was tried");
         return (int)out.length;
     }
@@ -241,9 +233,9 @@ int stk_tune_reason(const stk_tune *tune, const char *option, char *text, size_t
     stk__text_add(&out, "%.0f samples/s and %s of memory", best->samples_per_s,
                   stk_size_text(best->peak_bytes, bytes));
     for (int above = 0; above < 2; above++) {
-        const size_t i = neighbour(tune, a.best, option, above);
+        const size_t i = neighbour(tune, a.best, own, above);
         if (i < tune->count)
-            add_neighbour(tune, i, option, &out);
+            add_neighbour(tune, i, own, &out);
     }
     return (int)out.length;
 }

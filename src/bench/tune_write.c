@@ -52,12 +52,11 @@ static stk_status apply_tables(const stk_config *from, stk_config *to, stk_error
 /* A copy with the values of setting `best`. */
 static stk_status copy_config(const stk_tune *tune, size_t best, stk_config *to, stk_error *err)
 {
-    static const char *const names[] = {"num_workers", "io_depth", "prefetch_factor"};
     const stk_config *from = tune->plan->config;
     const char *dataset = tune->plan->settings[best].setting.dataset;
     const stk_option_table *table = stk_option_table_find("loader");
     const stk_loader_options *loader = &tune->plan->settings[best].loader;
-    char key[STK_CONFIG_MAX_KEY], value[64];
+    char value[64];
 
     for (size_t i = 0; i < from->count; i++) {
         const stk__entry *e = &from->entries[i];
@@ -66,12 +65,11 @@ static stk_status copy_config(const stk_tune *tune, size_t best, stk_config *to,
     }
     if (!stk_config_count(to, "dataset") && !is_real_step(tune) && dataset)
         STK_TRY(stk_config_set(to, "dataset", dataset, false, err));
-    for (size_t k = 0; k < STK_COUNT(names); k++) {
-        snprintf(key, sizeof key, "loader.%s", names[k]);
-        if (!stk_config_count(from, key))
+    for (size_t k = 0; k < STK__TUNE_OWN; k++) {
+        if (!stk_config_count(from, stk__tune_keys[k]))
             continue;
-        stk_options_format(stk_options_find(table, names[k]), loader, value, sizeof value);
-        STK_TRY(stk_config_set(to, key, value, false, err));
+        stk_options_format(stk_options_find(table, stk__tune_name(k)), loader, value, sizeof value);
+        STK_TRY(stk_config_set(to, stk__tune_keys[k], value, false, err));
     }
     return apply_tables(from, to, err);
 }
@@ -128,18 +126,18 @@ static void put_head(const writer *w, const stk_tune_answer *a)
 /* A line of the configuration, with the reason in front of what was found. */
 static void put_line(void *user, const char *text)
 {
-    static const char *const names[] = {"num_workers", "io_depth", "prefetch_factor"};
     writer *w = user;
     char reason[1024];
 
     if (*text != ' ' && *text != '-')
         w->loader = strcmp(text, "loader:") == 0;
-    for (size_t k = 0; k < STK_COUNT(names) && w->loader; k++) {
-        const size_t length = strlen(names[k]);
-        if (strncmp(text, "  ", 2) != 0 || strncmp(text + 2, names[k], length) != 0 ||
+    for (size_t k = 0; k < STK__TUNE_OWN && w->loader; k++) {
+        const char *name = stk__tune_name(k);
+        const size_t length = strlen(name);
+        if (strncmp(text, "  ", 2) != 0 || strncmp(text + 2, name, length) != 0 ||
             text[2 + length] != ':')
             continue;
-        stk_tune_reason(w->tune, names[k], reason, sizeof reason);
+        stk_tune_reason(w->tune, name, reason, sizeof reason);
         comment(w, "  ", reason);
     }
     w->line(w->user, text);

@@ -107,13 +107,15 @@ static stk_status reduce(void *state, void *buffer, uint64_t count, stk_dtype dt
     STK_TRY(check_type(dtype, err));
     const size_t itemsize = stk_dtype_size(dtype);
     const bool small = count <= STK__FRAME_ROOM / itemsize;
+    /* Before the call: a rank without memory says so in its place. */
+    if (!small)
+        STK_TRY(need_room(c, STK_MIN(count * itemsize, PIECE), err));
     STK_TRY(stk__exchange(c, STK__CALL_REDUCE, (uint32_t)op, (uint32_t)dtype, count,
                           small ? buffer : NULL, small ? (size_t)count * itemsize : 0, err));
     if (small) {
         combine_frames(c, buffer, count, dtype, op);
         return STK_OK;
     }
-    STK_TRY(need_room(c, STK_MIN(count * itemsize, PIECE), err));
     for (uint64_t i = 0, n; i < count; i += n) {
         char *data = (char *)buffer + i * itemsize;
         n = STK_MIN(count - i, PIECE / itemsize);

@@ -4,8 +4,6 @@
 
 #include <inttypes.h>
 
-#include "dist/dist.h"
-
 static void release(stk_collectives *c)
 {
     stk_context *ctx = c->ctx;
@@ -14,7 +12,6 @@ static void release(stk_collectives *c)
     stk__free(ctx, c->hosts);
     stk__free(ctx, c->sizes);
     stk__free(ctx, c->room);
-    stk__shim_unload(c->library);
     stk__free(ctx, c);
     stk__context_unref(ctx);
 }
@@ -83,7 +80,7 @@ const char *stk_collectives_name(const stk_collectives *c)
 
 void stk_collectives_close(stk_collectives **collectives)
 {
-    stk_collectives *c = *collectives;
+    stk_collectives *c = collectives ? *collectives : NULL;
 
     if (!c)
         return;

@@ -35,7 +35,6 @@ typedef enum stk__health {
 struct stk_collectives {
     stk_context *ctx;
     const stk__transport_ops *ops;
-    void *library; /* of the shim; NULL: none */
     void *transport;
     stk_strategy strategy;
     uint64_t timeout_ns;
@@ -76,11 +75,6 @@ void stk__combine(void *out, const char *from, size_t stride, uint64_t world_siz
 
 /* The functions of the strategy. */
 void stk__collectives_fill(stk_collectives *c);
-
-/* ---- shim.c ---- */
-
-/* Of stk_collectives_open(); accepts NULL. */
-void stk__shim_unload(void *library);
 
 /* ---- collectives.c ---- */
 

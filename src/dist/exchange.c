@@ -96,7 +96,7 @@ static void pause_after(uint64_t waited_ns)
         nanosleep(&pause, NULL);
 }
 
-stk_status stk__finish_call(stk_collectives *c, bool begun, const char *why, stk_error *err)
+static stk_status wait_call(stk_collectives *c, bool begun, const char *why, stk_error *err)
 {
     char said[STK__TRANSPORT_TEXT] = "", text[STK_ERROR_TEXT];
     const uint64_t start = stk__now_ns();
@@ -120,6 +120,30 @@ stk_status stk__finish_call(stk_collectives *c, bool begun, const char *why, stk
     snprintf(text, sizeof text, "%s, rank %" PRIu64 " of %" PRIu64 ", call %" PRIu64 ": %s",
              c->ops->name, c->strategy.rank, c->strategy.world_size, c->number, why);
     return fail(c, STK_EIO, STK__HEALTH_LOST, err, text);
+}
+
+static void tell(const stk_collectives *c, stk__event_kind kind, uint64_t count, stk_status status)
+{
+    if (!stk__probed(c->ctx))
+        return;
+    const uint64_t now = stk__now_ns();
+    stk__emit(c->ctx, &(stk__event){.kind = kind,
+                                    .status = status,
+                                    .worker = UINT32_MAX,
+                                    .start_ns = now,
+                                    .end_ns = now,
+                                    .count = count});
+}
+
+/* For whoever watches: in between this rank waits for the others. */
+stk_status stk__finish_call(stk_collectives *c, bool begun, const char *why, stk_error *err)
+{
+    const uint64_t count = c->frames[c->strategy.world_size].count;
+
+    tell(c, STK__EVENT_MEET, count, STK_OK);
+    const stk_status status = wait_call(c, begun, why, err);
+    tell(c, STK__EVENT_MET, count, status);
+    return status;
 }
 
 /* ---- Frames ---------------------------------------------------------------------------------- */
@@ -194,20 +218,6 @@ static stk_status put_round(stk_collectives *c, stk_error *err)
     return check_frames(c, err);
 }
 
-/* For whoever watches: between the two this rank waits for the others. */
-static void tell(const stk_collectives *c, stk__event_kind kind, uint64_t count, stk_status status)
-{
-    if (!stk__probed(c->ctx))
-        return;
-    const uint64_t now = stk__now_ns();
-    stk__emit(c->ctx, &(stk__event){.kind = kind,
-                                    .status = status,
-                                    .worker = UINT32_MAX,
-                                    .start_ns = now,
-                                    .end_ns = now,
-                                    .count = count});
-}
-
 stk_status stk__exchange(stk_collectives *c, stk__rank_call call, uint32_t op, uint32_t dtype,
                          uint64_t count, const void *data, size_t bytes, stk_error *err)
 {
@@ -221,10 +231,7 @@ stk_status stk__exchange(stk_collectives *c, stk__rank_call call, uint32_t op, u
         .call = (uint32_t)call, .op = op, .dtype = dtype, .number = c->number, .count = count};
     if (data)
         memcpy(own->data, data, bytes);
-    tell(c, STK__EVENT_MEET, count, STK_OK);
-    const stk_status status = put_round(c, err);
-    tell(c, STK__EVENT_MET, count, status);
-    return status;
+    return put_round(c, err);
 }
 
 void stk__say_farewell(stk_collectives *c, stk__rank_call call)
@@ -238,8 +245,8 @@ void stk__say_farewell(stk_collectives *c, stk__rank_call call)
         (stk__rank_frame){.call = (uint32_t)call, .number = c->number};
     stk_error_init(&ignored);
     /* Others may leave, too; else both sides know now how it ended. */
-    if (put_round(c, &ignored) != STK_OK)
-        return;
+    const stk_status status = put_round(c, &ignored);
+    (void)status;
 }
 
 stk_status stk__exchange_hosts(stk_collectives *c, stk_error *err)

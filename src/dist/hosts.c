@@ -42,6 +42,8 @@ static int entry(const char **at, uint64_t *i, char *host, size_t size)
     if (!close)
         return -1;
     const int end = (int)strcspn(close + 1, ",");
+    if (memchr(close + 1, '[', (size_t)end))
+        return -1; /* of more than one dimension: not read */
     do {
         ++*at; /* the bracket, or a comma within */
         if (!number(at, &first, &width))

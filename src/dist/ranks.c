@@ -179,12 +179,14 @@ static stk_status openmpi(const struct finder *f)
     return STK_OK;
 }
 
-/* Where it says so in a variable. */
+/* Where it says so in a variable. A srun around another launcher has bound what it started: the
+ * ranks of that share those cores. */
 static void take_bound(const struct finder *f)
 {
     const char *bound = look(f, "OMPI_MCA_orte_bound_at_launch");
 
-    f->out->bound = (bound && strcmp(bound, "1") == 0) || look(f, "SLURM_CPU_BIND_LIST");
+    f->out->bound = f->out->launcher == STK_LAUNCHER_SLURM ? look(f, "SLURM_CPU_BIND_LIST") != NULL
+                                                           : bound && strcmp(bound, "1") == 0;
 }
 
 static stk_status mpich(const struct finder *f)

@@ -33,12 +33,10 @@ static stk_status refuse(const char *path, const char *why, stk_error *err)
                         "collectives.transport: '%.200s' %.300s", path, why);
 }
 
-static stk_status load(const char *transport, void **library, const stk__transport_ops **ops,
-                       stk_error *err)
+static stk_status load(const char *transport, const stk__transport_ops **ops, stk_error *err)
 {
     char name[64], path[PATH_MAX];
 
-    *library = NULL;
     snprintf(name, sizeof name, "libstoker_%.40s.so", transport);
     if (strchr(transport, '/'))
         snprintf(path, sizeof path, "%s", transport);
@@ -53,14 +51,7 @@ static stk_status load(const char *transport, void **library, const stk__transpo
         dlclose(handle);
         return refuse(path, "is no library for an MPI of this version of Stoker", err);
     }
-    *library = handle;
     return STK_OK;
-}
-
-void stk__shim_unload(void *library)
-{
-    if (library)
-        dlclose(library);
 }
 
 static stk_status check(const stk_collectives_options *o, stk_error *err)
@@ -76,7 +67,6 @@ stk_status stk_collectives_open(stk_context *ctx, const stk_collectives_options 
 {
     const stk__transport_ops *ops;
     stk_collectives_options o;
-    void *library;
 
     *out = NULL;
     stk_error_init(err);
@@ -87,11 +77,6 @@ stk_status stk_collectives_open(stk_context *ctx, const stk_collectives_options 
     STK_TRY(check(&o, err));
     if (!o.transport)
         o.transport = "auto";
-    STK_TRY(load(o.transport, &library, &ops, err));
-    const stk_status status = stk__collectives_join(ctx, ops, &o, out, err);
-    if (status == STK_OK)
-        (*out)->library = library;
-    else
-        stk__shim_unload(library);
-    return status;
+    STK_TRY(load(o.transport, &ops, err));
+    return stk__collectives_join(ctx, ops, &o, out, err);
 }

@@ -231,9 +231,9 @@ static void keep_pace(stk_loader *loader, uint64_t start, uint64_t end)
     const stk__event event = {
         .kind = STK__EVENT_PACE, .end_ns = end, .pace = &note, .loader = loader->ring};
     stk__emit(loader->ctx, &event);
-    tell_changes(loader, end);
     if (note.want.workers != note.seen.workers)
-        stk__workers_move(&loader->workers, note.want.workers);
+        pace->want.workers = stk__workers_move(&loader->workers, note.want.workers);
+    tell_changes(loader, end);
     if (note.want.depth == note.seen.depth)
         return;
     pthread_mutex_lock(&loader->ring->lock);

@@ -262,14 +262,16 @@ stk_status stk__workers_start(stk__workers *w, stk_error *err)
     return start(w, w->active, err);
 }
 
-void stk__workers_move(stk__workers *w, uint32_t active)
+uint32_t stk__workers_move(stk__workers *w, uint32_t active)
 {
     active = STK_MAX(STK_MIN(active, w->num), 1u);
     (void)start(w, active, NULL);
+    active = STK_MIN(active, w->started);
     pthread_mutex_lock(&w->ring->lock);
-    w->active = STK_MIN(active, w->started);
+    w->active = active;
     pthread_cond_broadcast(&w->more);
     pthread_mutex_unlock(&w->ring->lock);
+    return active;
 }
 
 void stk__workers_stop_locked(stk__workers *w, bool stop)

@@ -115,8 +115,8 @@ void stk__workers_release(stk__workers *workers);
 /* Start the threads that are to be at work; on failure some may run. */
 stk_status stk__workers_start(stk__workers *workers, stk_error *err);
 /* From now on so many of the records are at work, 1 at least; as far as threads can be started.
- * (L) free. */
-void stk__workers_move(stk__workers *workers, uint32_t active);
+ * Returns how many there are now. (L) free. */
+uint32_t stk__workers_move(stk__workers *workers, uint32_t active);
 /* Tell the threads to end, or that they may run again. (L) held. */
 void stk__workers_stop_locked(stk__workers *workers, bool stop);
 /* Wait for their end. False: not by `until`. (L) held. */

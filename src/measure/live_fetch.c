@@ -86,7 +86,12 @@ static bool take_url(const char *url, target *t)
 
 static stk_status fail_talk(const target *t, int error, stk_error *err)
 {
-    return stk__fail(err, error == ETIMEDOUT ? STK_ETIMEDOUT : STK_EIO, STK_STAGE_MEASURE,
+    const stk_status status = error == ETIMEDOUT                             ? STK_ETIMEDOUT
+                              : error == ECONNREFUSED || error == ECONNRESET ? STK_ENOENT
+                              : error == EFBIG                               ? STK_EFORMAT
+                                                                             : STK_EIO;
+
+    return stk__fail(err, status, STK_STAGE_MEASURE,
                      "%s, port %s: %s: 'stoker ... --dashboard' prints where its page is", t->host,
                      t->port, strerror(error));
 }
@@ -133,7 +138,7 @@ static int connect_to(const struct addrinfo *at, uint64_t deadline_ns, int *out)
     return error;
 }
 
-static stk_status open_connection(const target *t, uint64_t deadline_ns, int *out, stk_error *err)
+static stk_status open_connection(const target *t, uint64_t *deadline_ns, int *out, stk_error *err)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *found;
@@ -144,9 +149,10 @@ static stk_status open_connection(const target *t, uint64_t deadline_ns, int *ou
         return stk__fail(err, code == EAI_NONAME || code == EAI_SERVICE ? STK_EINVAL : STK_EIO,
                          STK_STAGE_MEASURE, "'%s', port '%s': %s", t->host, t->port,
                          gai_strerror(code));
+    *deadline_ns = stk__now_ns() + DEADLINE_NS;
     *out = -1;
     for (const struct addrinfo *at = found; at && *out < 0; at = at->ai_next)
-        error = connect_to(at, deadline_ns, out);
+        error = connect_to(at, *deadline_ns, out);
     freeaddrinfo(found);
     return *out >= 0 ? STK_OK : fail_talk(t, error, err);
 }
@@ -173,7 +179,7 @@ static int receive_all(int fd, char *text, size_t room, uint64_t deadline_ns, si
     for (;;) {
         const ssize_t n = recv(fd, text + *length, room - *length, 0);
         if (n == 0)
-            return *length == room ? EFBIG : 0;
+            return 0;
         const int error = n > 0 ? 0 : errno == EAGAIN ? wait_for(fd, POLLIN, deadline_ns) : errno;
         if (error && error != EINTR)
             return error;
@@ -185,15 +191,15 @@ static int receive_all(int fd, char *text, size_t room, uint64_t deadline_ns, si
 
 static stk_status ask(const target *t, char *answer, size_t room, size_t *length, stk_error *err)
 {
-    const uint64_t deadline_ns = stk__now_ns() + DEADLINE_NS;
     char request[REQUEST_MOST];
+    uint64_t deadline_ns = 0;
     int fd;
 
     snprintf(request, sizeof request,
              "GET %s%sstatus HTTP/1.0\r\nHost: %s%s%s:%s\r\nAccept: application/json\r\n%s%s%s\r\n",
              t->folder, *t->folder ? "" : "/", t->v6 ? "[" : "", t->host, t->v6 ? "]" : "", t->port,
              *t->token ? "Authorization: Bearer " : "", t->token, *t->token ? "\r\n" : "");
-    STK_TRY(open_connection(t, deadline_ns, &fd, err));
+    STK_TRY(open_connection(t, &deadline_ns, &fd, err));
     int error = send_all(fd, request, deadline_ns);
     if (!error)
         error = receive_all(fd, answer, room, deadline_ns, length);

@@ -169,6 +169,9 @@ void stk__usage_get(stk__usage *out);
 
 /* ---- Statistics (spread.c) ------------------------------------------------------------------- */
 
+/* Into rising order. Pure. */
+void stk__doubles_sort(double *values, uint64_t n);
+
 /*
  * The slope of memory that grows steadily over epochs, in bytes per epoch; 0 where it does not.
  *

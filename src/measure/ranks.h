@@ -53,10 +53,10 @@ void stk__rank_parts_of(const stk__run *run, const stk_report_rank *rank, stk__r
 /* Seconds waited for each part, over the epochs that have ended; false: there is no ledger
  * (report_judge.c). */
 bool stk__run_waits(const stk__run *run, double waits[STK_WAIT_PARTS]);
-/* Why rank `who` of `n` is behind the others, by what it differs in from their median; and that in
- * words, a sentence and what to look at; `scratch` has room for `n`. Pure. */
 /* "1.38 s", "5.1 ms". */
 const char *stk__rank_seconds(char text[32], double value);
+/* Why rank `who` of `n` is behind the others, by what it differs in from their median; and that in
+ * words, a sentence and what to look at; `scratch` has room for `n`. Pure. */
 stk_straggling stk__rank_cause(const stk__rank_parts *all, uint64_t n, uint64_t who,
                                double *scratch, char *text, size_t size);
 

@@ -2,7 +2,6 @@
 /* Why one rank is behind the others: what its own log says, against the median of theirs. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "measure/ranks.h"
 

@@ -10,7 +10,8 @@
 #include "measure/ranks.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+#include "measure/measure.h"
 
 #define DRIFT_STEPS 32    /* fewer say nothing of how a clock goes */
 #define DRIFT_SPAN  60.0  /* s, likewise */
@@ -34,16 +35,9 @@ static const stk__mark *mark_of(const side *s, uint64_t step, uint64_t rank)
     return &s->in[rank].marks->marks[s->index[step * s->n + rank]];
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 double stk__value_at(double *values, uint64_t n, double share)
 {
-    qsort(values, n, sizeof *values, by_value);
+    stk__doubles_sort(values, n);
     return values[(uint64_t)(share * (double)(n - 1))];
 }
 

@@ -209,7 +209,7 @@ static stk_status find_cause(const stk__worlds *w, world *to)
     return known ? STK_OK : STK_ENOMEM;
 }
 
-/* The runs of world `number`; a rank alone is none. */
+/* The runs of world `number`, by their ranks. */
 static void gather(stk__worlds *w, uint64_t number, world *to)
 {
     stk_report_world *s = &to->shown;
@@ -238,11 +238,9 @@ static stk_status make_world(stk__worlds *w, uint64_t number, const char *const 
     for (uint64_t i = 0; i < n; i++)
         steps[i] = (stk__rank_steps){.marks = &w->report->runs[to->ranks[i].run]->marks,
                                      .origin = run_at(w, to->ranks[i].run)->unix_time};
-    const uint64_t size = to->shown.world_size;
-    stk_status status = stk__ranks_compare(ctx, steps, n, to->ranks, &to->shown);
+    const stk_status status = stk__ranks_compare(ctx, steps, n, to->ranks, &to->shown);
     stk__free(ctx, steps);
     STK_TRY(status);
-    to->shown.world_size = size;
     to->shown.name = names[to->ranks[0].run];
     to->shown.ranks = to->shown_ranks;
     to->shown.text = to->text;

@@ -7,9 +7,7 @@
 #include "measure/scale.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-#include "base/options.h"
 #include "base/sized.h"
 #include "measure/simulate.h"
 
@@ -20,7 +18,8 @@
 #define SPACE    (RUNS * STK__SIMULATED_STEPS)
 
 typedef struct scratch {
-    double waits[SPACE], owns[SPACE], others[SPACE];
+    double waits[STK__SIMULATED_STEPS]; /* of one run */
+    double owns[SPACE], others[SPACE];
 } scratch;
 
 /* What the runs of the model came to, means. */
@@ -29,13 +28,6 @@ typedef struct outcome {
     double step, wait;
     uint64_t num_owns;
 } outcome;
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
 
 static stk_status run_all(const stk__stages *stages, const stk__setting *set, scratch *space,
                           outcome *out, stk_error *err)
@@ -62,7 +54,7 @@ static stk_status run_machines(const stk__stages *stages, stk__setting *set, scr
     STK_TRY(run_all(stages, set, space, out, err));
     for (int i = 0; i < AGAIN && set->machines > 1; i++) {
         memcpy(space->others, space->owns, out->num_owns * sizeof *space->others);
-        qsort(space->others, out->num_owns, sizeof *space->others, by_value);
+        stk__doubles_sort(space->others, out->num_owns);
         set->others = space->others;
         set->num_others = out->num_owns;
         STK_TRY(run_all(stages, set, space, out, err));
@@ -92,20 +84,26 @@ static void count_failures(const stk_scale *scale, stk_scaled *out)
     out->interval = stk__scale_interval(out->mtbf, c);
     out->lost_share = stk__scale_lost(out->mtbf, c, r, out->interval);
     out->lost_simulated =
-        stk__scale_simulate_lost(out->mtbf, c, r, out->interval, SEGMENTS, FAILURES, 1);
+        out->interval > 0
+            ? stk__scale_simulate_lost(out->mtbf, c, r, out->interval, SEGMENTS, FAILURES, 1)
+            : (double)NAN;
     out->useful_per_s *= 1 - out->lost_share;
 }
 
 /* One rank alone, then all of them. */
-static stk_status predict(const stk__stages *stages, stk__setting *set, const stk_scale *scale,
+static stk_status predict(stk__stages *stages, stk__setting *set, const stk_scale *scale,
                           scratch *space, stk_scaled *out, stk_error *err)
 {
+    const double bandwidth = stages->bandwidth;
     outcome one, all;
 
+    /* What all machines share the rank alone has to itself. fmin(): NaN is no limit. */
+    stages->bandwidth = fmin(bandwidth, scale->storage);
     set->ranks = 1;
     STK_TRY(run_all(stages, set, space, &one, err));
     out->ranks = scale->ranks;
     out->machines = (scale->ranks + scale->per_machine - 1) / scale->per_machine;
+    stages->bandwidth = fmin(bandwidth, scale->storage / (double)out->machines);
     out->comm = stk__scale_all_reduce(scale->collective, (double)scale->ranks,
                                       (double)scale->gradients, scale->alpha, scale->beta);
     out->comm_wait = STK_MAX(out->comm - scale->overlap * stages->mean_step, 0.0);
@@ -126,19 +124,13 @@ static stk_status predict(const stk__stages *stages, stk__setting *set, const st
     return STK_OK;
 }
 
-/* What all machines share each has a part of. */
-static stk_status share_storage(const stk_scale *scale, stk__stages *stages, stk_error *err)
+static stk_status check_storage(const stk_scale *scale, const stk__stages *stages, stk_error *err)
 {
-    const double machines = (double)((scale->ranks + scale->per_machine - 1) / scale->per_machine);
-
-    if (isnan(scale->storage))
+    if (isnan(scale->storage) || stages->reads > 0)
         return STK_OK;
-    if (!(stages->reads > 0))
-        return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
-                         "scale.storage changes nothing: the recorded run has no reads that take "
-                         "time. Record one that reads from such a storage");
-    stages->bandwidth = STK_MIN(stages->bandwidth, scale->storage / machines);
-    return STK_OK;
+    return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
+                     "scale.storage changes nothing: the recorded run has no reads that take time. "
+                     "Record one that reads from such a storage");
 }
 
 static stk_status work_out(stk__stages *stages, const stk_recording *recording,
@@ -152,23 +144,8 @@ static stk_status work_out(stk__stages *stages, const stk_recording *recording,
     stk__setting_of(recording, stages, &set);
     STK_TRY(stk__stages_settle(stages, &set, f.samples_per_s, space->waits, err));
     STK_TRY(stk__setting_change(what, recording, stages, &set, err));
-    STK_TRY(share_storage(scale, stages, err));
+    STK_TRY(check_storage(scale, stages, err));
     return predict(stages, &set, scale, space, out, err);
-}
-
-/* What is asked for comes from a program: its numbers pass the same ranges as text does. */
-static stk_status check(const stk_scale *scale, stk_error *err)
-{
-    char text[512];
-    stk_scale tried;
-
-    stk_scale_init(&tried);
-    for (size_t i = 0; i < stk__scale_option_table.count; i++) {
-        const stk_option *option = &stk__scale_option_table.options[i];
-        stk_options_format(option, scale, text, sizeof text);
-        STK_TRY(stk_options_set(&stk__scale_option_table, &tried, option->name, text, err));
-    }
-    return STK_OK;
 }
 
 stk_status stk_predict_scale(stk_context *context, const stk_recording *recording,
@@ -178,7 +155,7 @@ stk_status stk_predict_scale(stk_context *context, const stk_recording *recordin
     stk_scaled result = {.struct_size = sizeof result};
     stk_recording known = {.struct_size = sizeof known};
     stk_what_if what;
-    stk_scale wanted;
+    stk_scale wanted, tried;
     stk__stages stages;
 
     STK_TRY(stk__context_check(context, err));
@@ -191,7 +168,8 @@ stk_status stk_predict_scale(stk_context *context, const stk_recording *recordin
         STK_TRY(
             stk__sized_read(&what, sizeof what, what_if, "stk_what_if", STK_STAGE_MEASURE, err));
     STK_TRY(stk__sized_read(&wanted, sizeof wanted, scale, "stk_scale", STK_STAGE_MEASURE, err));
-    STK_TRY(check(&wanted, err));
+    stk_scale_init(&tried);
+    STK_TRY(stk__asked_check(&stk__scale_option_table, &wanted, &tried, err));
     what.ranks = STK_AUTO;
     scratch *space = stk__calloc(context, 1, sizeof *space);
     stk_status status =

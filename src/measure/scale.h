@@ -5,7 +5,7 @@
 
 #include "measure/measure.h"
 
-#define STK__SCALE_RANKS (UINT64_C(1) << 20) /* most that may be asked for */
+#define STK__RANKS_ASKED_MOST (UINT64_C(1) << 20) /* most that may be asked for */
 
 enum { STK__COLLECTIVE_TREE, STK__COLLECTIVE_RING };
 

@@ -21,13 +21,12 @@ static double next_failure(fate *f)
     return -f->mtbf * log((words[0] + 0.5) * 0x1p-32);
 }
 
-/* Time until something that takes `seconds` is done without a failure in it; *again is how often it
- * was begun anew. */
-static double endure(fate *f, double seconds, uint64_t *again)
+/* Time until something that takes `seconds` is done without a failure in it. */
+static double endure(fate *f, double seconds)
 {
     double spent = 0;
 
-    for (*again = 0; f->failures < f->most; ++*again) {
+    while (f->failures < f->most) {
         const double left = next_failure(f);
         if (left >= seconds)
             return spent + seconds;
@@ -45,15 +44,14 @@ double stk__scale_simulate_lost(double mtbf, double checkpoint, double restart, 
     uint64_t done = 0;
 
     for (; done < segments && f.failures < f.most; done++) {
-        double left = interval + checkpoint;
+        const double left = interval + checkpoint;
         for (;;) {
             /* One try; then a restart, which may fail as well. */
             const double until = next_failure(&f);
-            uint64_t again;
             if (until >= left)
                 break;
             f.failures++;
-            spent += until + endure(&f, restart, &again);
+            spent += until + endure(&f, restart);
             if (f.failures >= f.most)
                 return done ? STK_MAX(1 - (double)done * interval / spent, 0.0) : 1;
         }

@@ -9,7 +9,7 @@
 #define AT(member) offsetof(stk_scale, member)
 
 static const stk_option rows[] = {
-    {"ranks", STK_OPTION_UINT, AT(ranks), "1", 1, (double)STK__SCALE_RANKS, NULL, "N,...",
+    {"ranks", STK_OPTION_UINT, AT(ranks), "1", 1, (double)STK__RANKS_ASKED_MOST, NULL, "N,...",
      "Processes that train together, on all machines; several numbers are predicted one by one."},
     {"per_machine", STK_OPTION_UINT, AT(per_machine), "8", 1, STK__SIMULATED_RANKS, NULL, "N",
      "Of them on a machine, whose cores and storage they share."},
@@ -85,7 +85,11 @@ static stk_status set_pair(asked *a, char *pair, stk_error *err)
     if (!stk_options_find(&stk__scale_option_table, pair) &&
         stk_options_find(&stk__what_if_option_table, pair))
         return stk_options_set(&stk__what_if_option_table, &a->what_if, pair, value, err);
-    return stk_options_set(&stk__scale_option_table, &a->scale, pair, value, err);
+    const stk_status status =
+        stk_options_set(&stk__scale_option_table, &a->scale, pair, value, err);
+    if (status != STK_OK)
+        stk__option_unknown_nearer(&stk__what_if_option_table, err);
+    return status;
 }
 
 stk_status stk_scale_parse(stk_context *context, const char *text, stk_scale *scale,

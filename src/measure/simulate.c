@@ -69,17 +69,14 @@ static stk_status change_cache(const stk_what_if *what, const stk_recording *rec
     return STK_OK;
 }
 
-/* What is asked for comes from a program: its numbers pass the same ranges as text does. */
-static stk_status check(const stk_what_if *what, stk_error *err)
+stk_status stk__asked_check(const stk_option_table *table, const void *asked, void *tried,
+                            stk_error *err)
 {
     char text[512];
-    stk_what_if scratch;
 
-    stk_what_if_init(&scratch);
-    for (size_t i = 0; i < stk__what_if_option_table.count; i++) {
-        const stk_option *option = &stk__what_if_option_table.options[i];
-        stk_options_format(option, what, text, sizeof text);
-        STK_TRY(stk_options_set(&stk__what_if_option_table, &scratch, option->name, text, err));
+    for (size_t i = 0; i < table->count; i++) {
+        stk_options_format(&table->options[i], asked, text, sizeof text);
+        STK_TRY(stk_options_set(table, tried, table->options[i].name, text, err));
     }
     return STK_OK;
 }
@@ -87,7 +84,10 @@ static stk_status check(const stk_what_if *what, stk_error *err)
 stk_status stk__setting_change(const stk_what_if *what, const stk_recording *recording,
                                stk__stages *stages, stk__setting *set, stk_error *err)
 {
-    STK_TRY(check(what, err));
+    stk_what_if tried;
+
+    stk_what_if_init(&tried);
+    STK_TRY(stk__asked_check(&stk__what_if_option_table, what, &tried, err));
     set->workers = chosen(what->num_workers, set->workers);
     set->depth = chosen(what->io_depth, set->depth);
     set->connections = chosen(what->connections, set->connections);

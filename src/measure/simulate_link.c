@@ -3,7 +3,6 @@
 #include "measure/simulate.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #define LINK_GAPS    1024  /* between ends of reads that were under way together: the first */
 #define LINK_FEW     16    /* fewer tell nothing */
@@ -19,13 +18,6 @@
     64 /* that a link is told from: the first, when few are under way; and neighbours */
 #define LINK_FULL   1.08 /* times what it carried, below which it was full */
 #define LINK_BETTER 0.5  /* as much of the scatter is left where there is a link */
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
 
 static double end_of(const stk_recorded_read *read)
 {
@@ -81,7 +73,7 @@ static double paced_link(const stk_recorded_read *reads, uint64_t n)
 
     if (found < LINK_FEW || busy < 0.5)
         return INFINITY;
-    qsort(gaps, found, sizeof *gaps, by_value);
+    stk__doubles_sort(gaps, found);
     const double middle = gaps[found / 2];
     if (!(middle > 0) || !isfinite(middle))
         return INFINITY;
@@ -161,7 +153,7 @@ static double typical_rest(const stk_recorded_read *reads, uint64_t n, double ba
         free = STK_MAX(free, reads[i].start) + reads[i].bytes / bandwidth;
         rests[i] = STK_MAX(end_of(&reads[i]) - free, 0.0);
     }
-    qsort(rests, first, sizeof *rests, by_value);
+    stk__doubles_sort(rests, first);
     return first ? rests[first / 2] : 0;
 }
 

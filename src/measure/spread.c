@@ -10,6 +10,11 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void stk__doubles_sort(double *values, uint64_t n)
+{
+    qsort(values, n, sizeof *values, compare);
+}
+
 /* The value at the share `q` of the sorted values, between neighbours in proportion. */
 static double percentile(const double *sorted, uint64_t n, double q)
 {
@@ -26,7 +31,7 @@ void stk_spread_of(double *values, uint64_t n, stk_spread *out)
     *out = (stk_spread){.n = n};
     if (n == 0)
         return;
-    qsort(values, n, sizeof *values, compare);
+    stk__doubles_sort(values, n);
     for (uint64_t i = 0; i < n; i++)
         out->sum += values[i];
     out->mean = out->sum / (double)n;

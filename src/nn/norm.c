@@ -165,7 +165,9 @@ static stk_status sum_moments(const struct stk_model *m, double *mean, uint64_t 
     }
     STK_TRY(m->sum(m->sum_user, mean, 2 * cols + 1, err));
     *values = *count;
-    for (uint64_t c = 0; c<cols && * values> 0; c++) {
+    if (*values <= 0)
+        return STK_OK;
+    for (uint64_t c = 0; c < cols; c++) {
         mean[c] /= *values;
         m2[c] = STK_MAX(m2[c] - *values * mean[c] * mean[c], 0.0);
     }

@@ -76,7 +76,7 @@ static stk_status check_machine(stk_context *ctx, const stk_trainer_options *o, 
         return refuse(err, STK_EINVAL, "gradient_compression", NO_RANKS);
     if (!o->use_distributed_sampler)
         return refuse(err, STK_EINVAL, "use_distributed_sampler",
-                      "false has no effect with one process; leave it out");
+                      "false is not supported: every rank takes its own part of each batch");
     return STK_OK;
 }
 

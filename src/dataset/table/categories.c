@@ -190,7 +190,7 @@ static stk_status learn(const stk__table *t, uint32_t read, stk_error *err)
     return stk__names_sort(r->names, NULL) == STK_OK ? STK_OK : stk__table_no_memory(t, err);
 }
 
-/* The texts of folders, also of files that where left out. */
+/* The texts of folders, also of files that were left out. */
 static stk_status learn_key(stk__table *t, const stk__table_key *key, stk_error *err)
 {
     uint32_t number;

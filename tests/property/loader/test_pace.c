@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "dataset/dataset.h"
 #include "loader/parts.h"
 #include "support/support.h"
 
@@ -15,8 +16,7 @@ typedef struct delivered {
 
 static void add(delivered *d, const void *bytes, size_t length)
 {
-    for (size_t i = 0; i < length; i++)
-        d->hash = (d->hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
+    d->hash = stk__fingerprint(d->hash, bytes, length);
 }
 
 static void take(delivered *d, const stk_batch *batch)

@@ -12,14 +12,9 @@
 
 enum { WORLDS = 64, MOST = 4096 };
 
-/* A generator of cases: splitmix64 [Steele, Lea, Flood 2014]. */
 static uint64_t draw(uint64_t *state, uint64_t below)
 {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (z ^ (z >> 31)) % below;
+    return test_random(state) % below;
 }
 
 struct order_case {

@@ -281,6 +281,17 @@ static void test_limits(void **state)
     assert_true(t.best.num_workers >= 2 && t.best.peak_bytes <= 12.5 * MIB);
     assert_true(t.best.num_workers * t.best.prefetch_factor <= 3);
     end(&t);
+    /* As given takes more than there may be: another one is a gain, be it as fast. */
+    options.max_memory = (uint64_t)(14 * MIB);
+    make(&t,
+         "dataset: 'digits:'\nloader: {batch_size: 10, io_depth: 16, prefetch_factor: [2, 1], "
+         "num_workers: 4}\nbench: {train_step_time: 0.001}\n",
+         &options);
+    run_load(&t, &l, 1000);
+    assert_int_equal(t.best.prefetch_factor, 1);
+    assert_true(t.answer.gain);
+    assert_null(strstr(t.answer.text, "Nothing to gain"));
+    end(&t);
     /* Less than any setting takes. */
     options.max_memory = (uint64_t)MIB;
     make(&t, few, &options);

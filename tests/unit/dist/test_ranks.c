@@ -290,6 +290,32 @@ static void test_given(void **state)
     assert_string_equal(err.key, "local_world_size");
 }
 
+/* Cores are a rank's own where its own launcher has bound it, not one around that. */
+static void test_bound(void **state)
+{
+    static const struct {
+        environment e;
+        bool bound;
+    } cases[] = {
+        {{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2", "OMPI_MCA_orte_bound_at_launch=1"},
+         true},
+        {{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2"}, false},
+        {{"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_ID=0", "SLURM_CPU_BIND_LIST=0x3"}, true},
+        {{"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_ID=0"}, false},
+        {{"RANK=1", "WORLD_SIZE=2", "SLURM_PROCID=0", "SLURM_NTASKS=1", "SLURM_STEP_ID=0",
+          "SLURM_CPU_BIND_LIST=0x3"},
+         false},
+    };
+    stk_ranks r;
+    stk_error err;
+
+    (void)state;
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        assert_ok(detect(cases[i].e, NULL, &r, &err), &err);
+        assert_int_equal(r.bound, cases[i].bound);
+    }
+}
+
 static void test_texts(void **state)
 {
     static const environment e = {"RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2"};
@@ -334,8 +360,8 @@ static void test_hosts(void **state)
         {"gpu[001-003,7],login", {"gpu001", "gpu002", "gpu003", "gpu7", "login"}},
         {"n[8-11].x", {"n8.x", "n9.x", "n10.x", "n11.x"}},
     };
-    static const char *const broken[] = {"",       ",a",    "n[",    "n[]", "n[1",
-                                         "n[3-1]", "n[1-]", "n[;2]", "n[a]"};
+    static const char *const broken[] = {"",       ",a",    "n[",    "n[]",  "n[1",
+                                         "n[3-1]", "n[1-]", "n[;2]", "n[a]", "r[1-2]n[1-4]"};
     char host[32];
 
     (void)state;
@@ -360,7 +386,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_launchers), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_given),     cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_restarts),  cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_bound),     cmocka_unit_test(test_restarts),
+        cmocka_unit_test(test_hosts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

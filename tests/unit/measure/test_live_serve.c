@@ -273,7 +273,7 @@ static void test_fetched(void **state)
     assert_fails(stk_live_fetch(url, &s, &err), STK_EIO, &err, "404");
     end(&w);
     snprintf(url, sizeof url, "http://127.0.0.1:%u/", w.address.port);
-    assert_fails(stk_live_fetch(url, &s, &err), STK_EIO, &err, "--dashboard");
+    assert_fails(stk_live_fetch(url, &s, &err), STK_ENOENT, &err, "--dashboard");
 
     begin(&w, "0.0.0.0:0");
     snprintf(url, sizeof url, "http://127.0.0.1:%u/?a=b&token=%s", w.address.port, w.address.token);

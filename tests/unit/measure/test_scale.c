@@ -292,6 +292,10 @@ static void test_storage(void **state)
     assert_near(predict_of(&f, 0, "ranks=16,storage=800MB/s").samples_per_s, 8000, 0.03);
     assert_near(predict_of(&f, 0, "ranks=64,storage=800MB/s").samples_per_s, 8000, 0.03);
     assert_near(predict_of(&f, 0, "ranks=4,storage=800MB/s").efficiency, 1, 0.01);
+    /* One rank has the storage to itself. */
+    const stk_scaled many = predict_of(&f, 0, "ranks=256,storage=800MB/s");
+    assert_near(many.one_per_s, 1000, 0.03);
+    assert_near(many.efficiency, 8000 / 256e3, 0.05);
 }
 
 /* A job of 16,384 accelerators that fail once in 50,677 hours each is interrupted 419 times in 54
@@ -305,6 +309,8 @@ static void test_failing(void **state)
     assert_true(s.lost_share > 0.05 && s.lost_share < 0.1);
     assert_near(s.lost_simulated, s.lost_share, 0.1);
     assert_near(s.useful_per_s, s.samples_per_s * (1 - s.lost_share), 1e-9);
+    /* Without checkpoints nothing is kept: there is no interval to simulate. */
+    assert_true(isnan(predict("ranks=16384,mtbf=50677h,restart=10m").lost_simulated));
     const stk_scaled none = predict("ranks=16384");
     assert_true(isinf(none.mtbf) && none.lost_share == 0 && none.interval == 0);
     assert_true(none.useful_per_s == none.samples_per_s);
@@ -339,6 +345,7 @@ static void test_parse(void **state)
                                          {"ranks=8,x", "scale.ranks: 'x' is not allowed"},
                                          {"ranks=0", "scale.ranks: '0' is out of range"},
                                          {"alfa=1", "did you mean 'alpha'"},
+                                         {"num_worker=4", "did you mean 'num_workers'"},
                                          {"num_workers=-3", "what_if.num_workers"}};
     for (size_t i = 0; i < STK_COUNT(bad); i++)
         assert_fails(stk_scale_parse(ctx, bad[i][0], &scale, &what, ranks, &n, &err), STK_EINVAL,

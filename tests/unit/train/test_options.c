@@ -59,7 +59,7 @@ static void refused(void **state)
         {{{"precision", "16"}}, STK_ENOTSUP, "bf16-mixed"},
         {{{"precision", "8-true"}}, STK_ENOTSUP, "32-true"},
         {{{"sync_batchnorm", "true"}, {"strategy", "single_device"}}, STK_EINVAL, "no effect"},
-        {{{"use_distributed_sampler", "false"}}, STK_EINVAL, "no effect"},
+        {{{"use_distributed_sampler", "false"}}, STK_EINVAL, "every rank takes its own part"},
         {{{"gradient_clip_algorithm", "value"}}, STK_EINVAL, "gradient_clip_val"},
         {{{"min_epochs", "3"}, {"max_epochs", "2"}}, STK_EINVAL, "min_epochs"},
         {{{"min_steps", "3"}, {"max_steps", "2"}}, STK_EINVAL, "min_steps"},
