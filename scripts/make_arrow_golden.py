@@ -10,6 +10,7 @@ Values are those of tests/unit/dataset/test_arrow.c, told by the number of the r
 import decimal
 import os
 
+import numpy
 import pyarrow as pa
 from pyarrow import ipc
 
@@ -48,6 +49,24 @@ def nulls(rows):
         "li": some([[i] * 2 for i in rows], pa.list_(pa.int32())), "fl": some([[i, i] for i in rows], pa.list_(pa.int16(), 2)),
         "cat": some([WORDS[i % 3] for i in rows], pa.string()).dictionary_encode(), "st": st,
         "hole": pa.array([[i, None if i == 4 else 7] for i in rows], pa.list_(pa.int32())),
+    }
+
+
+def holes(rows):
+    """Lists that hold nulls, above values that are anything."""
+    def cut(values, kind, width):
+        mask = [(k // width + k % width) % 3 == 0 for k in range(len(values))]
+        return pa.array(numpy.asarray(values), kind, mask=numpy.asarray(mask)) if not pa.types.is_decimal(kind) else pa.array(
+            [None if hole else decimal.Decimal(v) / 4 for v, hole in zip(values, mask)], kind)
+
+    pairs = [10 * i + k for i in rows for k in range(2)]
+    offsets = pa.array(range(0, len(pairs) + 1, 2), pa.int32())
+    return {
+        "li": pa.ListArray.from_arrays(offsets, cut(pairs, pa.int32(), 2)),
+        "lb": pa.ListArray.from_arrays(offsets, cut([True] * len(pairs), pa.bool_(), 2)),
+        "ld": pa.ListArray.from_arrays(offsets, cut(pairs, pa.decimal128(9, 2), 2)),
+        "fl": pa.FixedSizeListArray.from_arrays(cut(pairs, pa.int32(), 2), 2),
+        "fb": pa.FixedSizeListArray.from_arrays(cut([True] * len(pairs), pa.bool_(), 2), 2),
     }
 
 
@@ -106,13 +125,15 @@ def main():
     golden("types.arrows", types, stream=True)
     golden("nulls.arrow", nulls)
     golden("nulls_lz4.arrows", nulls, stream=True, compression="lz4")
+    golden("holes.arrow", holes)
+    golden("holes_lz4.arrows", holes, stream=True, compression="lz4")
     golden("views.arrow", views)
     golden("views_zstd.arrows", views, stream=True, compression="zstd")
     golden("refused.arrow", refused)
     for name, columns, options in (("types", types, {}), ("nulls", nulls, {}), ("lz4", nulls, {"compression": "lz4"}),
                                    ("zstd", types, {"compression": "zstd"}), ("stream", nulls, {"stream": True}),
                                    ("old", types, {"stream": True, "old": True, "use_legacy_format": True}), ("refused", refused, {}),
-                                   ("views", views, {}), ("views_lz4", views, {"compression": "lz4"})):
+                                   ("holes", holes, {}), ("holes_lz4", holes, {"compression": "lz4"}), ("views", views, {}), ("views_lz4", views, {"compression": "lz4"})):
         write(os.path.join(CORPUS, name), columns, parts=(range(2), range(2, 5)), **options)
 
 

@@ -106,11 +106,13 @@ class Arrow(unittest.TestCase):
         made["bool"] = self.some([bool(v) for v in rng.integers(0, 2, n)], pyarrow.bool_(), nulls)
         cents = [decimal.Decimal(int(v)).scaleb(-2) for v in rng.integers(-10**9, 10**9, n)]
         made["cents"] = self.some(cents, pyarrow.decimal128(20, 2), nulls)
-        made["list"] = self.some([[int(v) for v in rng.integers(0, 99, random.randrange(4))] for _ in range(n)],
-                                 pyarrow.list_(pyarrow.int16()), nulls)
-        made["flags"] = self.some([[bool(v) for v in rng.integers(0, 2, random.randrange(4))] for _ in range(n)],
+        def within(values, kind):
+            return [None if rng.random() < nulls / 2 else kind(v) for v in values]
+
+        made["list"] = self.some([within(rng.integers(0, 99, random.randrange(4)), int) for _ in range(n)], pyarrow.list_(pyarrow.int16()), nulls)
+        made["flags"] = self.some([within(rng.integers(0, 2, random.randrange(4)), bool) for _ in range(n)],
                                   pyarrow.large_list(pyarrow.bool_()), nulls)
-        made["three"] = self.some([[float(v) for v in rng.integers(0, 99, 3)] for _ in range(n)], pyarrow.list_(pyarrow.float32(), 3), nulls)
+        made["three"] = self.some([within(rng.integers(0, 99, 3), float) for _ in range(n)], pyarrow.list_(pyarrow.float32(), 3), nulls)
         made["word"] = self.some([random.choice(["a", "bb", "ccc"]) for _ in range(n)], pyarrow.string(), nulls).dictionary_encode()
         made["in"] = pyarrow.StructArray.from_arrays([made["text"], made["word"], made["int32"]], ["text", "word", "number"],
                                                      mask=pyarrow.array(rng.random(n) < nulls))
@@ -137,7 +139,7 @@ class Arrow(unittest.TestCase):
                      [0] * 5 if kind == pyarrow.binary(5) else [0.0] * 3 if pyarrow.types.is_fixed_size_list(kind) else
                      [] if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind) else 0)
             found[name] = [empty if v is None else v.encode() if isinstance(v, str) else list(v) if kind == pyarrow.binary(5) else
-                           float(v) if isinstance(v, decimal.Decimal) else v for v in column.to_pylist()]
+                           [0 if x is None else x for x in v] if isinstance(v, list) else float(v) if isinstance(v, decimal.Decimal) else v for v in column.to_pylist()]
         return [dict(zip(found, row)) for row in zip(*found.values())]
 
     def check(self, nulls, stream, sizes, **options):

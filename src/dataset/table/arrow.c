@@ -12,7 +12,6 @@ static const stk_option option_list[] = {STK__TABLE_OPTIONS};
 static const stk_option_table arrow_table = {"arrow", "Rows of Arrow IPC and Feather V2.",
                                              sizeof(arrow_options), option_list,
                                              STK_COUNT(option_list)};
-static const char *const reasons[] = {"has a null within its list; fill it, or leave the row out"};
 static const char *const suffixes[] = {".arrow", ".feather", ".ipc", ".arrows", NULL};
 
 static stk_status arrow_open(stk_context *ctx, const char *url, const void *options,
@@ -84,8 +83,6 @@ const stk__table_format stk__table_arrow = {
     .group = "record batch",
     .worker_open = worker_open,
     .worker_close = worker_close,
-    .reasons = reasons,
-    .num_reasons = STK_COUNT(reasons),
 };
 
 static stk_status arrow_open(stk_context *ctx, const char *url, const void *options,

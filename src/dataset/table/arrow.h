@@ -19,7 +19,6 @@
 #define STK__ARROW_MAX_DEPTH   64u
 #define STK__ARROW_MAX_NODES   16384u
 #define STK__ARROW_NONE        UINT32_MAX
-#define STK__ARROW_INNER       2u  /* in a vector's nulls: a value of the list is null */
 #define STK__ARROW_VIEW        16u /* bytes of a view */
 #define STK__ARROW_PARENTS     3u  /* structs with nulls that a column may lie in */
 
@@ -194,6 +193,7 @@ stk_status stk__arrow_batch(stk__arrow_scan *scan, stk__flat *flat, const stk__f
 /* Where the parts of a decoded piece are, its vector first. */
 typedef struct stk__arrow_room {
     uint64_t nulls, offsets, values; /* 0: there are none */
+    uint64_t inner, inner_size;      /* validity of a list's values, where it is packed */
     uint64_t capacity;               /* bytes of values */
     uint64_t scratch, scratch_size;  /* to unpack buffers in that are not values yet */
 } stk__arrow_room;

@@ -14,14 +14,20 @@ static stk_status fail(const char *text, const char **reason)
 
 /* ---- Room ---- */
 
+static uint64_t values_of(const stk__arrow_layout *layout, uint64_t rows, uint64_t width)
+{
+    const uint64_t in_rows = layout->form == STK__ARROW_CODES ? rows : rows * width;
+
+    return layout->offsets ? layout->number : in_rows;
+}
+
 /* Bytes that validity, offsets or values that are not PLAIN take in the scratch, whichever takes
  * most. */
 static uint64_t scratch_of(const stk__arrow_layout *layout, uint64_t rows, uint64_t width)
 {
-    const uint64_t in_rows = layout->form == STK__ARROW_CODES ? rows : rows * width,
-                   values = layout->offsets ? layout->number : in_rows,
-                   bytes = layout->form == STK__ARROW_BITS ? stk__divide_up(values, 8)
-                                                           : values * layout->bytes;
+    const uint64_t values = values_of(layout, rows, width), bytes = layout->form == STK__ARROW_BITS
+                                                                        ? stk__divide_up(values, 8)
+                                                                        : values * layout->bytes;
     uint64_t most = stk__divide_up(rows, 8);
 
     if (!layout->codec)
@@ -30,8 +36,6 @@ static uint64_t scratch_of(const stk__arrow_layout *layout, uint64_t rows, uint6
         most = STK_MAX(most, (rows + 1) * (layout->wide ? 8u : 4u));
     if (layout->form != STK__ARROW_PLAIN)
         most = STK_MAX(most, bytes);
-    if (layout->inner)
-        most = STK_MAX(most, stk__divide_up(values, 8));
     return stk__round_up(most + STK__ARROW_PADDING, 8);
 }
 
@@ -48,6 +52,12 @@ static void arrange(const stk__arrow_layout *layout, uint32_t rows, uint32_t wid
     if (layout->offsets || stk__arrow_is_empty(layout)) {
         room->offsets = at;
         at += stk__round_up(4 * ((uint64_t)rows + 1), 8);
+    }
+    if (layout->inner && layout->codec) {
+        room->inner = at;
+        room->inner_size = stk__round_up(
+            stk__divide_up(values_of(layout, rows, width), 8) + STK__ARROW_PADDING, 8);
+        at += room->inner_size;
     }
     room->values = at;
     room->scratch_size = scratch_of(layout, rows, width);
@@ -87,6 +97,7 @@ typedef struct decoder {
     uint32_t rows, next; /* the slot that comes next */
     const uint8_t *data;
     uint8_t *out, *nulls; /* nulls: or NULL */
+    const uint8_t *inner; /* a bit for each value of lists, 0: null; or NULL */
     uint32_t *offsets;
     uint64_t first;  /* of lists and texts: where their values begin in the buffer */
     uint64_t values; /* of lists and texts, all of them */
@@ -146,27 +157,26 @@ static stk_status read_offsets(decoder *d)
     return STK_OK;
 }
 
-/* A value of a list that is null: the row has none. Values of `n` rows from `first` on. */
+/* Which of `n` values from `first` on are null. A list that has one is told. */
 static stk_status read_inner(decoder *d, uint64_t first, uint64_t n)
 {
     const uint32_t width = d->column->width;
-    const uint8_t *bits = NULL;
     uint64_t size = 0;
 
     if (!d->layout.inner)
         return STK_OK;
     if (n > UINT64_MAX / 2 || first > UINT64_MAX / 2)
         return fail("a list lies beyond its values", d->reason);
-    STK_TRY(next_slot(d, stk__divide_up(first + n, 8), d->out + d->room.scratch,
-                      d->room.scratch_size, &bits, &size));
+    STK_TRY(next_slot(d, stk__divide_up(first + n, 8), d->out + d->room.inner, d->room.inner_size,
+                      &d->inner, &size));
     for (uint32_t i = 0; i < d->rows; i++) {
         uint64_t k = first + (d->offsets ? d->offsets[i] : (uint64_t)i * width);
         const uint64_t end =
             d->offsets ? first + d->offsets[i + 1] : first + ((uint64_t)i + 1) * width;
-        while (k < end && bits[k >> 3] >> (k & 7) & 1)
+        while (k < end && d->inner[k >> 3] >> (k & 7) & 1)
             k++;
         if (k < end && !d->nulls[i])
-            d->nulls[i] = STK__ARROW_INNER;
+            d->nulls[i] = STK__TABLE_HOLES;
     }
     return STK_OK;
 }
@@ -255,12 +265,22 @@ static stk_status read_values(decoder *d, uint64_t first, uint64_t n, uint64_t i
 
 /* ---- Nulls ---- */
 
+/* What is stored in the place of a null is anything. */
+static void clear_holes(const decoder *d, uint64_t first, uint64_t n, uint64_t item)
+{
+    uint8_t *values = d->out + d->room.values;
+
+    for (uint64_t i = 0, k = first; d->inner && i < n; i++, k++)
+        if (!(d->inner[k >> 3] >> (k & 7) & 1))
+            memset(values + i * item, 0, item);
+}
+
 static void clear_rows(const decoder *d, uint64_t bytes)
 {
     uint8_t *values = d->out + d->room.values;
 
     for (uint32_t i = 0; d->nulls && i < d->rows; i++)
-        if (d->nulls[i])
+        if (d->nulls[i] == 1)
             memset(values + i * bytes, 0, bytes);
 }
 
@@ -272,7 +292,7 @@ static void close_gaps(decoder *d, uint64_t item)
 
     for (uint32_t i = 0; d->nulls && i < d->rows; i++) {
         const uint32_t end = d->offsets[i + 1];
-        if (!d->nulls[i]) {
+        if (d->nulls[i] != 1) {
             if (to != from)
                 memmove(values + to * item, values + from * item, (end - from) * item);
             to += end - from;
@@ -317,6 +337,7 @@ static stk_status decode(decoder *d, stk__table_vector *vector)
     if (!d->layout.offsets) {
         STK_TRY(read_inner(d, 0, d->rows * width));
         STK_TRY(read_values(d, 0, d->rows * width, item));
+        clear_holes(d, 0, d->rows * width, item);
         if (!codes)
             clear_rows(d, width * item);
         return STK_OK;
@@ -324,6 +345,7 @@ static stk_status decode(decoder *d, stk__table_vector *vector)
     STK_TRY(read_offsets(d));
     STK_TRY(read_inner(d, d->first, d->values));
     STK_TRY(read_values(d, d->first, d->values, item));
+    clear_holes(d, d->first, d->values, item);
     close_gaps(d, item);
     vector->offsets = d->room.offsets;
     return STK_OK;

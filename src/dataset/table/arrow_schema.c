@@ -123,6 +123,7 @@ static stk__table_column describe(const stk__arrow_schema *s, uint32_t at)
     }
     if (!refused && (stk__arrow_is_list(node->type) || node->type == STK__ARROW_FIXED_LIST))
         value++;
+    c.holes = value != node && value->nullable;
     c.dtype = value->dtype;
     if (stk__arrow_is_list(node->type))
         c.kind = STK__COLUMN_LIST;

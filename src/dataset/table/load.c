@@ -135,7 +135,7 @@ uint8_t stk__table_cell(const stk__table_cells *cells, const stk__table_column *
     if (column->kind == STK__COLUMN_VALUES) {
         *size = column->width * item;
         *data = base + v->values + row * (v->apart ? v->apart : *size);
-        return 0;
+        return null;
     }
     const uint32_t *offsets = (const uint32_t *)(const void *)(base + v->offsets);
     *data = base + v->values + offsets[row] * item;

@@ -39,7 +39,7 @@ typedef struct stk__table_column {
     uint32_t width; /* of VALUES: 1, and there is no such dimension; more of a list of one length */
     bool list;      /* of VALUES: they are a list, also where width is 1 */
     bool text;      /* of BYTES: they are UTF-8 */
-    bool nullable, holes; /* a row may be null; of LIST a value within */
+    bool nullable, holes; /* a row may be null; of a list a value within */
     const char *note; /* what is said of its type: "timestamp[us, UTC]", "decimal(9, 2)"; or NULL */
 } stk__table_column;
 

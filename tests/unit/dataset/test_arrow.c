@@ -3,7 +3,7 @@
 #include "table_rows.h"
 
 #define GOLDEN TESTS_DIR "/golden/arrow/"
-enum { ROWS = 11, BLOCKS_OF_FOOTER = 10 };
+enum { ROWS = 11, FIRST = 5 /* of the first batch */, BLOCKS_OF_FOOTER = 10 };
 
 static stk_context *ctx;
 
@@ -123,15 +123,52 @@ static void test_nulls(void **state)
         stk_dataset *d = opened(files[f]);
         assert_int_equal(d->size, ROWS);
         for (int i = 0; i < ROWS; i++) {
-            if (i == 4) {
-                row_is_bad(d, 4, "has a null within its list");
-                continue;
-            }
             row *r = row_take(d, (uint64_t)i);
             check_null_row(r, i);
             row_free(r);
         }
         stk_dataset_close(&d);
+    }
+}
+
+/* Lists of two: a null among them is zero, whatever is stored there, or its row is bad or left out.
+ */
+static void test_holes(void **state)
+{
+    static const char *const files[] = {"holes.arrow", "holes_lz4.arrows"}, *const columns[] = {
+                                                                                "li", "lb", "ld",
+                                                                                "fl", "fb"};
+    char spec[512];
+
+    for (size_t f = 0; f < STK_COUNT(files); f++) {
+        snprintf(spec, sizeof spec, "arrow:" GOLDEN "%s?nulls=zero", files[f]);
+        stk_dataset *d = opened(spec);
+        for (int i = 0; i < ROWS; i++) {
+            row *r = row_take(d, (uint64_t)i);
+            const int k = i < FIRST ? i : i - FIRST;
+            const bool there[] = {k % 3 != 0, (k + 1) % 3 != 0};
+            const int32_t pair[] = {there[0] * 10 * i, there[1] * (10 * i + 1)};
+            const double quarters[] = {pair[0] / 4.0, pair[1] / 4.0};
+            row_is(r, "li", pair, sizeof pair);
+            row_is(r, "lb", there, sizeof there);
+            row_is(r, "ld", quarters, sizeof quarters);
+            row_is(r, "fl", pair, sizeof pair);
+            row_is(r, "fb", there, sizeof there);
+            row_free(r);
+        }
+        stk_dataset_close(&d);
+        for (size_t c = 0; c < STK_COUNT(columns); c++) {
+            snprintf(spec, sizeof spec, "arrow:" GOLDEN "%s?columns=%s", files[f], columns[c]);
+            d = opened(spec);
+            row_free(row_take(d, 1));
+            row_is_bad(d, 2, "has a null within its list; choose nulls=zero or drop");
+            stk_dataset_close(&d);
+            snprintf(spec, sizeof spec, "arrow:" GOLDEN "%s?columns=%s&nulls=drop", files[f],
+                     columns[c]);
+            d = opened(spec);
+            assert_int_equal(d->size, 4); /* the second of three is whole */
+            stk_dataset_close(&d);
+        }
     }
 }
 
@@ -345,10 +382,10 @@ static int free_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),    cmocka_unit_test(test_nulls),
-        cmocka_unit_test(test_views),    cmocka_unit_test(test_refused_types),
-        cmocka_unit_test(test_ends),     cmocka_unit_test(test_wrong_batches),
-        cmocka_unit_test(test_any_byte),
+        cmocka_unit_test(test_types),         cmocka_unit_test(test_nulls),
+        cmocka_unit_test(test_holes),         cmocka_unit_test(test_views),
+        cmocka_unit_test(test_refused_types), cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_wrong_batches), cmocka_unit_test(test_any_byte),
     };
 
     return cmocka_run_group_tests(tests, setup, free_bytes);
