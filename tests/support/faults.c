@@ -2,6 +2,11 @@
 #include "support/faults.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "support/support.h"
+
+#define EACH 64 /* so many are struck everywhere: opening, small things */
 
 bool fault_strikes(faults *f)
 {
@@ -13,6 +18,14 @@ bool fault_strikes(faults *f)
 bool fault_struck(const faults *f)
 {
     return f->left < 0;
+}
+
+int64_t fault_next(int64_t n)
+{
+    const char *wanted = getenv("STOKER_TEST_TORTURE");
+    const bool whole = !TEST_SANITIZED || (wanted && strcmp(wanted, "whole") == 0);
+
+    return n + (whole || n < EACH ? 1 : 3);
 }
 
 void *faulty_alloc(void *user, size_t size, size_t align)

@@ -24,7 +24,7 @@ static inline stk_context *faulty_context(faults *f)
 static inline int64_t faulty_each(faults *f, const char *name, int64_t most,
                                   stk_status (*use)(void *user, stk_error *err), void *user)
 {
-    for (int64_t n = 0;; n++) {
+    for (int64_t n = 0;; n = fault_next(n)) {
         stk_error err;
         assert_true(n < most);
         f->left = n;

@@ -56,7 +56,7 @@ static void convert(int version)
     snprintf(whole, sizeof whole, "%s/whole", folder);
     for (int for_good = 0; for_good < 2; for_good++) {
         /* Begin anew each time, so that every allocation of a whole run fails once. */
-        for (n = 0;; n++) {
+        for (n = 0;; n = fault_next(n)) {
             snprintf(to, sizeof to, "%s/to%d-%lld", folder, for_good, (long long)n);
             snprintf(target, sizeof target, "%s%s", head, to);
             assert_true(n < 20000);

@@ -35,7 +35,7 @@ static void convert(bool ragged)
     snprintf(whole, sizeof whole, "%s/whole.zarr", folder);
     assert_true(run(spec, whole, ragged, INT64_MAX, false));
     for (int for_good = 0; for_good < 2; for_good++) {
-        for (n = 0;; n++) {
+        for (n = 0;; n = fault_next(n)) {
             snprintf(to, sizeof to, "%s/to%d-%lld.zarr", folder, for_good, (long long)n);
             assert_true(n < 20000);
             if (run(spec, to, ragged, n, for_good))
@@ -52,7 +52,7 @@ static void convert(bool ragged)
             assert_true(n < 20000);
         tree_equal(whole, to);
         /* And once more where all of it is done. */
-        for (n = 0; !run(spec, to, ragged, n, for_good); n++)
+        for (n = 0; !run(spec, to, ragged, n, for_good); n = fault_next(n))
             assert_true(n < 20000);
         tree_equal(whole, to);
     }

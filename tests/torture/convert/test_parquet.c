@@ -14,8 +14,10 @@ static void fail_each(const char *from, const char *options)
     snprintf(to, sizeof to, "parquet:%s?%s", folder, options);
     for (int for_good = 0; for_good < 2; for_good++) {
         int64_t n = 0;
-        while (!faulty_conversion(from, to, "parquet", &common, NULL, n, for_good))
-            assert_true(n++ < 20000);
+        while (!faulty_conversion(from, to, "parquet", &common, NULL, n, for_good)) {
+            n = fault_next(n);
+            assert_true(n < 20000);
+        }
         assert_true(n > 20);
     }
     test_folder_remove(folder);

@@ -56,7 +56,7 @@ static inline void torture(const char *spec)
     for (int for_good = 0; for_good < 2; for_good++) {
         int64_t n = 0;
         while (!opening_run(spec, n, for_good, &print)) {
-            n++;
+            n = fault_next(n);
             assert_true(n < 100000);
         }
         assert_true(n > 3);
