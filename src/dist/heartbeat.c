@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "base/probe.h"
 #include "base/sized.h"
-#include "dist/dist.h"
 
 #define NAME       "stoker-heartbeat" /* of the memory */
 #define MAGIC      "STKBEAT"

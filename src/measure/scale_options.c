@@ -69,8 +69,9 @@ static stk_status add_ranks(asked *a, const char *value, stk_error *err)
     return STK_OK;
 }
 
-static stk_status set_pair(asked *a, char *pair, stk_error *err)
+static stk_status set_pair(void *user, char *pair, stk_error *err)
 {
+    asked *a = user;
     char *value = strchr(pair, '=');
 
     if (!value && a->lists)
@@ -104,20 +105,7 @@ stk_status stk_scale_parse(stk_context *context, const char *text, stk_scale *sc
     STK_TRY(stk__sized_read(&a.scale, sizeof a.scale, scale, "stk_scale", STK_STAGE_MEASURE, err));
     STK_TRY(stk__sized_read(&a.what_if, sizeof a.what_if, what_if, "stk_what_if", STK_STAGE_MEASURE,
                             err));
-    char *copy = stk__strdup(context, text), *at = copy;
-    if (!copy)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for what is predicted");
-    stk_status status = STK_OK;
-    do {
-        char *end = strchr(at, ',');
-        if (end)
-            *end++ = 0;
-        status = set_pair(&a, at, err);
-        at = end;
-    } while (status == STK_OK && at);
-    stk__free(context, copy);
-    if (status != STK_OK)
-        return status;
+    STK_TRY(stk__asked_each(context, text, set_pair, &a, err));
     if (a.n == 0)
         ranks[a.n++] = a.scale.ranks;
     *n = a.n;

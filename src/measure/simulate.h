@@ -160,6 +160,12 @@ stk_status stk__sim_compute(stk__sim_clock *clock, double seconds, double thread
 bool stk__sim_next(stk__sim_clock *clock, stk__sim_event *out);
 void stk__sim_release(stk__sim_clock *clock);
 
+/* (what_if.c) Each of the texts that commas part is given to `take`, which may change it, until one
+ * fails. STK_ENOMEM, or what `take` says. */
+stk_status stk__asked_each(stk_context *ctx, const char *text,
+                           stk_status (*take)(void *user, char *one, stk_error *err), void *user,
+                           stk_error *err);
+
 /* (simulate.c) What is asked for comes from a program: its numbers pass the same ranges as text
  * does. `tried` is a struct of the table's defaults, which is written to. STK_EINVAL. */
 stk_status stk__asked_check(const stk_option_table *table, const void *asked, void *tried,

@@ -43,7 +43,7 @@ const stk_option_table stk__what_if_option_table = {
     .count = STK_COUNT(rows),
 };
 
-static stk_status set_pair(char *pair, stk_what_if *what_if, stk_error *err)
+static stk_status set_pair(void *what_if, char *pair, stk_error *err)
 {
     char *value = strchr(pair, '=');
 
@@ -54,6 +54,26 @@ static stk_status set_pair(char *pair, stk_what_if *what_if, stk_error *err)
     return stk_options_set(&stk__what_if_option_table, what_if, pair, value, err);
 }
 
+stk_status stk__asked_each(stk_context *ctx, const char *text,
+                           stk_status (*take)(void *user, char *one, stk_error *err), void *user,
+                           stk_error *err)
+{
+    char *copy = stk__strdup(ctx, text), *at = copy;
+    stk_status status = STK_OK;
+
+    if (!copy)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for what is asked");
+    do {
+        char *end = strchr(at, ',');
+        if (end)
+            *end++ = 0;
+        status = take(user, at, err);
+        at = end;
+    } while (status == STK_OK && at);
+    stk__free(ctx, copy);
+    return status;
+}
+
 stk_status stk_what_if_parse(stk_context *context, const char *text, stk_what_if *what_if,
                              stk_error *err)
 {
@@ -62,21 +82,9 @@ stk_status stk_what_if_parse(stk_context *context, const char *text, stk_what_if
     STK_TRY(stk__context_check(context, err));
     stk_what_if_init(&known);
     STK_TRY(stk__sized_read(&known, sizeof known, what_if, "stk_what_if", STK_STAGE_MEASURE, err));
-    char *copy = stk__strdup(context, text), *at = copy;
-    if (!copy)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for what shall be changed");
-    stk_status status = STK_OK;
-    do {
-        char *end = strchr(at, ',');
-        if (end)
-            *end++ = 0;
-        status = set_pair(at, &known, err);
-        at = end;
-    } while (status == STK_OK && at);
-    stk__free(context, copy);
-    if (status == STK_OK)
-        stk__sized_write(what_if, &known);
-    return status;
+    STK_TRY(stk__asked_each(context, text, set_pair, &known, err));
+    stk__sized_write(what_if, &known);
+    return STK_OK;
 }
 
 int stk_what_if_format(const stk_what_if *what_if, char *text, size_t size)
