@@ -201,16 +201,16 @@ static inline void fuzz_line(void *user, const char *name, const char *value)
     FUZZ_CHECK(user && name[0] && value);
 }
 
-static inline void fuzz_dataset(stk_context *ctx, const char *spec)
+/* Read samples of a dataset that was opened, or look at why it was not. */
+static inline void fuzz_opened(stk_status status, stk_dataset *d, const stk_error *why)
 {
-    stk_dataset *d = NULL;
     stk_error err;
 
-    stk_error_init(&err);
-    if (stk_dataset_open(ctx, spec, &d, &err) != STK_OK) {
-        FUZZ_CHECK(!d && err.status != STK_OK && err.text[0] && err.status != STK_EINTERNAL);
+    if (status != STK_OK) {
+        FUZZ_CHECK(!d && why->status != STK_OK && why->text[0] && why->status != STK_EINTERNAL);
         return;
     }
+    stk_error_init(&err);
     FUZZ_CHECK(d->num_fields <= FUZZ_FIELDS && d->size > 0);
     uint64_t n = d->size < FUZZ_SAMPLES ? d->size : FUZZ_SAMPLES;
     /* The first and the last ones. */
@@ -235,6 +235,16 @@ static inline void fuzz_dataset(stk_context *ctx, const char *spec)
     }
     FUZZ_CHECK(stk_dataset_describe(d, fuzz_line, &err, &err) == STK_OK);
     stk_dataset_close(&d);
+}
+
+static inline void fuzz_dataset(stk_context *ctx, const char *spec)
+{
+    stk_dataset *d = NULL;
+    stk_error err;
+
+    stk_error_init(&err);
+    const stk_status status = stk_dataset_open(ctx, spec, &d, &err);
+    fuzz_opened(status, d, &err);
 }
 
 #endif

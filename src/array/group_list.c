@@ -21,8 +21,11 @@ typedef struct listing {
     pthread_mutex_t mutex; /* guards all below, and the group's nodes */
     pthread_cond_t cond;
     folder *waiting;
-    uint32_t busy;                /* threads that look at a folder */
-    atomic_uint_fast32_t entries; /* that were listed; under no lock */
+    uint32_t num_waiting;
+    uint32_t busy; /* threads that look at a folder */
+    stk__thread threads[MAX_THREADS];
+    uint32_t num_threads, most_threads; /* beside the one that asked */
+    atomic_uint_fast32_t entries;       /* that were listed; under no lock */
     stk_status status;
     stk_error error;
 } listing;
@@ -75,6 +78,22 @@ static stk_status take_child(void *user, const char *key, const stk_object_info 
     return STK_OK;
 }
 
+static void work(void *listing);
+
+/* As many as find folders to look at, besides those that do, and this one, which will. (l->mutex is
+ * held.) A thread that cannot be started is not missed. */
+static void start_threads(listing *l)
+{
+    while (l->status == STK_OK && l->num_threads < l->most_threads &&
+           l->num_waiting + l->busy > l->num_threads + 2) {
+        if (stk__thread_start(l->group->context, &l->threads[l->num_threads], "stk-group", work, l,
+                              NULL) != STK_OK)
+            l->most_threads = l->num_threads;
+        else
+            l->num_threads++;
+    }
+}
+
 /* List a folder and queue the folders in it. */
 static stk_status enter(listing *l, const folder *f, stk_error *err)
 {
@@ -94,7 +113,9 @@ static stk_status enter(listing *l, const folder *f, stk_error *err)
         next = c.found->next;
         c.found->next = l->waiting;
         l->waiting = c.found;
+        l->num_waiting++;
     }
+    start_threads(l);
     pthread_cond_broadcast(&l->cond);
     pthread_mutex_unlock(&l->mutex);
     return status;
@@ -190,6 +211,7 @@ static void work(void *argument)
             continue;
         }
         l->waiting = f->next;
+        l->num_waiting--;
         l->busy++;
         pthread_mutex_unlock(&l->mutex);
         look(l, f);
@@ -202,8 +224,7 @@ static void work(void *argument)
 
 stk_status stk__group_list(stk_group *g, stk_error *err)
 {
-    listing l = {.group = g, .mutex = PTHREAD_MUTEX_INITIALIZER};
-    stk__thread threads[MAX_THREADS] = {0};
+    listing l = {.group = g, .mutex = PTHREAD_MUTEX_INITIALIZER, .num_waiting = 1};
     stk_store_limits limits;
 
     folder *root = stk__calloc(g->context, 1, sizeof *root + 1);
@@ -213,13 +234,10 @@ stk_status stk__group_list(stk_group *g, stk_error *err)
     stk__cond_init(&l.cond);
     l.waiting = root;
     stk__store_limits(g->shared->store, &limits);
-    /* A thread that cannot be started is not missed. */
-    for (uint32_t i = 1; i < STK_MIN(limits.io_depth, MAX_THREADS); i++)
-        if (stk__thread_start(g->context, &threads[i], "stk-group", work, &l, NULL) != STK_OK)
-            break;
+    l.most_threads = STK_MIN(limits.io_depth, MAX_THREADS) - 1;
     work(&l);
-    for (uint32_t i = 1; i < MAX_THREADS; i++)
-        stk__thread_join(&threads[i]);
+    for (uint32_t i = 0; i < l.num_threads; i++)
+        stk__thread_join(&l.threads[i]);
     for (folder *next; l.waiting; l.waiting = next) {
         next = l.waiting->next;
         stk__free(g->context, l.waiting);
