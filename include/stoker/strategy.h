@@ -19,8 +19,9 @@ typedef enum stk_combine {
 
 /**
  * One rank of several. All ranks make the same calls in the same order, each from the thread of its
- * trainer. `stream` says where the memory is: the host's with NULL, and the call returns when all
- * is done; else the memory is the device's, and the work is done in the order of the stream.
+ * trainer, or with `any_thread` also from another that it has for sums. `stream` says where the
+ * memory is: the host's with NULL, and the call returns when all is done; else the memory is the
+ * device's, and the work is done in the order of the stream.
  *
  * Errors of the calls: what the network says; STK_ECANCELED is none of them.
  */
@@ -41,6 +42,9 @@ typedef struct stk_strategy {
     /** (optional) This rank has failed and makes no more calls: those that wait for it fail, now
      * and from now on. NULL: they find out by themselves. */
     void (*abort)(void *state);
+    /** Calls may come from more than one thread, one after the other: gradients are then combined
+     * while backward() is still at work on others. */
+    bool any_thread;
 } stk_strategy;
 
 #ifdef __cplusplus

@@ -270,6 +270,17 @@ STK_API STK_NODISCARD stk_status stk_trainer_set_strategy(stk_trainer *trainer,
 STK_API STK_NODISCARD stk_status stk_trainer_reduce(stk_trainer *trainer, double *values, size_t n,
                                                     stk_combine op, stk_error *err);
 
+/** For a module, within its backward(): `gradient`, a tensor that its state() shows, is complete in
+ * this pass, and is neither read nor written from here on until optimizer_step(). Of several ranks
+ * it is put together while the module computes others; the sums are the same without. Said from the
+ * last one of state() backwards, of as many as the module likes. On the trainer's thread. Blocks
+ * only in a first step, where a list grows.
+ *
+ * Errors: STK_ENOMEM; another order is STK_EINVAL of the task. */
+STK_API STK_NODISCARD stk_status stk_trainer_gradient_done(stk_trainer *trainer,
+                                                           const stk_state_tensor *gradient,
+                                                           stk_error *err);
+
 /** Add a callback of a kind. `options` may be NULL for the defaults. `out` (may be NULL) shows it;
  * it stays the trainer's. */
 STK_API STK_NODISCARD stk_status stk_trainer_add_callback(stk_trainer *trainer,
@@ -509,7 +520,8 @@ typedef struct stk_trainer_times {
     uint64_t begin;          /**< when it began, in nanoseconds of CLOCK_MONOTONIC; 0: never */
     uint64_t optimizer_steps, optimizer; /**< where batches accumulate, and their part of `step` */
     stk_tiers tiers;                     /**< where what the loader of training read was found */
-    uint64_t comm; /**< of `step`: meeting the other ranks, and putting gradients together */
+    uint64_t comm;        /**< of `step`: meeting the other ranks, and putting gradients together */
+    uint64_t comm_hidden; /**< beside it: putting gradients together while backward computes */
 } stk_trainer_times;
 STK_API void stk_trainer_get_times(const stk_trainer *trainer, stk_trainer_times *out);
 /** What the loader of training had counted when the last task began, and when it ended, or so far;

@@ -166,4 +166,5 @@ void stk__collectives_fill(stk_collectives *c)
     c->strategy.broadcast = broadcast;
     c->strategy.barrier = barrier;
     c->strategy.abort = give_up;
+    c->strategy.any_thread = true; /* MPI_THREAD_SERIALIZED */
 }

@@ -42,6 +42,8 @@ struct stk_model {
     void *probe_user;
     stk__sum_fn *sum; /* over those that train together; NULL: statistics are of the own batch */
     void *sum_user;
+    stk__gradient_fn *done; /* of gradients; NULL: nobody waits for them one by one */
+    void *done_user;
 };
 
 /* Memory of a buffer of the plan that runs. Nobody writes to the caller's input. */

@@ -43,6 +43,10 @@ typedef stk_status stk__sum_fn(void *user, double *values, size_t n, stk_error *
 void stk__model_sync(struct stk_model *model, stk__sum_fn *sum, void *user);
 /* The part in such a pass, or in the backward one, of a process without rows. */
 stk_status stk__model_idle(struct stk_model *model, bool back, stk_error *err);
+/* Told of each gradient when a backward pass has done with it, from the last one backwards. */
+typedef stk_status stk__gradient_fn(void *user, const stk_state_tensor *gradient, stk_error *err);
+/* NULL: nobody is told. (run.c) */
+void stk__model_tell_gradients(struct stk_model *model, stk__gradient_fn *done, void *user);
 /* Elements of one row of its input. */
 uint64_t stk__model_row(const struct stk_model *model);
 /* Whether targets of a type are what a loss (stk_loss_kind) compares with. */

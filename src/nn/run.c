@@ -185,6 +185,27 @@ stk_status stk_model_forward(stk_model *m, const stk_model_batch *given, bool tr
     return status;
 }
 
+void stk__model_tell_gradients(stk_model *m, stk__gradient_fn *done, void *user)
+{
+    m->done = done;
+    m->done_user = user;
+}
+
+/* The gradients of a node: nothing writes to them any more in this pass. */
+static stk_status tell_gradients(const struct stk_model *m, const stk__node *node, stk_error *err)
+{
+    stk_state_tensor gradient;
+
+    for (uint32_t k = node->num_params; k > 0; k--) {
+        const stk__param *p = &m->graph.params[node->first_param + k - 1];
+        if (!p->trainable)
+            continue;
+        stk__param_tensor(m, p, (char *)m->gradients + p->gradient, &gradient);
+        STK_TRY(m->done(m->done_user, &gradient, err));
+    }
+    return STK_OK;
+}
+
 stk_status stk_model_backward(stk_model *m, double scale, stk_error *err)
 {
     STK_TRY(stk__context_check(m->graph.context, err));
@@ -213,6 +234,8 @@ stk_status stk_model_backward(stk_model *m, double scale, stk_error *err)
             status = step->ops->backward(plan, step, err);
         if (m->probe && !step->absent)
             tell(plan, step, true, start);
+        if (m->done && status == STK_OK)
+            status = tell_gradients(m, step->node, err);
     }
     stk__compute_end(&before);
     m->has_gradients = true;

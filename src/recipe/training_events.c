@@ -61,6 +61,7 @@ static void subtract(stk_trainer_times *now, const stk_trainer_times *then)
     now->optimizer_steps -= then->optimizer_steps;
     now->optimizer -= then->optimizer;
     now->comm -= then->comm;
+    now->comm_hidden -= then->comm_hidden;
     stk__waits_subtract(&now->waits, &then->waits);
     stk__tiers_subtract(&now->tiers, &then->tiers);
 }
@@ -193,7 +194,7 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
 {
     stk_training_events *l = log_of(self);
     stk_trainer_times times = {.struct_size = sizeof times}, part = {.struct_size = sizeof part};
-    char first[48], more[128], wait[32], comm[32];
+    char first[48], more[128], wait[32], all[32];
 
     (void)err;
     if (!l->log)
@@ -212,9 +213,9 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
     stk_event_log_write(l->log, "training start", first, now - part.step, STK_NO_DURATION, more);
     int n = snprintf(more, sizeof more, "\"epoch\": %" PRIu64, at->epoch);
     if (l->ranks > 1) {
-        stk_number_format(stk__seconds(part.comm), comm);
-        snprintf(more + n, sizeof more - (size_t)n, ", \"comm\": %s, \"comm_wait\": %s", comm,
-                 comm);
+        stk_number_format(stk__seconds(part.comm + part.comm_hidden), all);
+        stk_number_format(stk__seconds(part.comm), wait);
+        snprintf(more + n, sizeof more - (size_t)n, ", \"comm\": %s, \"comm_wait\": %s", all, wait);
     }
     stk_event_log_write(l->log, "training end", first, now, part.step, more);
     /* Where batches accumulate: the batch that ends a window is longer by this. */

@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients of a step -> their mean over the ranks, between backward and the optimizer. They are
+ * Gradients of a step -> their mean over the ranks, between forward and the optimizer. They are
  * taken in the reverse order of the parameters, as backward makes them, and in buckets: one that
  * lies in one piece is reduced where it is, small ones that do not are copied together. Sizes are
  * those of PyTorch's DistributedDataParallel: a small first bucket, so that work begins early, then
  * 25 MiB.
+ *
+ * A module that says when gradients are complete has its buckets combined by a thread while it
+ * computes the others. What a bucket has, and the order of buckets, are the same without: a rank
+ * that has nothing to compute makes the same calls after its pass.
  */
 #include "train/trainer.h"
 
 #define FIRST_BUCKET (UINT64_C(1) << 20)
 #define BUCKET       (UINT64_C(25) << 20)
+
+/* ---- Pieces ---- */
+
+static stk_status no_memory(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the gradients' list");
+}
 
 static stk_status note_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
@@ -19,48 +30,42 @@ static stk_status note_one(void *user, stk_state_kind kind, const stk_state_tens
 
     if (tensor->bytes == 0)
         return STK_OK;
-    if (r->num_pieces == r->room) {
-        const size_t room = r->room * 2 + 64;
-        stk__gradient_piece *pieces = stk__realloc(t->ctx, r->pieces, room * sizeof *pieces);
-        if (!pieces)
-            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the gradients' list");
-        r->pieces = pieces;
-        r->room = room;
-    }
-    r->pieces[r->num_pieces++] = (stk__gradient_piece){tensor->data, tensor->bytes, tensor->dtype};
+    stk__gradient_piece *listed =
+        stk__grow(t->ctx, r->listed, &r->listed_room, r->num_listed + 1, sizeof *listed);
+    if (!listed)
+        return no_memory(err);
+    r->listed = listed;
+    r->listed[r->num_listed++] = (stk__gradient_piece){tensor->data, tensor->bytes, tensor->dtype};
     return STK_OK;
 }
 
-/* Whether the piece before lies right below this one. */
-static bool joins(const stk__gradient_piece *before, const stk__gradient_piece *piece)
+/* Room for one more piece, and for the bucket that it may begin. */
+static stk_status need_room(stk_trainer *t, stk_error *err)
 {
-    return before->data + before->bytes == piece->data;
-}
+    stk__ranks *r = &t->ranks;
+    const size_t room = r->room * 2 + 64;
 
-/* How many pieces from `last` downwards are one bucket, and whether it lies in one piece. */
-static size_t bucket_of(const stk__ranks *r, size_t last, uint64_t most, uint64_t *bytes,
-                        bool *whole)
-{
-    const stk__gradient_piece *p = &r->pieces[last];
-    size_t n = 1;
-
-    *bytes = p->bytes;
-    *whole = true;
-    while (n <= last && p[-(ptrdiff_t)n].dtype == p->dtype &&
-           *bytes + p[-(ptrdiff_t)n].bytes <= most) {
-        *bytes += p[-(ptrdiff_t)n].bytes;
-        *whole &= joins(&p[-(ptrdiff_t)n], &p[1 - (ptrdiff_t)n]);
-        n++;
-    }
-    return n;
+    if (r->num_pieces < r->room)
+        return STK_OK;
+    /* The thread reads what is about to move. */
+    stk__overlap_settle(t);
+    stk__gradient_piece *pieces = stk__realloc(t->ctx, r->pieces, room * sizeof *pieces);
+    r->pieces = pieces ? pieces : r->pieces;
+    stk__gradient_bucket *buckets =
+        pieces ? stk__realloc(t->ctx, r->buckets, room * sizeof *buckets) : NULL;
+    if (!buckets)
+        return no_memory(err);
+    r->buckets = buckets;
+    r->room = room;
+    return STK_OK;
 }
 
 /* Between the pieces of a bucket and the memory that they are reduced in. */
-static stk_status move(stk_trainer *t, size_t first, size_t n, bool back, stk_error *err)
+static stk_status move(stk_trainer *t, const stk__gradient_bucket *b, bool back, stk_error *err)
 {
     char *at = t->ranks.bucket;
 
-    for (size_t i = first; i < first + n; i++) {
+    for (size_t i = b->first; i < b->first + b->n; i++) {
         const stk__gradient_piece *p = &t->ranks.pieces[i];
         STK_TRY(t->device->ops->copy(t->stream, back ? p->data : at, back ? at : p->data, p->bytes,
                                      STK_COPY_DEVICE, err));
@@ -108,38 +113,144 @@ static stk_status reduce_squeezed(stk_trainer *t, size_t first, uint64_t count, 
 
 /* ---- Buckets ---- */
 
-static stk_status reduce_bucket(stk_trainer *t, size_t first, size_t n, uint64_t bytes, bool whole,
-                                stk_error *err)
+stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *b, stk_error *err)
 {
     const stk_strategy *s = &t->ranks.strategy;
-    const stk__gradient_piece *piece = &t->ranks.pieces[first];
+    /* The one that lies lowest. */
+    const stk__gradient_piece *piece = &t->ranks.pieces[b->first + b->n - 1];
     stk_stream *stream = t->host_memory ? NULL : t->stream;
-    const uint64_t count = bytes / stk_dtype_size(piece->dtype);
+    const uint64_t count = b->bytes / stk_dtype_size(piece->dtype);
 
     if (t->options.gradient_compression && piece->dtype == STK_FLOAT32 && t->host_memory)
-        return reduce_squeezed(t, first, count, err);
-    if (whole)
+        return reduce_squeezed(t, b->first, count, err);
+    if (b->whole)
         return s->reduce(s->state, piece->data, count, piece->dtype, STK_COMBINE_MEAN, stream, err);
     if (!t->ranks.bucket)
         STK_TRY(t->device->ops->alloc(t->device, BUCKET, &t->ranks.bucket, err));
-    STK_TRY(move(t, first, n, false, err));
+    STK_TRY(move(t, b, false, err));
     STK_TRY(
         s->reduce(s->state, t->ranks.bucket, count, piece->dtype, STK_COMBINE_MEAN, stream, err));
-    return move(t, first, n, true, err);
+    return move(t, b, true, err);
+}
+
+/* The open bucket has all that belongs to it. */
+static stk_status close_bucket(stk_trainer *t, stk_error *err)
+{
+    stk__ranks *r = &t->ranks;
+    const stk__gradient_bucket *b = &r->buckets[r->num_buckets++];
+
+    r->most = BUCKET;
+    r->open = false;
+    if (!r->early)
+        return stk__reduce_bucket(t, b, err);
+    stk__overlap_push(t, r->num_buckets);
+    return STK_OK;
+}
+
+/* Whether a piece may come into the open bucket. */
+static bool fits(const stk__ranks *r, const stk__gradient_piece *piece)
+{
+    return r->pieces[r->num_pieces - 1].dtype == piece->dtype &&
+           r->buckets[r->num_buckets].bytes + piece->bytes <= r->most;
+}
+
+/* Whether the piece lies right below the one before it. */
+static bool joins(const stk__gradient_piece *piece, const stk__gradient_piece *before)
+{
+    return piece->data + piece->bytes == before->data;
+}
+
+static stk_status take_piece(stk_trainer *t, const stk__gradient_piece *piece, stk_error *err)
+{
+    stk__ranks *r = &t->ranks;
+
+    STK_TRY(need_room(t, err));
+    if (r->open && !fits(r, piece))
+        STK_TRY(close_bucket(t, err));
+    stk__gradient_bucket *b = &r->buckets[r->num_buckets];
+    if (!r->open)
+        *b = (stk__gradient_bucket){.first = r->num_pieces, .whole = true};
+    else
+        b->whole &= joins(piece, &r->pieces[r->num_pieces - 1]);
+    r->open = true;
+    r->pieces[r->num_pieces++] = *piece;
+    b->bytes += piece->bytes;
+    b->n++;
+    /* No other fits: it need not be waited for. */
+    return b->bytes >= r->most ? close_bucket(t, err) : STK_OK;
+}
+
+/* ---- A step ---- */
+
+static void forget_pieces(stk_trainer *t)
+{
+    stk__ranks *r = &t->ranks;
+
+    r->num_pieces = r->num_buckets = r->num_listed = 0;
+    r->most = FIRST_BUCKET;
+    r->open = r->early = false;
+}
+
+stk_status stk__gradients_begin(stk_trainer *t, bool together, stk_error *err)
+{
+    stk__ranks *r = &t->ranks;
+
+    if (stk__is_alone(t))
+        return STK_OK;
+    forget_pieces(t);
+    /* Hooks and detect_anomaly look at what this rank has computed. */
+    if (!r->says_done || !r->strategy.any_thread || !t->host_memory || together || !t->at.steps ||
+        t->hooks.rows[STK__HOOK_on_after_backward].n || t->options.detect_anomaly)
+        return STK_OK;
+    STK_TRY(stk__overlap_begin(t, err));
+    r->early = true;
+    return STK_OK;
+}
+
+stk_status stk_trainer_gradient_done(stk_trainer *t, const stk_state_tensor *gradient,
+                                     stk_error *err)
+{
+    const stk__gradient_piece piece = {gradient->data, gradient->bytes, gradient->dtype};
+
+    STK_TRY(stk__context_check(t->ctx, err));
+    /* A thread that is started here would compute as a pass does, without small numbers. */
+    t->ranks.says_done = true;
+    return t->ranks.early && piece.bytes ? take_piece(t, &piece, err) : STK_OK;
+}
+
+/* Those of state() that were not said to be complete before, from the last one backwards. */
+static stk_status take_rest(stk_trainer *t, stk_error *err)
+{
+    const stk__ranks *r = &t->ranks;
+    const size_t said = r->num_pieces;
+
+    for (size_t i = 0; i < STK_MAX(r->num_listed, said); i++) {
+        const stk__gradient_piece *p = i < r->num_listed ? &r->listed[r->num_listed - 1 - i] : NULL;
+        if (i >= said)
+            STK_TRY(take_piece(t, p, err));
+        else if (!p || r->pieces[i].data != p->data || r->pieces[i].bytes != p->bytes)
+            return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                             "the module %s says of gradients that they are complete in another "
+                             "order than from the last one of its state backwards",
+                             t->ops.name);
+    }
+    return r->open ? close_bucket(t, err) : STK_OK;
 }
 
 stk_status stk__reduce_gradients(stk_trainer *t, stk_error *err)
 {
-    uint64_t most = FIRST_BUCKET, bytes;
-    bool whole;
-
     if (stk__is_alone(t))
         return STK_OK;
-    t->ranks.num_pieces = 0;
-    STK_TRY(t->ops.state(t->module, STK_STATE_GRADIENT, note_one, t, err));
-    for (size_t left = t->ranks.num_pieces, n; left; left -= n, most = BUCKET) {
-        n = bucket_of(&t->ranks, left - 1, most, &bytes, &whole);
-        STK_TRY(reduce_bucket(t, left - n, n, bytes, whole, err));
-    }
-    return STK_OK;
+    if (!t->ranks.early)
+        forget_pieces(t);
+    t->ranks.num_listed = 0;
+    stk_status status = t->ops.state(t->module, STK_STATE_GRADIENT, note_one, t, err);
+    if (status == STK_OK)
+        status = take_rest(t, err);
+    if (t->ranks.early && status == STK_OK)
+        status = stk__overlap_end(t, err);
+    else
+        stk__overlap_settle(t);
+    forget_pieces(t);
+    return status;
 }

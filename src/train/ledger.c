@@ -114,7 +114,8 @@ void stk_trainer_get_times(const stk_trainer *t, stk_trainer_times *out)
                                .begin = t->ledger.begin_ns,
                                .optimizer_steps = t->ledger.optimizer_steps,
                                .optimizer = t->ledger.optimizer_ns,
-                               .comm = t->ledger.comm_ns};
+                               .comm = t->ledger.comm_ns,
+                               .comm_hidden = t->ledger.comm_hidden_ns};
     for (size_t i = 0; i < STK__PARTS; i++)
         times.wall += parts[i];
     divide_waits(&t->ledger, &end.waits, times.data_wait, &times.waits);

@@ -23,7 +23,8 @@ typedef struct stk__ledger {
     uint64_t begin_ns, last_ns, parts[STK__PARTS];
     uint64_t steps, samples;
     uint64_t optimizer_steps, optimizer_ns; /* where batches accumulate */
-    uint64_t comm_ns; /* of steps: for other ranks, and for what is put together with them */
+    uint64_t comm_ns;        /* of steps: for other ranks, and for what is put together with them */
+    uint64_t comm_hidden_ns; /* beside it, behind what computes */
     uint64_t turn_ns; /* of data wait: going to an epoch, before its first batch is asked for */
     uint32_t depth;   /* within validation all time is validation's, but that of checkpoints */
     stk_loader_stats loader_begin, loader_end;

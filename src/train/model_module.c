@@ -255,6 +255,11 @@ static stk_status sum(void *trainer, double *values, size_t n, stk_error *err)
     return stk_trainer_reduce(trainer, values, n, STK_COMBINE_SUM, err);
 }
 
+static stk_status gradient_done(void *trainer, const stk_state_tensor *gradient, stk_error *err)
+{
+    return stk_trainer_gradient_done(trainer, gradient, err);
+}
+
 static stk_status training_step(stk_module *module, stk_trainer *t, const stk_moment *at,
                                 stk_loss *loss, stk_error *err)
 {
@@ -265,6 +270,7 @@ static stk_status training_step(stk_module *module, stk_trainer *t, const stk_mo
 
     loss->together = stk_trainer_get_options(t)->sync_batchnorm;
     stk__model_sync(self->model, loss->together ? sum : NULL, t);
+    stk__model_tell_gradients(self->model, stk__is_alone(t) ? NULL : gradient_done, t);
     loss->skip = stk_batch_count(at->batch) == 0;
     if (loss->skip && loss->together)
         STK_TRY(stk__model_idle(self->model, false, err));

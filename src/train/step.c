@@ -45,11 +45,14 @@ static stk_status closure(stk_trainer *t, stk_error *err)
     if (!t->loop.window_open)
         STK_TRY(zero_grad(t, err));
     STK_TRY(stk__hook(t, STK__HOOK_on_before_backward, err));
+    STK_TRY(stk__gradients_begin(t, t->loss.together, err));
     stk__action(t, STK__STRATEGY, "backward");
     if (!idle || t->loss.together)
         status = t->ops.backward(t->module, &t->loss, idle ? 0 : share / (double)t->loop.accumulate,
                                  err);
     stk__action_end(t, STK__STRATEGY, "backward");
+    if (status != STK_OK)
+        stk__overlap_settle(t);
     STK_TRY(status);
     STK_TRY(stk__hook(t, STK__HOOK_on_after_backward, err));
     if (t->options.detect_anomaly)

@@ -22,7 +22,10 @@ void stk__ranks_init(stk__ranks *ranks)
 
 void stk__ranks_release(stk_trainer *t)
 {
+    stk__overlap_stop(t);
+    stk__free(t->ctx, t->ranks.listed);
     stk__free(t->ctx, t->ranks.pieces);
+    stk__free(t->ctx, t->ranks.buckets);
     if (t->ranks.bucket)
         t->device->ops->free(t->device, t->ranks.bucket);
 }
@@ -67,6 +70,8 @@ stk_status stk__reduce(stk_trainer *t, double *values, size_t n, stk_combine op,
 
     if (stk__is_alone(t) || n == 0)
         return STK_OK;
+    /* One call at a time. */
+    stk__overlap_settle(t);
     return s->reduce(s->state, values, n, STK_FLOAT64, op, NULL, err);
 }
 

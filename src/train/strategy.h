@@ -12,15 +12,32 @@ typedef struct stk__gradient_piece {
     stk_dtype dtype;
 } stk__gradient_piece;
 
+/* Pieces that are combined together, from `first` on: in reverse order of state(). */
+typedef struct stk__gradient_bucket {
+    size_t first, n;
+    uint64_t bytes;
+    bool whole; /* they lie in one piece of memory */
+} stk__gradient_bucket;
+
+typedef struct stk__overlap stk__overlap; /* a thread that combines buckets (overlap.c) */
+
 typedef struct stk__ranks {
     stk_strategy strategy;       /* in full size */
     bool given;                  /* by stk_trainer_set_strategy() */
     bool stop;                   /* agreed: stk_trainer_stop() was called on a rank */
     bool val_due;                /* agreed: the time between validations is over */
     bool may_skip;               /* agreed: a rank has hooks that may skip the rest of an epoch */
-    stk__gradient_piece *pieces; /* room for the gradients of a step */
-    size_t num_pieces, room;
-    void *bucket; /* of the device: small gradients are reduced together in it */
+    stk__gradient_piece *listed; /* the gradients of a step, in the order of state() */
+    size_t num_listed, listed_room;
+    stk__gradient_piece *pieces;   /* those that are complete, the last of state() first */
+    stk__gradient_bucket *buckets; /* those that are closed, and the open one behind them */
+    size_t num_pieces, num_buckets, room;
+    uint64_t most;         /* bytes of a bucket */
+    bool open;             /* there is an open bucket */
+    bool says_done;        /* the module says when gradients are complete */
+    bool early;            /* buckets go to the thread, in this step */
+    stk__overlap *overlap; /* NULL: they have never gone there */
+    void *bucket;          /* of the device: small gradients are reduced together in it */
 } stk__ranks;
 
 /* A process by itself. */
@@ -50,7 +67,27 @@ stk_status stk__ranks_begin(stk_trainer *t, stk_error *err);
 /* They end it. `together`: this rank has come to the end that all of them come to, and then a
  * failure to write on one is a failure of all; else the others are told that it is gone. */
 stk_status stk__ranks_end(stk_trainer *t, bool together, stk_status status, stk_error *err);
-/* Gradients become their mean over the ranks, bucket by bucket (buckets.c). */
+
+/* ---- Gradients (buckets.c) ---- */
+
+/* Before a backward pass: may buckets be combined while it goes on? `together`: its passes speak
+ * with the other ranks themselves. */
+stk_status stk__gradients_begin(stk_trainer *t, bool together, stk_error *err);
+/* Gradients become their mean over the ranks, bucket by bucket: those that have not yet. */
 stk_status stk__reduce_gradients(stk_trainer *t, stk_error *err);
+/* Combine a closed bucket. On whichever thread. */
+stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *bucket, stk_error *err);
+
+/* ---- The thread (overlap.c) ---- */
+
+/* Before the first bucket of a step; starts the thread, where there is none. */
+stk_status stk__overlap_begin(stk_trainer *t, stk_error *err);
+/* Have the buckets up to this one combined, in their order. */
+void stk__overlap_push(stk_trainer *t, size_t num_buckets);
+/* Wait until no bucket is with the thread; accepts that there is none. */
+void stk__overlap_settle(stk_trainer *t);
+/* The same at the end of a step, with what has failed; what was hidden is put into the ledger. */
+stk_status stk__overlap_end(stk_trainer *t, stk_error *err);
+void stk__overlap_stop(stk_trainer *t);
 
 #endif

@@ -151,6 +151,23 @@ static void assert_same_weights(const char *root, const char *other)
     assert_same_checkpoints(a, b);
 }
 
+/* Whether its log has a step that did not wait for all of its collectives. */
+static bool hides(const char *root)
+{
+    char path[400], line[1024];
+    bool any = false;
+
+    snprintf(path, sizeof path, "%s/%s.jsonl", folder, root);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        const char *all = strstr(line, "\"comm\": "), *wait = strstr(line, "\"comm_wait\": ");
+        any |= all && wait && strtod(all + 8, NULL) > strtod(wait + 13, NULL);
+    }
+    fclose(f);
+    return any;
+}
+
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
 static void ranks_are_one(void **state)
@@ -188,6 +205,29 @@ static void runs_have_the_same_bits(void **state)
         assert_same_weights(m ? "mpich3" : "openmpi3", root);
         if (m && has(0))
             assert_same_weights("openmpi3", root);
+    }
+}
+
+/* Two buckets, of which the first is added up while the pass goes on: as if it waited for the
+ * pass's end, which detect_anomaly has it do. */
+static void early_sums_have_the_same_bits(void **state)
+{
+    const char *wide = "--layers 'flatten, linear(300), relu, linear(900), relu, linear(10)'";
+    const char *little = "--max-epochs 1 --limit-train-batches 8 --limit-val-batches 1 "
+                         "--accumulate-grad-batches 1";
+    char root[2][24], more[256];
+
+    for (size_t m = 0; m < STK_COUNT(mpis); m++) {
+        if (!has(m))
+            continue;
+        for (int late = 0; late < 2; late++) {
+            snprintf(root[late], sizeof root[late], "%s%s", mpis[m].name, late ? "late" : "early");
+            snprintf(more, sizeof more, "%s %s --detect-anomaly %s --log %s.jsonl", wide, little,
+                     late ? "true" : "false", root[late]);
+            trained(m, 2, root[late], more);
+            assert_false(late && hides(root[late]));
+        }
+        assert_same_weights(root[0], root[1]);
     }
 }
 
@@ -245,8 +285,11 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_are_one),   cmocka_unit_test(runs_have_the_same_bits),
-        cmocka_unit_test(every_rank_logs), cmocka_unit_test(failures_end_all),
+        cmocka_unit_test(ranks_are_one),
+        cmocka_unit_test(runs_have_the_same_bits),
+        cmocka_unit_test(early_sums_have_the_same_bits),
+        cmocka_unit_test(every_rank_logs),
+        cmocka_unit_test(failures_end_all),
         cmocka_unit_test(refused),
     };
 

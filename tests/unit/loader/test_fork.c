@@ -306,6 +306,7 @@ static void call_trainer(world *w)
     size_t order[1];
     stk_trainer_data data = {.struct_size = sizeof data};
     double number = 1;
+    const stk_state_tensor tensor = {"g", STK_FLOAT64, 0, {0}, &number, sizeof number};
     const stk_scalar scalar = {.value = 1}, far = {.data = &number, .dtype = STK_FLOAT64};
     stk_trainer_options options;
     stk_trainer_times times = {.struct_size = sizeof times};
@@ -341,6 +342,7 @@ static void call_trainer(world *w)
     REFUSED(stk_collectives_open, w->ctx, NULL, &collectives, NULL);
     RETURNS(stk_collectives_close, collectives == NULL, &collectives);
     REFUSED(stk_trainer_reduce, w->trainer, &number, 1, STK_COMBINE_SUM, NULL);
+    REFUSED(stk_trainer_gradient_done, w->trainer, &tensor, NULL);
     REFUSED(stk_trainer_log_metrics, w->trainer, &metric, 1, NULL);
     REFUSED(stk_trainer_peek, w->trainer, w->path, &w->state, NULL);
     REFUSED(stk_trainer_save, w->trainer, w->path, false, NULL, NULL);

@@ -281,6 +281,7 @@ static inline void *run_rank(void *argument)
     bench *b = &one->b;
     const stk_console console = {.struct_size = sizeof console, .line = count_line, .user = one};
 
+    one->self.home = pthread_self();
     b->loader.global_batch_size = GLOBAL;
     b->val_loader.global_batch_size = GLOBAL;
     b->options.max_epochs = 3;

@@ -21,6 +21,10 @@ typedef struct ranks {
 typedef struct rank {
     ranks *all;
     uint64_t number;
+    bool one_thread;    /* it says that it takes calls of `home` alone */
+    pthread_t home;     /* the trainer's thread */
+    uint64_t elsewhere; /* sums that came from another */
+    uint64_t fails_at;  /* the so many'th of them; 0: none */
 } rank;
 
 static inline void ranks_init(ranks *all, uint64_t world)
@@ -77,16 +81,21 @@ static inline double ranks_one(void *const *buffers, uint64_t world, uint64_t i,
 static inline stk_status ranks_reduce(void *state, void *buffer, uint64_t count, stk_dtype dtype,
                                       stk_combine op, stk_stream *stream, stk_error *err)
 {
-    const rank *self = state;
+    rank *self = state;
     ranks *all = self->all;
     const size_t size = stk_dtype_size(dtype);
-    char *result = malloc(count * size + 1);
+    const bool away = !pthread_equal(pthread_self(), self->home);
 
-    assert_non_null(result);
     pthread_mutex_lock(&all->lock);
+    self->elsewhere += away;
     all->buffers[self->number] = buffer;
     all->reduces[self->number]++;
+    const bool fails = away && self->elsewhere == self->fails_at;
     pthread_mutex_unlock(&all->lock);
+    if (fails)
+        return stk__fail(err, STK_EIO, STK_STAGE_TRAIN, "a sum fails");
+    char *result = malloc(count * size + 1);
+    assert_non_null(result);
     bool fine = ranks_meet(all);
     for (uint64_t i = 0; i < count && fine; i++) {
         const double value = ranks_one(all->buffers, all->world, i, dtype, op);
@@ -149,7 +158,8 @@ static inline stk_strategy ranks_strategy(rank *self)
                           .reduce = ranks_reduce,
                           .broadcast = ranks_broadcast,
                           .barrier = ranks_barrier,
-                          .abort = ranks_abort};
+                          .abort = ranks_abort,
+                          .any_thread = !self->one_thread};
 }
 
 #endif

@@ -224,7 +224,7 @@ static void refused(void **state)
 
     bench_open(&b);
     assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
-    rank self = {&shared, 2};
+    rank self = {.all = &shared, .number = 2};
     stk_strategy s = ranks_strategy(&self);
     assert_fails(stk_trainer_set_strategy(t, &s, &b.err), STK_EINVAL, &b.err, "rank 2 of 2");
     s.rank = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batch norms whose statistics are of the rows of all ranks: ranks as threads come to what one
  * process comes to with all rows, also where a batch has not a row for each; and gradients that go
- * from rank to rank in bfloat16. */
+ * from rank to rank in bfloat16, or while others are computed. */
 #include "unit/train/ranks.h"
 
-enum { GLOBAL = 12 /* of 37 rows: three batches, and one row */, KEPT = 4096 };
+enum { GLOBAL = 12 /* of 37 rows: three batches, and one row */, STEPS = 8, KEPT = 4096 };
 
 typedef struct one {
     rank self;
@@ -34,6 +34,7 @@ static void keep(one *o, stk_model *model)
 
 static void train_one(one *o, const stk_model_parts *parts)
 {
+    o->self.home = pthread_self();
     const stk_strategy strategy = ranks_strategy(&o->self);
     bench *b = &o->b;
     stk_module *module;
@@ -98,7 +99,8 @@ static void run_world(one *all, uint64_t world, const one *like)
     ranks_init(&shared, world);
     for (uint64_t r = 0; r < world; r++) {
         all[r] = *like;
-        all[r].self = (rank){&shared, r};
+        all[r].self.all = &shared;
+        all[r].self.number = r;
         all[r].world = world;
         assert_int_equal(pthread_create(&threads[r], NULL, run_one, &all[r]), 0);
     }
@@ -108,6 +110,9 @@ static void run_world(one *all, uint64_t world, const one *like)
         assert_ok(all[r].status, &all[r].b.err);
         assert_int_equal(all[r].n, all[0].n);
         assert_true(all[r].n > 100);
+        /* A step in which the model's gradients are not its ranks' alone waits for all of them. */
+        const bool early = world > 1 && like->alone_norms && !like->self.one_thread;
+        assert_int_equal(all[r].self.elsewhere, early ? STEPS - 1 : 0);
     }
     ranks_release(&shared);
 }
@@ -154,11 +159,28 @@ static void short_gradients(void **state)
     assert_true(distance(&third[0], &third[1]) == 0);
 }
 
+/* Gradients that are put together behind the passes, and after them. */
+static void the_same_sums_earlier(void **state)
+{
+    one like = {.precision = "32-true", .alone_norms = true};
+
+    for (int short_ones = 0; short_ones < 2; short_ones++) {
+        like.compression = short_ones ? STK_GRADIENTS_BF16 : 0;
+        like.self.one_thread = true;
+        run_world(second, 2, &like);
+        like.self.one_thread = false;
+        run_world(third, 2, &like);
+        for (int r = 0; r < 2; r++)
+            assert_true(distance(&second[r], &third[r]) == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_rows_count),
         cmocka_unit_test(short_gradients),
+        cmocka_unit_test(the_same_sums_earlier),
     };
 
     return cmocka_run_group_tests_name("train/sync_batchnorm", tests, NULL, NULL);
