@@ -13,6 +13,7 @@ MOST_OTHERS = 0.10  # cores that others may use,
 MOST_LATE = 0.03    # share of the time that the canary may be late,
 MOST_STOLEN = 0.01  # and share of a core that the machine below may take
 HERTZ = os.sysconf("SC_CLK_TCK")
+SKIPPED = 77  # exit status of a benchmark: the machine let too little be judged
 
 
 def cores():

@@ -30,7 +30,7 @@ from pathlib import Path
 
 import verdicts_planted
 import verdicts_real
-from machine import Cap, Machine
+from machine import SKIPPED, Cap, Machine
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = {"fit": verdicts_planted.KINDS, "judge": verdicts_planted.KINDS, "real": verdicts_real.KINDS}
@@ -38,7 +38,6 @@ SEEDS = {"fit": 1000, "judge": 5000, "real": 9000}
 WITHIN = 0.10  # between the verdict's share and the true one
 FELT = 0.05    # below this share of the time nothing is lost
 AGAIN = 2      # more tries of a case that was disturbed
-SKIPPED = 77   # exit status: the machine let too little be judged
 
 
 class NotPlanted(Exception):

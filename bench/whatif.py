@@ -14,11 +14,6 @@ Right is a set whose predicted samples/s are off by 7 % in the median and by 15 
 percentile of the waits is within 25 %, or 2 % of the step, in nine of ten. A change is left out where the machine was disturbed in every
 round of it, whatever came out.
 """
-import argparse
-import json
-import random
-import re
-import signal
 import statistics
 import sys
 import tempfile
@@ -26,14 +21,12 @@ import time
 from pathlib import Path
 
 import verdicts_planted
-import verdicts_real
-from machine import Machine, cores
+from loads import Bench, Failed, changed, end, in_turns, make_planted, make_real, parser, quantile, removes_what_it_made
+from machine import cores
 
-ROOT = Path(__file__).resolve().parent.parent
 MEDIAN, NINE_OF_TEN = 0.07, 0.15  # of the rate
 WAIT, OF_STEP = 0.25, 0.02        # of the 95th percentile of the waits
 ROUNDS = 5
-SKIPPED = 77  # exit status: the machine let too little be judged
 # Where most reads fail, as the verdicts' are planted, a run is as long as its unluckiest read, and no two runs are alike.
 KINDS = tuple(k for k in verdicts_planted.KINDS if k != "retries")
 FLAGS = {"num_workers", "io_depth", "prefetch_factor", "batch_size", "memory_budget", "train_step_time"}
@@ -41,18 +34,6 @@ FLAGS = {"num_workers", "io_depth", "prefetch_factor", "batch_size", "memory_bud
 
 def doubled(command, flag):
     return str(2 * int(command[command.index(flag) + 1]))
-
-
-def changed(command, change):
-    """The command with other values of flags."""
-    command = list(command)
-    for name, value in change.items():
-        flag = "--" + name.replace("_", "-")
-        if flag in command:
-            command[command.index(flag) + 1] = value
-        else:
-            command += [flag, value]
-    return command
 
 
 class Case:
@@ -107,90 +88,57 @@ def planted(number, seed, folder):
 
 # ---- What is real ----------------------------------------------------------------------------------------------------
 
-def make_tokens(folder):
-    """A file of uint16 tokens, as of a text."""
-    file = folder / "tokens.bin"
-    file.write_bytes(random.Random(3).randbytes(1 << 24))
-    return file
+SOME = [{"num_workers": "1"}, {"train_step_time": "0.060"}]
+# Of loads of real data: which one, options that are others, changes.
+REAL = (
+    ("photographs", {}, SOME),
+    ("photographs", {"num_workers": "0"}, [{"num_workers": "1"}, {"num_workers": "2"}]),
+    ("arrays", {}, SOME),
+    ("tokens", {}, [{"train_step_time": "0.002"}, {"batch_size": "1024"}]),
+    ("photographs, far", {}, [{"io_depth": "16"}, {"io_depth": "1"}]),
+    ("arrays, narrow", {}, [{"io_depth": "32"}, {"train_step_time": "0.200"}]),
+)
 
 
-def real_loads(folder, data):
-    """Loads of real data: [(name, options, changes)]."""
-    jpeg, array, tokens = data.jpeg, data.folder / f"{data.codecs[-1]}.zarr", make_tokens(folder)
-    crop = verdicts_real.CROP
-    some = [{"num_workers": "1"}, {"train_step_time": "0.060"}]
-    return [
-        ("photographs", ("--dataset", f"images:{jpeg}?index=none", "--batch-size", "16", "--num-workers", "2", *crop), some),
-        ("photographs, no worker", ("--dataset", f"images:{jpeg}?index=none", "--batch-size", "16", "--num-workers", "0", *crop),
-         [{"num_workers": "1"}, {"num_workers": "2"}]),
-        ("arrays", ("--dataset", f"array:{array}?window=4x128x128", "--batch-size", "64", "--num-workers", "2"), some),
-        ("tokens", ("--dataset", f"tokens:{tokens}?length=2048", "--batch-size", "256", "--num-workers", "2"),
-         [{"train_step_time": "0.002"}, {"batch_size": "1024"}]),
-        ("photographs, far", ("--dataset", f"images:slow+file://{jpeg}?latency=20ms&index=none", "--batch-size", "16", "--num-workers", "2",
-                              "--io-depth", "4", *crop), [{"io_depth": "16"}, {"io_depth": "1"}]),
-        ("arrays, narrow", ("--dataset", f"array:slow+file://{array}?latency=2ms&bandwidth=30MB/s&window=4x128x128", "--batch-size", "64",
-                            "--num-workers", "2", "--io-depth", "8"), [{"io_depth": "32"}, {"train_step_time": "0.200"}]),
-    ]
-
-
-def real(number, folder, data):
-    loads = real_loads(folder, data)
-    name, options, changes = loads[number % len(loads)]
-    step = () if "--train-step-time" in options else ("--train-step-time", "0.010")
-    return Case(name, [*options, "--shuffle=true", *step], 3.0, changes)
+def real(number, loads):
+    name, other, changes = REAL[number % len(REAL)]
+    command = changed([*loads[name], "--shuffle=true", "--train-step-time", "0.010"], other)
+    return Case(name + ", no worker" * (other == {"num_workers": "0"}), command, 3.0, changes)
 
 
 # ---- Running ---------------------------------------------------------------------------------------------------------
 
-class Failed(Exception):
-    """A command of a case."""
-
-
-class Bench:
-    def __init__(self, stoker, rounds, scale):
-        self.stoker, self.rounds, self.scale, self.machine = str(stoker), rounds, scale, Machine()
+class WhatIf(Bench):
+    def __init__(self, stoker, rounds, scale, anyhow):
+        super().__init__(stoker, anyhow)
+        self.rounds, self.scale = rounds, scale
 
     def run(self, case, change, log="none"):
-        """(row, what disturbed it) of one run."""
+        """(row, what disturbed it, ...) of one run."""
         command, wrap = case.run_as(change)
-        command = [*wrap, self.stoker, "bench", *command, "--min-seconds", f"{self.scale * case.seconds:.2f}", "--min-batches", "40",
-                   "--warmup", "6", "--max-seconds", "30", "--log", str(log), "--quiet", "--format", "json"]
-        done, disturbed = self.machine.run(command, 120)
-        if not done or done.returncode != 0:
-            why = (re.findall(r'"error": "([^"]*)"', done.stdout) or [done.stderr.strip()[-200:]])[0] if done else "took two minutes"
-            raise Failed(f"{why}: {' '.join(command)}")
-        return json.loads(done.stdout)["settings"][0], disturbed
+        return self.bench(command, self.scale * case.seconds, wrap, log=log)
 
     def predict(self, case, log):
         """The predictions of each change, and first of none."""
         command = [self.stoker, "report", str(log), "--html", "none", "--format", "json"]
         for change in case.changes:
             command += ["--what-if", ",".join(f"{k}={v}" for k, v in change.items())]
-        done, _ = self.machine.run(command, 120)
-        if not done or done.returncode != 0:
-            raise Failed(f"{done.stderr.strip() if done else 'took two minutes'}: {' '.join(command)}")
-        return json.loads(done.stdout)["what_if"]
+        return self.json(command)[0]["what_if"]
+
+    def record(self, case, log):
+        log.unlink(missing_ok=True)
+        return self.run(case, {}, log)
 
     def case(self, case, folder):
         """[{"change", "predicted", "rates", "waits", ...}] of a case, with the recorded settings first."""
         log = Path(folder) / "base.jsonl"
-        for _ in range(3):
-            log.unlink(missing_ok=True)
-            _, disturbed = self.run(case, {}, log)
-            if not disturbed:
-                break
-        rows = [{"case": case.name, "change": change, "predicted": p, "recording": disturbed, "rates": [], "waits": [], "steps": []}
-                for change, p in zip([{}, *case.changes], self.predict(case, log))]
-        for _ in range(self.rounds):
-            for row in rows:
-                found, disturbed = self.run(case, row["change"])
-                if disturbed:
-                    row.setdefault("disturbed", []).append(disturbed)
-                    continue
-                row["rates"].append(found["samples_per_s"])
-                row["waits"].append(found["wait_p95"])
-                row["steps"].append(found["step_time"])
-        return rows
+        _, recording, _ = self.calm(lambda: self.record(case, log), 3)
+        changes = [{}, *case.changes]
+        predicted = self.predict(case, log)
+        found = in_turns(self.rounds, [lambda change=change: self.run(case, change) for change in changes])
+        return [{"case": case.name, "change": change, "predicted": p, "recording": recording, "disturbed": f["disturbed"],
+                 "rates": [r["samples_per_s"] for r in f["rows"]], "waits": [r["wait_p95"] for r in f["rows"]],
+                 "steps": [r["step_time"] for r in f["rows"]]} for change, p, f in zip(changes, predicted, found)]
 
 
 def judge(row):
@@ -216,10 +164,6 @@ def show(row):
           flush=True)
 
 
-def quantile(values, share):
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
-
-
 def verdict(name, rows):
     """(whether a set is right, settings judged, settings)."""
     settings = [r for r in rows if r["change"]]
@@ -240,30 +184,19 @@ def verdict(name, rows):
 
 
 def arguments():
-    p = argparse.ArgumentParser(prog="./dev bench whatif", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = parser("whatif", __doc__, ROUNDS, "one round, half as long, ten planted loads")
     p.add_argument("--set", choices=("planted", "real"), action="append", help="default both")
     p.add_argument("--cases", type=int, help="loads of each set (default: planted 20 with some 50 changes, real 6)")
-    p.add_argument("--first", type=int, default=0, help="number of the first load")
-    p.add_argument("--seed", type=int, default=7000, help="of the first planted load (default %(default)s)")
     p.add_argument("--kind", choices=KINDS, help="only planted loads of this kind")
-    p.add_argument("--rounds", type=int, default=ROUNDS)
-    p.add_argument("--quick", action="store_true", help="one round, half as long, ten planted loads")
-    p.add_argument("--any", action="store_true", help="judge what was disturbed, too: for a look on a busy machine")
-    p.add_argument("--json", type=Path, help="file for all rows")
-    p.add_argument("--build", type=Path, default=ROOT / "build", help=argparse.SUPPRESS)
     return p.parse_args()
 
 
 def cases_of(name, args, folder):
     n = args.cases or (6 if name == "real" else 10 if args.quick else 20)
     if name == "real":
-        data = verdicts_real.Data(folder, args.build / "stoker")
-        for note in data.notes:
-            print(f"whatif: {note}", flush=True)
-        return [real(i, Path(folder), data) for i in range(args.first, args.first + n)]
-    files = Path(folder) / "files"
-    files.mkdir()
-    verdicts_planted.make_files(files)
+        loads = make_real(folder, args.build / "stoker", lambda note: print(f"whatif: {note}", flush=True))
+        return [real(i, loads) for i in range(args.first, args.first + n)]
+    files = make_planted(folder)
     numbers = (i for i in range(args.first, args.first + 1000)
                if not args.kind or KINDS[i % len(KINDS)] == args.kind)
     return [planted(i, args.seed, files) for _, i in zip(range(n), numbers)]
@@ -291,24 +224,14 @@ def run_set(name, args, bench):
 
 def main():
     args = arguments()
-    # Ended from outside, too, it removes what it made.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    bench = Bench(args.build / "stoker", 1 if args.quick else args.rounds, 0.5 if args.quick else 1)
-    if args.any:
-        calm = bench.machine.run
-        bench.machine.run = lambda command, timeout: (calm(command, timeout)[0], "")
+    removes_what_it_made()
+    bench = WhatIf(args.build / "stoker", 1 if args.quick else args.rounds, 0.5 if args.quick else 1, args.any)
     all_rows, found, judged, count = [], {}, 0, 0
     for name in args.set or ["planted", "real"]:
         rows = run_set(name, args, bench)
         found[name], known, settings = verdict(name, rows)
         all_rows, judged, count = all_rows + rows, judged + known, count + settings
-    if args.json:
-        args.json.write_text(json.dumps(all_rows, indent=1))
-    print(json.dumps({"workload": "whatif", **found}))
-    if judged < count / 2:
-        print(f"whatif: skipped: this machine is too busy with other things for {count - judged} of {count} settings")
-        return SKIPPED
-    return 0 if all(found.values()) else 1
+    return end("whatif", args, all_rows, found, (judged, count), "settings")
 
 
 if __name__ == "__main__":
