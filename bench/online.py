@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whether workers and reads that move by themselves end where they belong: ./dev bench online [--cases N] [--first N] [--kind KIND]
+
+A case is a planted load with `num_workers: auto` and `io_depth: auto`, on two cores, with which it begins with one worker and the reads
+that suit the store: too few of the one, of the other, or of both for this load. Fixed settings from the least to the most that auto
+may come to are run, and then the best two of them and auto in turns, all of them from their 100th step on. The log of each run of auto
+has what was changed, and when. What is true of a setting is the median of its rounds.
+
+Loads: workers (they sleep, and too few do), latency (a late store), both, bandwidth (a narrow store, of which no more comes, and too few
+workers), cores (workers that compute, on as many cores as they need).
+
+Right is a load where auto has 95 % of the samples/s of the best fixed setting, nothing was changed later than the 100th step in most of its
+rounds, in none was a change made a second time after it had been undone, and a pass of auto, in which it moved, delivered the same rows in
+the same order as one that was fixed. A load is left out where the machine was disturbed in every round of a setting, whatever came out.
+"""
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import verdicts_planted
+from loads import Bench, Failed, end, in_turns, make_planted, parser, removes_what_it_made, without
+from machine import cores
+from verdicts_planted import us
+
+SHARE = 0.95      # of the best fixed setting's rate
+SETTLED = 100     # steps
+WINDOW = 10       # steps, within which a change that is due by then may come
+ROUNDS, LOADS = 5, 20
+FINALISTS = 2
+HASHED = 150      # steps whose rows are compared
+OWN = ("num_workers", "io_depth", "prefetch_factor")
+KINDS = ("workers", "latency", "both", "bandwidth", "cores")
+START_DEPTH = 64  # reads that suit a store that is late: what auto begins with
+
+
+class Planter(verdicts_planted.Planter):
+    """Loads of which a batch would take `need` times as long as the step with what auto begins with."""
+
+    def __init__(self, seed, folder):
+        super().__init__(seed, folder)
+        self.batch = self.r.choice((16, 32))
+
+    def load(self, spec):
+        # From batch to batch the same, and short, so that what is ahead is ahead by few.
+        case = self.case(set(), spec, "--shuffle=true", "--cache", "none")
+        return without(case["command"], OWN)
+
+    def sleeping(self, need):
+        return f"delay={us(self.step * need / self.batch)}"
+
+    def late(self, need):
+        return self.slow(read_bytes=4096, latency=us(self.step * need * START_DEPTH / self.batch))
+
+    def workers(self):
+        return self.load(f"synthetic:?{self.sleeping(self.r.uniform(1.5, 6.5))}")
+
+    def latency(self):
+        return self.load(self.late(self.r.uniform(1.5, 3.5)))
+
+    def both(self):
+        return self.load(f"{self.late(self.r.uniform(1.3, 3))}&{self.sleeping(self.r.uniform(1.3, 5))}")
+
+    def bandwidth(self):
+        spec = self.slow(read_bytes=16384, latency="1ms", bandwidth=int(16384 * self.batch / self.step / self.r.uniform(1.2, 2)))
+        return self.load(f"{spec}&{self.sleeping(self.r.uniform(2, 5))}")
+
+    def cores(self):
+        return self.load(f"synthetic:?cpu={us(self.step * self.r.uniform(1.2, 1.6) / self.batch)}")
+
+
+# ---- What was changed ------------------------------------------------------------------------------------------------
+
+class Moves:
+    """The changes of a run, as its log has them: [(step, option, from, to)]."""
+
+    def __init__(self, log):
+        self.changes, self.first, self.last, step = [], None, None, 0
+        with open(log, encoding="utf-8") as lines:
+            for line in lines:
+                if '"event": "pace"' not in line:
+                    continue
+                event = json.loads(line)
+                self.first, self.last = self.first or event, event
+                step += event["steps"]
+                for option, before in (("num_workers", "workers"), ("io_depth", "depth")):
+                    if event[option] != event[before]:
+                        self.changes.append((step, option, event[before], event[option]))
+        if not self.first:
+            raise Failed(f"the log {log} has no event 'pace'")
+
+    def settled(self):
+        """The step of the last change."""
+        return self.changes[-1][0] if self.changes else 0
+
+    def again(self):
+        """Changes that were made, undone and made again."""
+        made = [c[1:] for c in self.changes]
+        return [c for i, c in enumerate(made) if c in made[:i] and (c[0], c[2], c[1]) in made[made.index(c):i]]
+
+
+# ---- Running ---------------------------------------------------------------------------------------------------------
+
+class Online(Bench):
+    def __init__(self, args, folder):
+        super().__init__(args.build / "stoker", args.any)
+        self.rounds, self.scale, self.folder = args.rounds, 0.5 if args.quick else 1, Path(folder)
+        self.wrap = ["taskset", "-c", ",".join(str(c) for c in cores()[:2])]
+
+    def run(self, command, warmup, seconds, log="none"):
+        return self.bench(command, self.scale * seconds, self.wrap, batches=30, warmup=warmup, log=log)
+
+    def auto(self, command, seconds=3.0):
+        """(row with its "moves", what disturbed it, ...) of a run from the start of auto on."""
+        log = self.folder / "auto.jsonl"
+        log.unlink(missing_ok=True)
+        row, disturbed, took = self.run(command, SETTLED, seconds, log)
+        return {**row, "moves": Moves(log)}, disturbed, took
+
+    def fixed(self, command, setting, warmup=SETTLED, seconds=3.0):
+        # Events take time: what is held against auto writes them, too.
+        log = self.folder / "fixed.jsonl"
+        log.unlink(missing_ok=True)
+        return self.run([*command, *flags(setting)], warmup, seconds, log)
+
+    def order(self, command, setting):
+        """(rows of a pass of some steps, as they were delivered; what was changed meanwhile) of auto, where no setting is given."""
+        file, log = self.folder / "rows.txt", self.folder / "pass.jsonl"
+        log.unlink(missing_ok=True)
+        self.json([*self.wrap, self.stoker, "bench", *command, *flags(setting), "--num-epochs", "1", "--num-batches", str(HASHED),
+                   "--hash", str(file), "--log", str(log), "--quiet", "--format", "json"])
+        return file.read_bytes(), [] if setting else Moves(log).changes
+
+    def case(self, command):
+        first, _, _ = self.auto(command, 0.5)
+        begun = first["moves"].first
+        settings = settings_of(begun)
+        # Which are the best is only looked for: they run again.
+        rates = [self.fixed(command, s, 15, 0.8)[0]["samples_per_s"] for s in settings]
+        best = [s for _, s in sorted(zip(rates, settings), key=lambda x: -x[0])[:FINALISTS]]
+        auto, *of_best = in_turns(self.rounds, [lambda: self.auto(command), *(lambda s=s: self.fixed(command, s) for s in best)])
+        start = {"num_workers": begun["workers"], "io_depth": begun["depth"]}
+        (rows, changes), (fixed, _) = self.order(command, {}), self.order(command, best[0])
+        row = {"command": command, "start": start, "settings": settings, "rates": rates, "same_order": rows == fixed and bool(rows),
+               "moved": len(changes), "left_out": "", "good": None}
+        return judge(row, auto, list(zip(best, of_best)))
+
+
+def flags(setting):
+    return [f"--{k.replace('_', '-')}={v}" for k, v in setting.items()]
+
+
+def doubles(least, most, start, times):
+    """start, and what is a power of `times` from it within the bounds."""
+    values, down, up = [start], start // times, start * times
+    while down >= least and len(values) < 3:
+        values.insert(0, down)
+        down //= times
+    while up <= most:
+        values.append(up)
+        up *= times
+    return values
+
+
+def settings_of(event):
+    """Fixed settings within the bounds that auto has."""
+    least, most, depth_least, depth_most = event["limits"]
+    workers = doubles(least, most, event["workers"], 2)
+    depths = doubles(depth_least, depth_most, event["depth"], 4) if depth_least < depth_most else [event["depth"]]
+    return [{"num_workers": w, "io_depth": d} for w in workers for d in depths]
+
+
+# ---- Judging ---------------------------------------------------------------------------------------------------------
+
+def median(rows):
+    return statistics.median(r["samples_per_s"] for r in rows)
+
+
+def judge(row, auto, fixed):
+    """What a load came to; `fixed` are settings with what came of them."""
+    if not auto["rows"] or not all(of["rows"] for _, of in fixed):
+        return {**row, "left_out": (auto["disturbed"] + [d for _, of in fixed for d in of["disturbed"]])[0]}
+    best, of_best = max(fixed, key=lambda f: median(f[1]["rows"]))
+    moves, start = [r["moves"] for r in auto["rows"]], row["settings"].index(row["start"])
+    row = {**row, "best": best, "best_rate": median(of_best["rows"]), "rate": median(auto["rows"]),
+           "start_share": row["rates"][start] / max(row["rates"]),
+           "ended": [(m.last["num_workers"], m.last["io_depth"]) for m in moves], "changes": [m.changes for m in moves],
+           "settled": statistics.median(m.settled() for m in moves), "again": sum(len(m.again()) for m in moves)}
+    row["share"] = row["rate"] / row["best_rate"]
+    row["good"] = row["share"] >= SHARE and row["settled"] <= SETTLED + WINDOW and not row["again"] and row["same_order"] and row["moved"] > 0
+    return row
+
+
+HEAD = (f"  {'load':16} {'start':>7} {'of best':>8} {'best fixed':>10} {'/s':>9} {'auto':>8} {'/s':>9} {'of best':>8} {'settled':>8} {'again':>6} "
+        f"{'order':>6}")
+
+
+def show(row):
+    if row["left_out"]:
+        print(f"  {row['case']:16} left out: {row['left_out']}", flush=True)
+        return
+    start, best = (f"{s['num_workers']} {s['io_depth']}" for s in (row["start"], row["best"]))
+    ended = "{} {}".format(*row["ended"][len(row["ended"]) // 2])
+    order = "unmoved" if not row["moved"] else "same" if row["same_order"] else "OTHER"
+    print(f"  {row['case']:16} {start:>7} {100 * row['start_share']:6.1f} % {best:>10} {row['best_rate']:9.1f} {ended:>8} {row['rate']:9.1f} "
+          f"{100 * row['share']:6.1f} % {row['settled']:8.0f} {row['again']:6} {order:>6}  {'good' if row['good'] else 'BAD'}", flush=True)
+
+
+def verdict(rows):
+    """(whether all are right, loads judged, loads)."""
+    known = [r for r in rows if r["good"] is not None]
+    judged = [r for r in known if "share" in r]
+    good = sum(r["good"] for r in known)
+    if not known:
+        print("online: nothing could be judged")
+        return True, 0, len(rows)
+    text = ""
+    if judged:
+        text = (f": least share of the best {100 * min(r['share'] for r in judged):.1f} % (bar {100 * SHARE:.0f}); settled by step "
+                f"{max(r['settled'] for r in judged):.0f} (bar {SETTLED + WINDOW}); changes made again {sum(r['again'] for r in judged)} (bar 0); "
+                f"orders that are others {sum(not r['same_order'] for r in judged)} (bar 0)")
+    print(f"online: {good} of {len(known)} right, {len(rows) - len(known)} left out{text}: {'good' if good == len(known) else 'BAD'}", flush=True)
+    return good == len(known), len(known), len(rows)
+
+
+# ---- The command -----------------------------------------------------------------------------------------------------
+
+def arguments():
+    p = parser("online", __doc__, ROUNDS, "5 loads, 2 rounds, half as long: whether it works")
+    p.add_argument("--cases", type=int, help=f"loads (default {LOADS})")
+    p.add_argument("--kind", choices=KINDS, help="only loads of this kind")
+    args = p.parse_args()
+    args.cases = args.cases or (len(KINDS) if args.quick else LOADS)
+    args.rounds = min(args.rounds, 2) if args.quick else args.rounds
+    return args
+
+
+def run_all(args, folder):
+    rows, files, bench = [], make_planted(folder), Online(args, folder)
+    kinds = [args.kind] if args.kind else KINDS
+    for number in range(args.first, args.first + args.cases):
+        kind = kinds[number % len(kinds)]
+        name = f"{kind} {args.seed + number}"
+        try:
+            row = {"case": name, **bench.case(getattr(Planter(args.seed + number, files), kind)())}
+            show(row)
+        except Failed as error:
+            print(f"  {name}: failed: {error}", flush=True)
+            row = {"case": name, "good": False}
+        rows.append(row)
+    return rows
+
+
+def main():
+    args = arguments()
+    removes_what_it_made()
+    began = time.monotonic()
+    print(f"\nworkers and reads\n{HEAD}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = run_all(args, folder)
+    print(f"  {time.monotonic() - began:.0f} s")
+    good, *judged = verdict(rows)
+    return end("online", args, rows, {"planted": good}, judged, "loads")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
