@@ -11,7 +11,7 @@ Loads: workers (they sleep, and too few do), latency (a late store), both, bandw
 workers), cores (workers that compute, on as many cores as they need).
 
 Right is a load where auto has 95 % of the samples/s of the best fixed setting, nothing was changed later than the 100th step in most of its
-rounds, in none was a change made a second time after it had been undone, and a pass of auto, in which it moved, delivered the same rows in
+rounds, in none was a change made a second time after it had been undone (what is tried and put back once is no such), and a pass of auto, in which it moved, delivered the same rows in
 the same order as one that was fixed. A load is left out where the machine was disturbed in every round of a setting, whatever came out.
 """
 import json
@@ -75,7 +75,7 @@ class Planter(verdicts_planted.Planter):
 # ---- What was changed ------------------------------------------------------------------------------------------------
 
 class Moves:
-    """The changes of a run, as its log has them: [(step, option, from, to)]."""
+    """The changes of a run, as its log has them: [(step, option, from, to, whether it puts back what was tried)]."""
 
     def __init__(self, log):
         self.changes, self.first, self.last, step = [], None, None, 0
@@ -88,7 +88,7 @@ class Moves:
                 step += event["steps"]
                 for option, before in (("num_workers", "workers"), ("io_depth", "depth")):
                     if event[option] != event[before]:
-                        self.changes.append((step, option, event[before], event[option]))
+                        self.changes.append((step, option, event[before], event[option], event["why"].startswith("put back")))
         if not self.first:
             raise Failed(f"the log {log} has no event 'pace'")
 
@@ -97,9 +97,10 @@ class Moves:
         return self.changes[-1][0] if self.changes else 0
 
     def again(self):
-        """Changes that were made, undone and made again."""
-        made = [c[1:] for c in self.changes]
-        return [c for i, c in enumerate(made) if c in made[:i] and (c[0], c[2], c[1]) in made[made.index(c):i]]
+        """Changes that were made, undone and made again. What was tried and put back is none, unless it is tried again."""
+        made = [(option, a, b) for _, option, a, b, _ in self.changes]
+        return [c for i, (c, change) in enumerate(zip(made, self.changes))
+                if not change[-1] and c in made[:i] and (c[0], c[2], c[1]) in made[made.index(c):i]]
 
 
 # ---- Running ---------------------------------------------------------------------------------------------------------

@@ -47,7 +47,8 @@ static inline void stk_tune_options_init(stk_tune_options *options)
  * value that a file has of them comes first: that is the setting "as given". Several values are the
  * caller's own grid, whose first is the one as given, and stay; so does one that was set by
  * stk_config_set(). Runs become short where the configuration does not say how long they are, and
- * `max_memory` bounds memory_budget.
+ * memory_budget is kept so far below `max_memory` that what it does not count has room: stacks, the
+ * store's own memory, what the allocator keeps for each thread.
  *
  * Errors: STK_EINVAL (another option has several values; a whole training as bench.step), those of
  * stk_config_set(). Thread: one at a time.

@@ -2,6 +2,7 @@
 /* What is looked for, and the values to look among. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/config.h"
 #include "base/options.h"
@@ -47,6 +48,9 @@ const stk_option_table stk__tune_option_table = {
 #define WORKERS       8   /* the grid goes at least so far */
 #define SHORT_SECONDS "3" /* of a run, where nothing is said */
 #define SHORT_BATCHES "20"
+#define BESIDE        (UINT64_C(2) << 20) /* bytes that a process takes beside the budget: once, */
+#define BESIDE_WORKER (UINT64_C(3) << 18) /* and for each worker, as measured of small reads; */
+#define BESIDE_SHARE  3                   /* at most so much of the limit is kept for them */
 
 const char *const stk__tune_keys[STK__TUNE_OWN] = {"loader.num_workers", "loader.io_depth",
                                                    "loader.prefetch_factor"};
@@ -150,9 +154,24 @@ static stk_status give(stk_config *config, const char *key, const char *value, s
     return stk_config_count(config, key) ? STK_OK : stk_config_set(config, key, value, false, err);
 }
 
-/* The budget is the one bound that holds while a loader runs. */
+/* The most workers of the grid. */
+static uint64_t most_workers(const stk_config *config)
+{
+    uint64_t most = WORKERS; /* what auto may come to is as many at least */
+
+    for (size_t i = 0; i < stk_config_count(config, stk__tune_keys[0]); i++) {
+        const char *value = stk_config_get(config, stk__tune_keys[0], i);
+        most = STK_MAX(most, strtoull(value, NULL, 10)); /* auto: 0 */
+    }
+    return most;
+}
+
+/* The budget is the one bound that holds while a loader runs. What it does not count is left out of
+ * it: stacks, the store's own, and what the allocator keeps for each thread. */
 static stk_status bound_memory(stk_config *config, uint64_t most, stk_error *err)
 {
+    const uint64_t beside = BESIDE + most_workers(config) * BESIDE_WORKER,
+                   budget = most - STK_MIN(beside, most / BESIDE_SHARE);
     stk_loader_options loader;
     char text[32];
 
@@ -160,9 +179,9 @@ static stk_status bound_memory(stk_config *config, uint64_t most, stk_error *err
         return STK_OK;
     stk_loader_options_init(&loader);
     STK_TRY(stk_config_apply(config, stk_option_table_find("loader"), 0, &loader, err));
-    if (loader.memory_budget && loader.memory_budget <= most)
+    if (loader.memory_budget && loader.memory_budget <= budget)
         return STK_OK;
-    snprintf(text, sizeof text, "%" PRIu64, most);
+    snprintf(text, sizeof text, "%" PRIu64, budget);
     return stk_config_set(config, "loader.memory_budget", text, false, err);
 }
 

@@ -276,7 +276,8 @@ static void test_limits(void **state)
     /* Room for three batches ahead and the one at hand, beyond what is always there. */
     options.max_memory = (uint64_t)(12.5 * MIB);
     make(&t, few, &options);
-    assert_string_equal(stk_config_get(t.p.config, "loader.memory_budget", 0), "13107200");
+    /* A third is kept for what the budget does not count. */
+    assert_string_equal(stk_config_get(t.p.config, "loader.memory_budget", 0), "8738134");
     run_load(&t, &l, 1000);
     assert_true(t.best.num_workers >= 2 && t.best.peak_bytes <= 12.5 * MIB);
     assert_true(t.best.num_workers * t.best.prefetch_factor <= 3);
@@ -300,6 +301,33 @@ static void test_limits(void **state)
     assert_true(t.answer.best == STK_BENCH_NONE);
     assert_non_null(strstr(t.answer.text, "No setting is within the limits"));
     end(&t);
+}
+
+static void expect_budget(const char *yaml, uint64_t most, const char *budget)
+{
+    stk_tune_options options;
+    tuned t;
+
+    stk_tune_options_init(&options);
+    options.max_memory = most;
+    make(&t, yaml, &options);
+    assert_string_equal(stk_config_get(t.p.config, "loader.memory_budget", 0), budget);
+    end(&t);
+}
+
+/* The process stays below the limit with what the budget does not count, which is by the worker. */
+static void test_budget(void **state)
+{
+    (void)state;
+    expect_budget("dataset: 'digits:'\nloader: {num_workers: [1, auto, 2]}\n", UINT64_C(256) << 20,
+                  "260046848"); /* 2 MiB, and 0.75 for each of eight */
+    expect_budget("dataset: 'digits:'\nloader: {num_workers: [1, 40]}\n", UINT64_C(256) << 20,
+                  "234881024");
+    /* One that is given counts where it is less. */
+    expect_budget("dataset: 'digits:'\nloader: {num_workers: 1, memory_budget: 64MiB}\n",
+                  UINT64_C(256) << 20, "64MiB");
+    expect_budget("dataset: 'digits:'\nloader: {num_workers: [1, 2], memory_budget: 255MiB}\n",
+                  UINT64_C(256) << 20, "260046848");
 }
 
 /* What a core costs against what an accelerator does. */
@@ -526,12 +554,12 @@ static void test_correction(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_speed),         cmocka_unit_test(test_wait),
-        cmocka_unit_test(test_unreached),     cmocka_unit_test(test_nothing_to_gain),
-        cmocka_unit_test(test_limits),        cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_failures),      cmocka_unit_test(test_grid),
-        cmocka_unit_test(test_configuration), cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_correction),
+        cmocka_unit_test(test_speed),     cmocka_unit_test(test_wait),
+        cmocka_unit_test(test_unreached), cmocka_unit_test(test_nothing_to_gain),
+        cmocka_unit_test(test_limits),    cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_cost),      cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_grid),      cmocka_unit_test(test_configuration),
+        cmocka_unit_test(test_choice),    cmocka_unit_test(test_correction),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
