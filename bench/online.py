@@ -3,7 +3,7 @@
 """Whether workers and reads that move by themselves end where they belong: ./dev bench online [--cases N] [--first N] [--kind KIND]
 
 A case is a planted load with `num_workers: auto` and `io_depth: auto`, on two cores, with which it begins with one worker and the reads
-that suit the store: too few of the one, of the other, or of both for this load. Fixed settings from the least to the most that auto
+that suit the store: too few of the one, of the other, or of both for this load. Fixed settings from there to the most that auto
 may come to are run, and then the best two of them and auto in turns, all of them from their 100th step on. The log of each run of auto
 has what was changed, and when. What is true of a setting is the median of its rounds.
 
@@ -111,21 +111,21 @@ class Online(Bench):
         self.rounds, self.scale, self.folder = args.rounds, 0.5 if args.quick else 1, Path(folder)
         self.wrap = ["taskset", "-c", ",".join(str(c) for c in cores()[:2])]
 
-    def run(self, command, warmup, seconds, log="none"):
-        return self.bench(command, self.scale * seconds, self.wrap, batches=30, warmup=warmup, log=log)
+    def run(self, command, warmup, seconds, batches=30, log="none"):
+        return self.bench(command, self.scale * seconds, self.wrap, batches=batches, warmup=warmup, log=log)
 
     def auto(self, command, seconds=3.0):
         """(row with its "moves", what disturbed it, ...) of a run from the start of auto on."""
         log = self.folder / "auto.jsonl"
         log.unlink(missing_ok=True)
-        row, disturbed, took = self.run(command, SETTLED, seconds, log)
+        row, disturbed, took = self.run(command, SETTLED, seconds, log=log)
         return {**row, "moves": Moves(log)}, disturbed, took
 
-    def fixed(self, command, setting, warmup=SETTLED, seconds=3.0):
+    def fixed(self, command, setting):
         # Events take time: what is held against auto writes them, too.
         log = self.folder / "fixed.jsonl"
         log.unlink(missing_ok=True)
-        return self.run([*command, *flags(setting)], warmup, seconds, log)
+        return self.run([*command, *flags(setting)], SETTLED, 3.0, log=log)
 
     def order(self, command, setting):
         """(rows of a pass of some steps, as they were delivered; what was changed meanwhile) of auto, where no setting is given."""
@@ -140,7 +140,7 @@ class Online(Bench):
         begun = first["moves"].first
         settings = settings_of(begun)
         # Which are the best is only looked for: they run again.
-        rates = [self.fixed(command, s, 15, 0.8)[0]["samples_per_s"] for s in settings]
+        rates = [self.run([*command, *flags(s)], 6, 0.8, batches=8)[0]["samples_per_s"] for s in settings]
         best = [s for _, s in sorted(zip(rates, settings), key=lambda x: -x[0])[:FINALISTS]]
         auto, *of_best = in_turns(self.rounds, [lambda: self.auto(command), *(lambda s=s: self.fixed(command, s) for s in best)])
         start = {"num_workers": begun["workers"], "io_depth": begun["depth"]}
@@ -154,23 +154,19 @@ def flags(setting):
     return [f"--{k.replace('_', '-')}={v}" for k, v in setting.items()]
 
 
-def doubles(least, most, start, times):
-    """start, and what is a power of `times` from it within the bounds."""
-    values, down, up = [start], start // times, start * times
-    while down >= least and len(values) < 3:
-        values.insert(0, down)
-        down //= times
-    while up <= most:
-        values.append(up)
-        up *= times
+def steps_of(least, most, start, times):
+    """`times` less than start, start, and `times` as many each, within the bounds."""
+    values = [v for v in (start // times, start) if v >= least]
+    while values[-1] * times <= most:
+        values.append(values[-1] * times)
     return values
 
 
 def settings_of(event):
     """Fixed settings within the bounds that auto has."""
     least, most, depth_least, depth_most = event["limits"]
-    workers = doubles(least, most, event["workers"], 2)
-    depths = doubles(depth_least, depth_most, event["depth"], 4) if depth_least < depth_most else [event["depth"]]
+    workers = steps_of(least, most, event["workers"], 2)
+    depths = steps_of(depth_least, depth_most, event["depth"], 4) if depth_least < depth_most else [event["depth"]]
     return [{"num_workers": w, "io_depth": d} for w in workers for d in depths]
 
 
