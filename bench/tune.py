@@ -3,9 +3,9 @@
 """Whether `stoker tune` finds what an exhaustive grid finds: ./dev bench tune [--set planted|real] [--cases N] [--first N]
 
 A case is a dataset, a step and a limit of memory. Every setting of the grid is run by `stoker bench`: workers 0, 1, 2, 4, 8, 1, 4, 16,
-64 reads at a time, 1, 2, 4 batches ahead, ten seconds each. `stoker tune --objective speed` looks for the best of the same dataset, as
-often as --repeat says. Then the best two of the grid within the limit and every answer of the tuner, as it wrote it (-o), are run in
-turns. What is true of a setting is the median of its rounds.
+64 reads at a time, 1, 2, 4 batches ahead, ten seconds each, with as much memory_budget as keeps it below the limit. `stoker tune
+--objective speed` looks for the best of the same dataset, as often as --repeat says. Then the best two of the grid within the limit and
+every answer of the tuner, as it wrote it (-o), are run in turns. What is true of a setting is the median of its rounds.
 
 Sets:
   planted  8 loads of verdicts_planted.py: sleeping workers and stores that are late, narrow or small
@@ -33,6 +33,7 @@ SMALL = {"num_workers": (0, 2, 8), "io_depth": (4, 64), "prefetch_factor": (2,)}
 SETTINGS = 60       # of the whole grid: the time of a smaller one is taken for as many
 TUNED = 0.3         # of the time of a run of the grid, for each run of the tuner: 3 s, its default, beside 10 s
 TRIES = 3           # of a setting of the grid, where something disturbs it
+BUDGETS = (1, 3 / 4, 1 / 2)  # of the limit: the memory_budget of a setting of the grid is the first with which it stays below
 LEFT_OUT = 0.1      # share of the grid that may always have been disturbed
 FINALISTS = 2       # of the grid
 PLANTED = ("workers", "latency", "bandwidth", "small_reads")
@@ -83,21 +84,26 @@ class Tune(Bench):
         # A setting that is slow comes to few batches: its time is bounded, as that of all others.
         return self.bench(command, seconds, batches=20, most=2 * seconds)
 
-    def grid(self, case):
-        """Rows of all settings, with how long each took and whether it always was disturbed; of one that cannot run, why."""
-        rows = []
-        for values in itertools.product(*self.values.values()):
-            setting = dict(zip(self.values, values))
-            flags = [f"--{k.replace('_', '-')}={v}" for k, v in setting.items()]
-            command = [*case.command, *flags, "--memory-budget", str(case.limit)]
-            row = {"setting": setting, "command": command, "rate": 0.0, "peak": 0, "took": 0.0, "disturbed": "", "failed": ""}
+    def setting(self, case, setting):
+        """A row of the grid, with as much of the memory as it can have."""
+        flags = [f"--{k.replace('_', '-')}={v}" for k, v in setting.items()]
+        row = {"setting": setting, "rate": 0.0, "peak": 0, "took": 0.0, "disturbed": "", "failed": ""}
+        for share in BUDGETS:
+            row["command"] = [*case.command, *flags, "--memory-budget", str(int(share * case.limit))]
             try:
-                found, row["disturbed"], row["took"] = self.calm(lambda c=command: self.run(c, self.seconds), TRIES)
-                row["rate"], row["peak"] = found["samples_per_s"], found["peak_bytes"]
+                # Of several budgets the time of the last one counts: a grid takes one run of each setting.
+                found, row["disturbed"], row["took"] = self.calm(lambda: self.run(row["command"], self.seconds), TRIES)
             except Failed as error:
                 row["failed"] = str(error)
-            rows.append(row)
-        return rows
+                break
+            row["rate"], row["peak"] = found["samples_per_s"], found["peak_bytes"]
+            if row["peak"] <= case.limit:
+                break
+        return row
+
+    def grid(self, case):
+        """Rows of all settings, with how long each took and whether it always was disturbed; of one that cannot run, why."""
+        return [self.setting(case, dict(zip(self.values, values))) for values in itertools.product(*self.values.values())]
 
     def tune(self, case, number, folder):
         """What one tuning came to."""
@@ -126,7 +132,6 @@ class Tune(Bench):
     def case(self, case, folder):
         """All that is known of a case; `left_out` says why it cannot be judged."""
         row = {"case": case.name, "limit": case.limit, "left_out": "", "good": None, "grid": self.grid(case)}
-        # A case that makes files of its own name begins anew.
         row["tuned"] = [self.tune(case, i, folder) for i in range(self.repeat)]
         return judge(row, lambda best, answers: self.compare(case, best, answers))
 
