@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What whatif.py, tune.py and online.py share: loads, runs of `stoker` on them, in turns, and what is asked of all three."""
+"""What whatif.py, tune.py, online.py and in part verdicts.py share: loads, runs of `stoker` on them, in turns, options and exit status."""
 import argparse
 import json
 import random
@@ -152,7 +152,7 @@ def parser(name, doc, rounds, quick):
 
 
 def removes_what_it_made():
-    """Ended from outside, too."""
+    """What is ended from outside, too."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 

@@ -11,8 +11,10 @@ Loads: workers (they sleep, and too few do), latency (a late store), both, bandw
 workers), cores (workers that compute, on as many cores as they need).
 
 Right is a load where auto has 95 % of the samples/s of the best fixed setting, nothing was changed later than the 100th step in most of its
-rounds, in none was a change made a second time after it had been undone (what is tried and put back once is no such), and a pass of auto, in which it moved, delivered the same rows in
-the same order as one that was fixed. A load is left out where the machine was disturbed in every round of a setting, whatever came out.
+rounds (a change that is due by then may be one window late), in none was a change made a second time after it had been undone (what is tried
+and put back once is no such), and auto delivered the same rows in the same order as a fixed setting. The order is that of a second pass of a
+run (`stoker bench --hash`), which begins as wrong as the first one, in whose log there are to be changes; the log has none of the second. A
+load is left out where the machine was disturbed in every round of a setting, whatever came out.
 """
 import json
 import statistics
@@ -128,7 +130,7 @@ class Online(Bench):
         return self.run([*command, *flags(setting)], SETTLED, 3.0, log=log)
 
     def order(self, command, setting):
-        """(rows of a pass of some steps, as they were delivered; what was changed meanwhile) of auto, where no setting is given."""
+        """(rows of some steps, as they were delivered; what was changed in the first pass) of auto, where no setting is given."""
         file, log = self.folder / "rows.txt", self.folder / "pass.jsonl"
         log.unlink(missing_ok=True)
         self.json([*self.wrap, self.stoker, "bench", *command, *flags(setting), "--num-epochs", "1", "--num-batches", str(HASHED),

@@ -21,18 +21,16 @@ import argparse
 import collections
 import concurrent.futures
 import json
-import re
-import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+import loads
 import verdicts_planted
 import verdicts_real
 from machine import SKIPPED, Cap, Machine
 
-ROOT = Path(__file__).resolve().parent.parent
 KINDS = {"fit": verdicts_planted.KINDS, "judge": verdicts_planted.KINDS, "real": verdicts_real.KINDS}
 SEEDS = {"fit": 1000, "judge": 5000, "real": 9000}
 WITHIN = 0.10  # between the verdict's share and the true one
@@ -82,8 +80,7 @@ class Bench:
                    "--warmup", "6", "--max-seconds", "8" if self.quick else "20", "--log", str(self.log) if record else "none", "--quiet", "--format", "json"]
         done, disturbed = self.machine.run(command, 60)
         if not done or done.returncode != 0:
-            why = (re.findall(r'"error": "([^"]*)"', done.stdout) or [done.stderr.strip()[-200:]])[0] if done else "took more than a minute"
-            return {"why": f"failed: {why}", "command": command}, disturbed
+            return {"why": f"failed: {loads.Bench.why(done, 60)}", "command": command}, disturbed
         return {**json.loads(done.stdout)["settings"][0], "command": command}, disturbed
 
     def free(self, command, wrap):
@@ -219,14 +216,13 @@ def arguments():
     p.add_argument("--least", type=float, default=0.95, help="share that is to be right (default %(default)s)")
     p.add_argument("--record", type=Path, help="log to write the judged runs to, thinned")
     p.add_argument("--jobs", type=int, default=1, help="cases at once: only for sets whose cases sleep")
-    p.add_argument("--build", type=Path, default=ROOT / "build", help=argparse.SUPPRESS)
+    p.add_argument("--build", type=Path, default=loads.ROOT / "build", help=argparse.SUPPRESS)
     return p.parse_args()
 
 
 def main():
     args = arguments()
-    # Ended from outside, too, it removes what it made.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    loads.removes_what_it_made()
     found, all_good, all_judged, count = {}, 0, 0, 0
     recorded = []
     with Bench(args.build / "stoker", args.quick, bool(args.record)) as bench, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
