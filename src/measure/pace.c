@@ -171,8 +171,11 @@ static bool is_better(const state *s, const stk__pace_seen *seen)
 static const char *judge(state *s, const stk__pace_seen *seen)
 {
     s->phase = WATCH;
-    if (is_better(s, seen))
+    if (is_better(s, seen)) {
+        /* Fewer are as fast: to try more again would go to and fro for ever. */
+        s->useless[WORKERS] |= s->tried >= HALF && s->tried < KNOBS;
         return watch(s, seen);
+    }
     s->now[0] = s->before[0];
     s->now[1] = s->before[1];
     s->useless[s->tried] = true;

@@ -193,6 +193,43 @@ static void test_fixed(void **state)
     }
 }
 
+/* Windows of steps that wait for workers half of the time. */
+static void tell(paced *p, uint32_t windows, double rate)
+{
+    for (uint32_t i = 0; i < windows; i++) {
+        const double seconds = p->want.steps / rate;
+        const stk__pace_seen seen = {.steps = p->want.steps,
+                                     .step = 0.5 / rate,
+                                     .wait = seconds / 2,
+                                     .wait_work = seconds / 2,
+                                     .workers = p->want.workers,
+                                     .depth = p->want.depth};
+        stk__pace_policy_table.next(p->state, &seen, &p->want);
+        p->changes += p->want.workers != seen.workers;
+    }
+}
+
+/* Where fewer came to as much as more, these are not tried again, though they were better once, as
+ * noise can have it: it would go to and fro. */
+static void test_not_to_and_fro(void **state)
+{
+    paced p = {.limits = {4, 8, 1, 1}};
+
+    (void)state;
+    stk__pace_policy_table.begin(p.state, &p.limits, 4, 1, &p.want);
+    tell(&p, 2, 100); /* what was there at first, and a look */
+    assert_int_equal(p.want.workers, 8);
+    tell(&p, 2, 110); /* what was ahead, and the trial: kept, and half of them are tried */
+    assert_int_equal(p.want.workers, 4);
+    tell(&p, 2, 109);
+    tell(&p, 100, 110);
+    assert_int_equal(p.want.workers, 4);
+    assert_int_equal(p.changes, 2);
+    /* Once the load is another one, three windows long, they are. */
+    tell(&p, 4, 50);
+    assert_int_equal(p.want.workers, 8);
+}
+
 /* Another program takes cores. */
 static void test_neighbour(void **state)
 {
@@ -317,9 +354,10 @@ static void test_replay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settles), cmocka_unit_test(test_settles_with_noise),
-        cmocka_unit_test(test_fixed),   cmocka_unit_test(test_neighbour),
-        cmocka_unit_test(test_bounded), cmocka_unit_test(test_replay),
+        cmocka_unit_test(test_settles),   cmocka_unit_test(test_settles_with_noise),
+        cmocka_unit_test(test_fixed),     cmocka_unit_test(test_not_to_and_fro),
+        cmocka_unit_test(test_neighbour), cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_replay),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
