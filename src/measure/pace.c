@@ -173,7 +173,7 @@ static const char *judge(state *s, const stk__pace_seen *seen)
     s->phase = WATCH;
     if (is_better(s, seen)) {
         /* Fewer are as fast: to try more again would go to and fro for ever. */
-        s->useless[WORKERS] |= s->tried >= HALF && s->tried < KNOBS;
+        s->useless[WORKERS] |= s->tried >= HALF;
         return watch(s, seen);
     }
     s->now[0] = s->before[0];
