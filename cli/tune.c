@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,8 +82,8 @@ struct tune {
     stk_tune *tuner;
     stk_tune_options options;
     struct own own;
-    const char *log; /* of all runs, or of the first one; NULL: none */
-    char kept[64];   /* the file for the first one, removed in the end; "": none */
+    const char *log;     /* of all runs, or of the first one; NULL: none */
+    char kept[PATH_MAX]; /* the file for the first one, removed in the end; "": none */
     bool log_failed;
 };
 
@@ -96,12 +97,15 @@ static void find_log(struct tune *t)
         t->log = strcmp(t->cli->log, "none") == 0 ? NULL : t->cli->log;
         return;
     }
-    snprintf(t->kept, sizeof t->kept, "/tmp/stoker-tune-XXXXXX");
+    const char *folder = getenv("TMPDIR");
+    if (!folder || !*folder)
+        folder = "/tmp";
+    snprintf(t->kept, sizeof t->kept, "%s/stoker-tune-XXXXXX", folder);
     const int file = mkstemp(t->kept);
     if (file < 0) {
-        cli_warning("could not make a file in /tmp for the log of the first run: %s; predictions "
-                    "are made from its figures alone. --log FILE names another place",
-                    strerror(errno));
+        cli_warning("could not make a file in %s for the log of the first run: %s; predictions "
+                    "are made from its figures alone. TMPDIR or --log FILE names another place",
+                    folder, strerror(errno));
         *t->kept = 0;
         return;
     }
