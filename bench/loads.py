@@ -136,6 +136,35 @@ def in_turns(rounds, runs):
     return found
 
 
+# ---- Judging ---------------------------------------------------------------------------------------------------------
+
+def each(cases, run, show):
+    """Rows of (name, case), shown as they come; one that fails is not good."""
+    rows = []
+    for name, case in cases:
+        try:
+            row = {"case": name, **run(case)}
+            show(row)
+        except Failed as error:
+            print(f"  {name}: failed: {error}", flush=True)
+            row = {"case": name, "good": False}
+        rows.append(row)
+    return rows
+
+
+def tally(name, rows, words):
+    """(whether all that could be judged are right, how many, of how many); `words` says what those with figures came to."""
+    known = [r for r in rows if r["good"] is not None]
+    if not known:
+        print(f"{name}: nothing could be judged")
+        return True, 0, len(rows)
+    good = sum(r["good"] for r in known)
+    judged = [r for r in known if "share" in r]
+    text = f": {words(judged)}" if judged else ""
+    print(f"{name}: {good} of {len(known)} right, {len(rows) - len(known)} left out{text}: {'good' if good == len(known) else 'BAD'}", flush=True)
+    return good == len(known), len(known), len(rows)
+
+
 # ---- The command -----------------------------------------------------------------------------------------------------
 
 def parser(name, doc, rounds, quick):
@@ -154,6 +183,16 @@ def parser(name, doc, rounds, quick):
 def removes_what_it_made():
     """What is ended from outside, too."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
+def run_sets(name, args, run_set, verdict, what):
+    """Run both sets, or those that were asked for: the exit status."""
+    all_rows, found, judged, count = [], {}, 0, 0
+    for one in args.set or ["planted", "real"]:
+        rows = run_set(one)
+        found[one], known, of = verdict(one, rows)
+        all_rows, judged, count = all_rows + rows, judged + known, count + of
+    return end(name, args, all_rows, found, (judged, count), what)
 
 
 def end(name, args, rows, found, judged, what):

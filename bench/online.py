@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 
 import verdicts_planted
-from loads import Bench, Failed, end, in_turns, make_planted, parser, removes_what_it_made, without
+from loads import Bench, Failed, each, end, in_turns, make_planted, parser, removes_what_it_made, tally, without
 from machine import cores
 from verdicts_planted import us
 
@@ -208,21 +208,10 @@ def show(row):
           f"{100 * row['share']:6.1f} % {row['settled']:8.0f} {row['again']:6} {order:>6}  {'good' if row['good'] else 'BAD'}", flush=True)
 
 
-def verdict(rows):
-    """(whether all are right, loads judged, loads)."""
-    known = [r for r in rows if r["good"] is not None]
-    judged = [r for r in known if "share" in r]
-    good = sum(r["good"] for r in known)
-    if not known:
-        print("online: nothing could be judged")
-        return True, 0, len(rows)
-    text = ""
-    if judged:
-        text = (f": least share of the best {100 * min(r['share'] for r in judged):.1f} % (bar {100 * SHARE:.0f}); settled by step "
-                f"{max(r['settled'] for r in judged):.0f} (bar {SETTLED + WINDOW}); changes made again {sum(r['again'] for r in judged)} (bar 0); "
-                f"orders that are others {sum(not r['same_order'] for r in judged)} (bar 0)")
-    print(f"online: {good} of {len(known)} right, {len(rows) - len(known)} left out{text}: {'good' if good == len(known) else 'BAD'}", flush=True)
-    return good == len(known), len(known), len(rows)
+def words(judged):
+    return (f"least share of the best {100 * min(r['share'] for r in judged):.1f} % (bar {100 * SHARE:.0f}); settled by step "
+            f"{max(r['settled'] for r in judged):.0f} (bar {SETTLED + WINDOW}); changes made again {sum(r['again'] for r in judged)} (bar 0); "
+            f"orders that are others {sum(not r['same_order'] for r in judged)} (bar 0)")
 
 
 # ---- The command -----------------------------------------------------------------------------------------------------
@@ -237,20 +226,12 @@ def arguments():
     return args
 
 
-def run_all(args, folder):
-    rows, files, bench = [], make_planted(folder), Online(args, folder)
-    kinds = [args.kind] if args.kind else KINDS
+def loads_of(args, folder):
+    """(name, command) of each."""
+    files, kinds = make_planted(folder), [args.kind] if args.kind else KINDS
     for number in range(args.first, args.first + args.cases):
-        kind = kinds[number % len(kinds)]
-        name = f"{kind} {args.seed + number}"
-        try:
-            row = {"case": name, **bench.case(getattr(Planter(args.seed + number, files), kind)())}
-            show(row)
-        except Failed as error:
-            print(f"  {name}: failed: {error}", flush=True)
-            row = {"case": name, "good": False}
-        rows.append(row)
-    return rows
+        kind, seed = kinds[number % len(kinds)], args.seed + number
+        yield f"{kind} {seed}", getattr(Planter(seed, files), kind)()
 
 
 def main():
@@ -259,9 +240,9 @@ def main():
     began = time.monotonic()
     print(f"\nworkers and reads\n{HEAD}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        rows = run_all(args, folder)
+        rows = each(loads_of(args, folder), Online(args, folder).case, show)
     print(f"  {time.monotonic() - began:.0f} s")
-    good, *judged = verdict(rows)
+    good, *judged = tally("online", rows, words)
     return end("online", args, rows, {"planted": good}, judged, "loads")
 
 

@@ -25,7 +25,8 @@ import time
 from pathlib import Path
 
 import verdicts_planted
-from loads import Bench, Failed, end, in_turns, make_planted, make_real, parser, removes_what_it_made, without
+from loads import (Bench, Failed, each, in_turns, make_planted, make_real, parser, removes_what_it_made, run_sets, tally,
+                   without)
 
 SHARE, TIME, ALIKE, SAME = 0.95, 0.10, 0.02, 0.9  # of the best's rate, of the grid's time, of a rate, of the answers
 GRID = {"num_workers": (0, 1, 2, 4, 8), "io_depth": (1, 4, 16, 64), "prefetch_factor": (1, 2, 4)}
@@ -131,7 +132,7 @@ class Tune(Bench):
 
     def case(self, case, folder):
         """All that is known of a case; `left_out` says why it cannot be judged."""
-        row = {"case": case.name, "limit": case.limit, "left_out": "", "good": None, "grid": self.grid(case)}
+        row = {"limit": case.limit, "left_out": "", "good": None, "grid": self.grid(case)}
         row["tuned"] = [self.tune(case, i, folder) for i in range(self.repeat)]
         return judge(row, lambda best, answers: self.compare(case, best, answers))
 
@@ -194,22 +195,11 @@ def show(row):
         print(f"    answers: {said}", flush=True)
 
 
-def verdict(name, rows):
-    """(whether a set is right, cases judged, cases)."""
-    known = [r for r in rows if r["good"] is not None]
-    if not known:
-        print(f"{name}: nothing could be judged")
-        return True, 0, len(rows)
-    good = sum(r["good"] for r in known)
-    judged = [r for r in known if "share" in r]
-    text = ""
-    if judged:
-        text = (f": least share of the best {100 * min(r['share'] for r in judged):.1f} % (bar {100 * SHARE:.0f}); most of the grid's time "
-                f"{100 * max(r['time'] for r in judged):.1f} % (bar {100 * TIME:.0f}); over the limit of memory "
-                f"{sum(r['peak'] > r['limit'] for r in judged)} (bar 0); least that answered alike "
-                f"{100 * min(r['same'] for r in judged):.0f} % (bar {100 * SAME:.0f})")
-    print(f"{name}: {good} of {len(known)} right, {len(rows) - len(known)} left out{text}: {'good' if good == len(known) else 'BAD'}", flush=True)
-    return good == len(known), len(known), len(rows)
+def words(judged):
+    return (f"least share of the best {100 * min(r['share'] for r in judged):.1f} % (bar {100 * SHARE:.0f}); most of the grid's time "
+            f"{100 * max(r['time'] for r in judged):.1f} % (bar {100 * TIME:.0f}); over the limit of memory "
+            f"{sum(r['peak'] > r['limit'] for r in judged)} (bar 0); least that answered alike "
+            f"{100 * min(r['same'] for r in judged):.0f} % (bar {100 * SAME:.0f})")
 
 
 # ---- The command -----------------------------------------------------------------------------------------------------
@@ -228,17 +218,10 @@ def arguments():
 
 
 def run_set(name, args, bench):
-    rows, began = [], time.monotonic()
+    began = time.monotonic()
     print(f"\n{name}: workers, reads, batches ahead\n{HEAD}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        for case in cases_of(name, args, folder):
-            try:
-                row = bench.case(case, folder)
-                show(row)
-            except Failed as error:
-                print(f"  {case.name}: failed: {error}", flush=True)
-                row = {"case": case.name, "good": False}
-            rows.append(row)
+        rows = each([(c.name, c) for c in cases_of(name, args, folder)], lambda c: bench.case(c, folder), show)
     print(f"  {time.monotonic() - began:.0f} s")
     return rows
 
@@ -247,12 +230,7 @@ def main():
     args = arguments()
     removes_what_it_made()
     bench = Tune(args)
-    all_rows, found, judged, count = [], {}, 0, 0
-    for name in args.set or ["planted", "real"]:
-        rows = run_set(name, args, bench)
-        found[name], known, cases = verdict(name, rows)
-        all_rows, judged, count = all_rows + rows, judged + known, count + cases
-    return end("tune", args, all_rows, found, (judged, count), "cases")
+    return run_sets("tune", args, lambda name: run_set(name, args, bench), lambda name, rows: tally(name, rows, words), "cases")
 
 
 if __name__ == "__main__":

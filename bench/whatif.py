@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 import verdicts_planted
-from loads import Bench, Failed, changed, end, in_turns, make_planted, make_real, parser, quantile, removes_what_it_made
+from loads import Bench, Failed, changed, in_turns, make_planted, make_real, parser, quantile, removes_what_it_made, run_sets
 from machine import cores
 
 MEDIAN, NINE_OF_TEN = 0.07, 0.15  # of the rate
@@ -226,12 +226,7 @@ def main():
     args = arguments()
     removes_what_it_made()
     bench = WhatIf(args.build / "stoker", 1 if args.quick else args.rounds, 0.5 if args.quick else 1, args.any)
-    all_rows, found, judged, count = [], {}, 0, 0
-    for name in args.set or ["planted", "real"]:
-        rows = run_set(name, args, bench)
-        found[name], known, settings = verdict(name, rows)
-        all_rows, judged, count = all_rows + rows, judged + known, count + settings
-    return end("whatif", args, all_rows, found, (judged, count), "settings")
+    return run_sets("whatif", args, lambda name: run_set(name, args, bench), verdict, "settings")
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ static void end_hashes(FILE *hashes, struct bench_result *result)
         return;
     result->run.status = result->run.error.status = STK_EIO;
     snprintf(result->run.error.text, sizeof result->run.error.text,
-             "could not keep the hashes: %s; the folder for temporary files (TMPDIR) may be full",
+             "could not keep the hashes: %s; the folder for temporary files, /tmp, may be full",
              strerror(errno));
 }
 
