@@ -87,6 +87,11 @@ typedef struct stk_need {
  * sample `i`, to which nothing was added, needs just what sample `like` of the call does, an
  * earlier one that needs were added to, none of them in_place. False: its needs are to be added.
  *
+ * `run` (NULL: it is not asked for) does so for `n` samples of the call from `i` on, to the first
+ * of which needs were added, none of them in_place. It returns how many of them, 1 at least, are
+ * prepared together then by prepare_rows(), whose `places` are NULL; the first of the others wants
+ * its needs anew.
+ *
  * `blocks` says that samples come in blocks or in order, and that there is memory for all that the
  * samples of the blocks at hand need: larger ranges that neighbours share are better than small
  * ones. `mixed` says besides that they come in another order than they are stored in.
@@ -100,6 +105,7 @@ struct stk_locator {
     bool (*same)(stk_locator *self, size_t i, size_t like);
     bool blocks;
     bool mixed;
+    size_t (*run)(stk_locator *self, size_t i, size_t n);
 };
 
 /** The value of one field of one sample. */
@@ -152,12 +158,14 @@ typedef struct stk_rows {
     uint32_t num;
     const uint64_t *indices;      /**< of each: in the dataset */
     const stk_slice *needs;       /**< of all of them, as in stk_sample */
-    const uint32_t *places;       /**< of each: its row of the batch */
+    const uint32_t *places;       /**< of each: its row of the batch; NULL: samples of a run, which
+                                     are row `place` and those behind it */
     const stk_rows_field *fields; /**< one for each field of the dataset */
     stk_status *statuses;         /**< of each, in: STK_OK; out: why this sample is bad */
     const char **reasons; /**< of each, in: NULL; out: static text; NULL: that of the status */
     uint64_t *lines;      /**< of each, in: 0; out: as of a sample */
     void *worker;         /**< as of a sample */
+    uint32_t place;       /**< where `places` is NULL */
 } stk_rows;
 
 /**
@@ -206,10 +214,10 @@ typedef struct stk_dataset_ops {
      * is part of `worker_bytes`. Callers without such threads give none. NULL: nothing is kept. */
     stk_status (*worker_open)(stk_dataset *dataset, void **worker);
     void (*worker_close)(stk_dataset *dataset, void *worker);
-    /* (optional) What prepare() does, for samples that same() was said of, where all fields are
-     * FIXED and go to the batch as they are: write value `i` of a field to its row, and nowhere
-     * else. Bytes, statuses and reasons are those of prepare(). NULL: they are prepared like all
-     * others. */
+    /* (optional) What prepare() does, for samples that same() or run() was said of, where all
+     * fields are FIXED and go to the batch as they are: write value `i` of a field to its row, and
+     * nowhere else. Bytes, statuses and reasons are those of prepare(). NULL: they are prepared
+     * like all others. */
     void (*prepare_rows)(stk_dataset *dataset, stk_rows *rows);
 } stk_dataset_ops;
 

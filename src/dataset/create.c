@@ -53,6 +53,13 @@ static bool translate_same(stk_locator *self, size_t i, size_t like)
     return t->to->same(t->to, i, like);
 }
 
+static size_t translate_run(stk_locator *self, size_t i, size_t n)
+{
+    translator *t = (translator *)self;
+
+    return t->to->run(t->to, i, n);
+}
+
 static stk_status translate_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
                                    stk_locator *to, stk_error *err)
 {
@@ -62,7 +69,8 @@ static stk_status translate_locate(stk_dataset *dataset, const uint64_t *indices
                              .bytes = translate_bytes,
                              .same = to->same ? translate_same : NULL,
                              .blocks = to->blocks,
-                             .mixed = to->mixed},
+                             .mixed = to->mixed,
+                             .run = to->run ? translate_run : NULL},
                     .to = to,
                     .err = err};
 

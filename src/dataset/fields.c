@@ -126,7 +126,7 @@ static stk_status fields_locate(stk_dataset *dataset, const uint64_t *indices, s
 {
     const stk__view *view = (const stk__view *)dataset;
     renamed locator = {{sizeof locator.base, renamed_add, renamed_cost, renamed_bytes,
-                        to->same ? renamed_same : NULL, to->blocks, to->mixed},
+                        to->same ? renamed_same : NULL, to->blocks, to->mixed, NULL},
                        to,
                        view->extra};
 

@@ -53,12 +53,20 @@ static bool shifted_same(stk_locator *self, size_t i, size_t like)
     return s->to->same(s->to, s->shift + i, s->shift + like);
 }
 
+static size_t shifted_run(stk_locator *self, size_t i, size_t n)
+{
+    shifted *s = (shifted *)self;
+
+    return s->to->run(s->to, s->shift + i, n);
+}
+
 static stk_status view_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
                               stk_locator *to, stk_error *err)
 {
     const stk__view *view = (const stk__view *)dataset;
     shifted locator = {{sizeof locator.base, shifted_add, shifted_cost, shifted_bytes,
-                        to->same ? shifted_same : NULL, to->blocks, to->mixed},
+                        to->same ? shifted_same : NULL, to->blocks, to->mixed,
+                        to->run ? shifted_run : NULL},
                        to,
                        0};
     uint64_t mapped[STK_VIEW_CHUNK];
@@ -142,7 +150,9 @@ static void view_prepare_rows(stk_dataset *dataset, stk_rows *rows)
     some.indices = mapped;
     for (uint32_t done = 0; done < rows->num; done += some.num) {
         some.num = STK_MIN(rows->num - done, STK_VIEW_CHUNK);
-        some.places = rows->places + done;
+        if (rows->places)
+            some.places = rows->places + done;
+        some.place = rows->place + done;
         some.statuses = rows->statuses + done;
         some.reasons = rows->reasons + done;
         some.lines = rows->lines + done;

@@ -28,17 +28,18 @@ static void close_holes(stk__step *step)
     stk_batch *slab = step->slab;
     uint32_t to = 0;
 
-    for (uint32_t r = 0; r < step->num_rows; r++) {
+    for (uint32_t r = 0, n; r < step->num_rows; r += n) {
+        n = stk__row_behind(step, r) - r;
         if (step->rows[r].bad)
             continue;
-        slab->positions[to] = step->rows[r].position;
+        memcpy(slab->positions + to, step->positions + r, n * sizeof *slab->positions);
         for (uint32_t c = 0; c < ring->num_columns && to != r; c++) {
             uint64_t bytes = ring->columns[c].row_bytes;
             if (ring->columns[c].field.layout == STK_FIXED)
-                memcpy((char *)slab->data[c] + to * bytes, (char *)slab->data[c] + r * bytes,
-                       bytes);
+                memmove((char *)slab->data[c] + to * bytes, (char *)slab->data[c] + r * bytes,
+                        n * bytes);
         }
-        to++;
+        to += n;
     }
     slab->count = to;
 }

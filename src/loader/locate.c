@@ -17,6 +17,7 @@ typedef struct collector {
     const uint32_t *map; /* row of each index of the call; NULL: the same */
     stk__extra *extra;   /* instead of the step's needs, for a substitute */
     uint32_t num_extra, room_extra;
+    uint32_t begun; /* rows before it have entries, where there may be runs */
     size_t last;    /* sample that added last: they come in order */
     uint64_t bytes; /* of all needs, where they are added up */
 } collector;
@@ -24,6 +25,18 @@ typedef struct collector {
 static uint32_t row_of(const collector *c, size_t i)
 {
     return c->map ? c->map[i] : (uint32_t)i;
+}
+
+static void begin_row(stk__step *step, uint32_t r)
+{
+    step->rows[r] = (stk__row){.index = step->indices[r], .position = step->positions[r]};
+}
+
+/* Make the entries of the rows up to `row`. */
+static void begin_rows(collector *c, uint32_t end)
+{
+    for (; c->begun < end; c->begun++)
+        begin_row(c->step, c->begun);
 }
 
 static stk_status grow_needs(stk_context *ctx, stk__step *step)
@@ -51,6 +64,7 @@ static stk_status collect(stk_locator *seam, size_t i, const stk_need *need)
     if (i < c->last)
         return STK_EINVAL;
     c->last = i;
+    begin_rows(c, row + 1);
     if (step->num_needs == step->room_needs)
         STK_TRY(grow_needs(c->planner->ctx, step));
     step->needs[step->num_needs] = (stk__need_entry){.need = *need, .step = step, .row = row};
@@ -81,8 +95,10 @@ static bool collect_same(stk_locator *seam, size_t i, size_t like)
     if (like >= i || i < c->last)
         return false;
     const uint32_t first = row_of(c, like), r = row_of(c, i);
+    begin_rows(c, r + 1);
     stk__row *leader = &c->step->rows[first], *row = &c->step->rows[r];
-    if (leader->follows || !leader->num_needs || row->num_needs || leader->group == STK__GROUP_ROWS)
+    if (leader->follows || !leader->num_needs || row->num_needs || leader->run > 1 ||
+        leader->group == STK__GROUP_ROWS)
         return false;
     c->last = i;
     leader->group = STK_MAX(leader->group, 1) + 1;
@@ -93,10 +109,26 @@ static bool collect_same(stk_locator *seam, size_t i, size_t like)
     return true;
 }
 
+/* Rows behind one that needs were added to are a run with it. */
+static size_t collect_run(stk_locator *seam, size_t i, size_t n)
+{
+    collector *c = (collector *)seam;
+    const uint32_t r = row_of(c, i);
+
+    if (i != c->last || c->begun != r + 1 || !c->step->rows[r].num_needs || c->step->rows[r].group)
+        return 1;
+    n = STK_MIN(STK_MIN(n, (size_t)STK__RUN_ROWS), (size_t)(c->step->num_rows - r));
+    c->step->rows[r].run = (uint32_t)n;
+    c->begun = r + (uint32_t)n;
+    c->last = i + n - 1;
+    return n;
+}
+
 static void collect_cost(stk_locator *seam, size_t i, double nanoseconds)
 {
     collector *c = (collector *)seam;
 
+    begin_rows(c, row_of(c, i) + 1);
     c->step->rows[row_of(c, i)].cost = (float)nanoseconds;
     c->step->has_costs = true;
 }
@@ -171,7 +203,7 @@ static void tie_needs(const stk__planner *p, stk__step *step)
         for (uint32_t i = 0; i < step->num_needs; i++)
             stk__cache_prefetch(p->keeping->cache, step->needs[i].need.object,
                                 step->needs[i].need.offset);
-    for (uint32_t r = 0; r < step->num_rows; r++) {
+    for (uint32_t r = 0; r < step->num_rows; r = stk__row_behind(step, r)) {
         stk__row *row = &step->rows[r];
         uint64_t bytes = 0;
         if (row->follows) {
@@ -192,9 +224,11 @@ static void tie_needs(const stk__planner *p, stk__step *step)
     }
 }
 
-static void fail_rows(stk__step *step, stk_status status, const char *reason)
+static void fail_rows(const stk__planner *p, stk__step *step, stk_status status, const char *reason)
 {
     for (uint32_t r = 0; r < step->num_rows; r++) {
+        if (p->runs)
+            begin_row(step, r);
         step->rows[r].status = status;
         step->rows[r].stage = STK_STAGE_DATASET;
         step->rows[r].reason = reason;
@@ -237,9 +271,9 @@ static void part_groups(stk__step *step)
 {
     bool any = false;
 
-    for (uint32_t r = 0; r < step->num_rows; r++)
+    for (uint32_t r = 0; r < step->num_rows; r = stk__row_behind(step, r))
         any |= step->rows[r].status != STK_OK;
-    for (uint32_t r = 0; any && r < step->num_rows; r++)
+    for (uint32_t r = 0; any && r < step->num_rows; r = stk__row_behind(step, r))
         if (!step->rows[r].follows && step->rows[r].follower)
             part_group(step, r);
 }
@@ -287,11 +321,8 @@ static void begin_step(stk__planner *p, stk__step *step, uint64_t serial)
     step->admitted = step->done = step->ready_first = step->num_ready = step->num_needs = 0;
     step->complete = step->has_costs = step->has_units = step->has_holes = step->reserved = false;
     step->has_groups = false;
-    memset(step->rows, 0, step->num_rows * sizeof *step->rows);
-    for (uint32_t r = 0; r < step->num_rows; r++) {
-        step->rows[r].index = step->indices[r];
-        step->rows[r].position = step->positions[r];
-    }
+    for (uint32_t r = 0; !p->runs && r < step->num_rows; r++)
+        begin_row(step, r);
     for (uint64_t i = 0; i < (uint64_t)step->num_rows * ragged; i++)
         step->ragged_bound[i] = UINT64_MAX;
 }
@@ -316,14 +347,18 @@ static uint32_t find_kept(stk__planner *p, stk__step *step)
         stk__keeps_samples(p->keeping) && (!p->keeping->encoded || p->dataset->ops->locate);
     uint32_t n = 0;
 
-    for (uint32_t r = 0; samples && r < step->num_rows; r++)
+    for (uint32_t r = 0; !samples && r < step->num_rows; r++)
+        p->map[r] = r;
+    if (!samples)
+        return step->num_rows;
+    for (uint32_t r = 0; r < step->num_rows; r++)
         stk__cache_prefetch(p->keeping->cache, 0, step->indices[r]);
     for (uint32_t r = 0; r < step->num_rows; r++) {
         uint64_t size = 0;
-        const bool kept = samples && find_sample(p->keeping, &step->rows[r], &size);
+        const bool kept = find_sample(p->keeping, &step->rows[r], &size);
         p->cache_hits += kept;
         p->cache_hit_bytes += kept ? size : 0;
-        p->cache_misses += samples && !kept;
+        p->cache_misses += !kept;
         if (kept) {
             if (p->ring->num_ragged && p->dataset->ops->locate)
                 bound_kept(p, step, r);
@@ -417,6 +452,11 @@ static void locate_each(stk__planner *p, stk__step *step, collector *c, uint32_t
 
     step->num_needs = 0;
     step->has_groups = false;
+    c->seam.same = NULL;
+    c->seam.run = NULL;
+    for (uint32_t r = 0; p->runs && r < step->num_rows; r++)
+        begin_row(step, r);
+    c->begun = step->num_rows;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t r = p->map[i], before = step->num_needs;
         stk__row *row = &step->rows[r];
@@ -447,7 +487,8 @@ static void forget_needs(const stk__planner *p, stk__step *step, uint32_t n)
 
     for (uint32_t i = 0; i < n; i++) {
         stk__row *row = &step->rows[p->map[i]];
-        *row = (stk__row){.index = row->index, .position = row->position};
+        if (!p->runs)
+            *row = (stk__row){.index = row->index, .position = row->position};
         for (uint64_t k = 0; k < ragged; k++)
             step->ragged_bound[(uint64_t)p->map[i] * ragged + k] = UINT64_MAX;
     }
@@ -461,6 +502,7 @@ static bool locate_rows(stk__planner *p, stk__step *step, uint32_t n, bool block
     collector c = {.seam = {.add = collect, .cost = collect_cost, .bytes = collect_bytes},
                    .planner = p,
                    .step = step,
+                   .begun = p->runs ? 0 : step->num_rows,
                    .map = p->map};
     stk_status status = STK_OK;
     bool fits = true;
@@ -471,9 +513,12 @@ static bool locate_rows(stk__planner *p, stk__step *step, uint32_t n, bool block
     /* A picture that is larger than was known is put back alone. */
     if (!p->decodes)
         c.seam.same = collect_same;
+    if (p->runs)
+        c.seam.run = collect_run;
     stk_error_init(&said);
     if (p->dataset->ops->locate && n)
         status = p->dataset->ops->locate(p->dataset, step->indices, n, &c.seam, &said);
+    begin_rows(&c, step->num_rows);
     const char *reason = NULL;
     status = stk__dataset_failure(status, &reason);
     if (status != STK_OK && !reason)
@@ -484,8 +529,8 @@ static bool locate_rows(stk__planner *p, stk__step *step, uint32_t n, bool block
     if (status == STK_OK || some)
         tie_needs(p, step);
     else
-        fail_rows(step, status, reason);
-    for (uint32_t r = 0; r < step->num_rows; r++)
+        fail_rows(p, step, status, reason);
+    for (uint32_t r = 0; r < step->num_rows; r = stk__row_behind(step, r))
         fits &= step->rows[r].status != STK_EBUDGET;
     return fits;
 }

@@ -454,7 +454,9 @@ static stk_status make_workers(stk_loader *loader)
     w->finisher = &loader->finisher;
     w->stalls = &loader->stalls;
     w->replaces = loader->planner.replaces;
-    w->many = stk__many_may(w);
+    if (stk__keeps_samples(w->keeping))
+        w->many_rows = 0;
+    loader->planner.runs = w->many_rows == STK__RUN_ROWS;
     loader->watch = (stk__watch){.ring = loader->ring,
                                  .steps = &loader->steps,
                                  .planner = &loader->planner,
@@ -509,6 +511,8 @@ stk_status stk__loader_outline(stk_loader *loader, stk_error *err)
     w->prepare_rows = STK__PREPARE_ROWS;
     STK_TRY(settle_options(loader, err));
     STK_TRY(make_columns(loader, err));
+    w->many_rows = stk__many_rows(w->dataset, loader->columns, loader->num_columns,
+                                  loader->order.shuffle == STK_SHUFFLE_NONE);
     while (w->prepare_rows > 1 && w->prepare_rows * w->staging_row > MOST_STAGING)
         w->prepare_rows /= 2;
     return STK_OK;

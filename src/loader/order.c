@@ -332,10 +332,10 @@ uint64_t stk__order_positions(const stk__order *order, uint64_t step, uint64_t *
 {
     const uint64_t first = step * order->global_batch,
                    end = STK_MIN(first + order->global_batch, order->size);
-    uint64_t n = 0;
+    const uint64_t own = first + (order->rank + order->world - first % order->world) % order->world;
+    const uint64_t world = order->world, n = own < end ? (end - own + world - 1) / world : 0;
 
-    for (uint64_t p = first + (order->rank + order->world - first % order->world) % order->world;
-         p < end; p += order->world)
-        positions[n++] = p;
+    for (uint64_t i = 0; i < n; i++)
+        positions[i] = own + i * world;
     return n;
 }

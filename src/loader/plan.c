@@ -44,7 +44,7 @@ static void admit_row_locked(stk__planner *p, stk__step *step, uint32_t r)
     for (uint32_t i = 0; i < row->num_needs; i++) {
         stk__need_entry *entry = &row->needs[i];
         bool waits = true;
-        stk__units_count_locked(p->units, &entry->need, STK_MAX(row->group, 1));
+        stk__units_count_locked(p->units, &entry->need, stk__row_count(row));
         if (row->slices[i].size || !row->slices[i].data || entry->need.length == 0)
             continue;
         if (!stk__unit_join_locked(p->units, entry, &waits))
@@ -53,6 +53,12 @@ static void admit_row_locked(stk__planner *p, stk__step *step, uint32_t r)
     }
     if (row->pending == 0)
         stk__row_ready_locked(step, r);
+}
+
+/* The entry behind that of a row, among those that were made when the step was located. */
+static uint32_t behind(const stk__step *step, uint32_t row)
+{
+    return row + STK_MAX(step->rows[row].run, 1);
 }
 
 /* Hand over the rows that need nothing from storage: before the step is seen by anybody, or with
@@ -71,9 +77,9 @@ static void ready_at_once(stk__planner *p, stk__step *step)
         step->num_ready = step->num_rows;
         return;
     }
-    for (uint32_t r = 0; r < step->num_rows; r++) {
+    for (uint32_t r = 0; r < step->num_rows; r = behind(step, r)) {
         stk__row *row = &step->rows[r];
-        const uint64_t rows = STK_MAX(row->group, 1);
+        const uint64_t rows = stk__row_count(row);
         bool all = true;
         row->admitted = row->follows && !row->apart; /* with its leader */
         if (row->admitted)
@@ -85,7 +91,7 @@ static void ready_at_once(stk__planner *p, stk__step *step)
             p->cache_hit_bytes += cached && ranges ? row->slices[i].size * rows : 0;
             all = all && cached;
         }
-        row->now = !all && !row->group && stk__row_is_near(p, row);
+        row->now = !all && rows == 1 && stk__row_is_near(p, row);
         row->admitted = all || row->now || row->status != STK_OK;
         if (row->admitted)
             stk__row_ready_locked(step, r);
@@ -186,7 +192,8 @@ static bool try_admit_locked(stk__planner *p, stk__step *step, uint32_t r)
 /* Admit rows of a step until the budget or the round is full; true when all are in. */
 static bool admit_rows(stk__planner *p, stk__step *step)
 {
-    for (; step->admitted < step->num_rows && p->round.num < ROUND_WANTS; step->admitted++) {
+    for (; step->admitted < step->num_rows && p->round.num < ROUND_WANTS;
+         step->admitted = behind(step, step->admitted)) {
         stk__row *row = &step->rows[step->admitted];
         if (row->admitted)
             continue;
@@ -231,7 +238,7 @@ static bool plan_substitute(stk__planner *p)
     pthread_mutex_lock(&p->ring->lock);
     for (uint64_t serial = p->steps->first; serial < p->steps->located_end && !step; serial++) {
         stk__step *s = stk__step_at(p->steps, serial);
-        for (r = 0; s->has_holes && r < s->num_rows; r++)
+        for (r = 0; s->has_holes && r < s->num_rows; r = stk__row_behind(s, r))
             if (s->rows[r].wants_substitute) {
                 step = s;
                 break;

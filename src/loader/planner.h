@@ -75,6 +75,7 @@ typedef struct stk__planner {
     bool replaces;     /* on_error: replace */
     bool blocks;       /* locate() is told so */
     bool decodes;      /* some column decodes pictures: rows may be put back */
+    bool runs;         /* rows that need the same are taken as runs */
     bool late;         /* (L) rows were put back: later ones must not hold memory meanwhile */
     bool busy;         /* (L) a thread is planning: what follows is its own */
     uint64_t since_ns; /* (L) when it began; 0: none does */

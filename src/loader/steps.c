@@ -81,11 +81,30 @@ static void queue_locked(stk__step *step, uint32_t row)
     step->ready[at < room ? at : at - room] = row;
 }
 
+void stk__row_part_locked(stk__step *step, uint32_t row)
+{
+    stk__row *first = &step->rows[row];
+
+    for (uint32_t r = row + 1; r < row + stk__row_count(first); r++) {
+        step->rows[r] = *first;
+        step->rows[r].index = step->indices[r];
+        step->rows[r].position = step->positions[r];
+        step->rows[r].follows = row + 1;
+        step->rows[r].run = 0;
+    }
+    first->parted = true;
+}
+
 void stk__row_ready_locked(stk__step *step, uint32_t row)
 {
     const stk__row *leader = &step->rows[row];
 
     queue_locked(step, row);
+    if (leader->run > 1 && !leader->parted && leader->status != STK_OK) {
+        stk__row_part_locked(step, row);
+        for (uint32_t r = row + 1; r < row + leader->run; r++)
+            queue_locked(step, r);
+    }
     for (uint32_t next = leader->follower; next; next = step->rows[next - 1].follower) {
         stk__row *r = &step->rows[next - 1];
         if (leader->status != STK_OK) {

@@ -27,6 +27,11 @@ typedef struct stk__step stk__step;
  * admitted for all of them. They become ready together, and one task takes them. */
 enum { STK__GROUP_ROWS = 256 };
 
+/* Of a dataset that is gone through in order, rows that need the same stand one behind the other:
+ * one entry of `rows`, the first of them, is all that there is of such a *run*, and one task takes
+ * it. The entries of the others are made (parted) where something befalls one of them. */
+enum { STK__RUN_ROWS = 4096 };
+
 /* A need of a row, waiting for its unit. */
 typedef struct stk__need_entry {
     stk_need need;
@@ -51,12 +56,14 @@ typedef struct stk__row {
     uint32_t follows;  /* 1 + the leader of its group, whose needs it has; 0: they are its own */
     uint32_t follower; /* 1 + the next row of its group; 0: none */
     uint32_t group;    /* rows of the group that it leads; 0: it leads none */
+    uint32_t run;      /* rows that it stands for, those behind it; 0 and 1: itself */
     uint32_t pending;  /* (L) units still to come */
     uint32_t bad_need; /* (L) the need that failed */
     uint16_t tries;    /* substitutes drawn */
     uint8_t stage;     /* of the failure */
     bool apart;        /* it failed before its group was read, which it left */
     bool bad;          /* a hole in the batch, or the failure of it */
+    bool parted;       /* (L) those of its run have entries of their own, and follow it */
     bool admitted;     /* the planner's: it asks for nothing any more */
     bool wants_substitute; /* (L) */
     bool located;          /* the planner's: the substitute was drawn */
@@ -137,6 +144,21 @@ void stk__row_ready_locked(stk__step *step, uint32_t row);
 uint64_t stk__steps_ready_locked(const stk__steps *steps);
 /* Attach free slabs to the oldest steps without one. (L) held. */
 void stk__steps_attach_locked(stk__steps *steps);
+/* The entry behind that of a row, among those that are there. The planner goes along those that it
+ * made, by `run`; who holds (L), or the step alone, along all. */
+static inline uint32_t stk__row_behind(const stk__step *step, uint32_t row)
+{
+    const stk__row *r = &step->rows[row];
+
+    return row + (r->parted ? 1 : STK_MAX(r->run, 1));
+}
+/* Rows that a row is admitted and becomes ready for: its run, its group, or itself. */
+static inline uint32_t stk__row_count(const stk__row *row)
+{
+    return STK_MAX(row->parted ? 1 : STK_MAX(row->group, row->run), 1);
+}
+/* Give each row of a run an entry; all of them are as the first. (L) held. */
+void stk__row_part_locked(stk__step *step, uint32_t row);
 /* A task has begun, or ended. (L) held. */
 void stk__steps_begin_locked(stk__steps *steps);
 void stk__steps_end_locked(stk__steps *steps);

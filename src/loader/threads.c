@@ -102,7 +102,7 @@ void stk__loader_limit_locked(stk_loader *loader)
 /* Give up a step that will not be delivered. (L) held. */
 static void drop_step_locked(stk__step *step, stk__spent *spent)
 {
-    for (uint32_t r = 0; r < step->num_rows; r++)
+    for (uint32_t r = 0; r < step->num_rows; r = stk__row_behind(step, r))
         for (uint32_t k = 0; k < step->rows[r].num_needs; k++) {
             stk__unit *unit = step->rows[r].needs[k].unit;
             step->rows[r].needs[k].unit = NULL;
@@ -121,7 +121,7 @@ static void drop_step_locked(stk__step *step, stk__spent *spent)
 /* Free what a dropped step held besides its slab. Nobody else knows the step any more. */
 static void clear_step(stk__planner *planner, stk__step *step)
 {
-    for (uint32_t r = 0; r < step->num_rows; r++)
+    for (uint32_t r = 0; r < step->num_rows; r = stk__row_behind(step, r))
         stk__row_return(planner, &step->rows[r]);
     stk__pool_give(&step->steps->ring->pool, step->ragged);
     step->ragged = NULL;

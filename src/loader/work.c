@@ -36,9 +36,12 @@ static bool take_rows_locked(stk__worker *worker, stk__step *step)
 {
     if (step->has_costs && !step->has_groups)
         costliest_first_locked(step);
-    const uint32_t group = STK_MAX(step->rows[step->ready[step->ready_first]].group, 1);
-    if (worker->num_rows + group > STK__TASK_ROWS)
+    const stk__row *row = &step->rows[step->ready[step->ready_first]];
+    const bool run = stk__row_count(row) > STK_MAX(row->group, 1);
+    const uint32_t group = STK_MAX(row->group, 1);
+    if (worker->run || worker->num_rows + group > STK__TASK_ROWS || (run && worker->num_rows))
         return false;
+    worker->run = run ? row->run : 0;
     for (uint32_t i = 0; i < group; i++) {
         worker->rows[worker->num_rows++] = step->ready[step->ready_first];
         step->ready_first =
@@ -65,7 +68,7 @@ bool stk__task_take_locked(stk__worker *worker)
         /* The consumer helps in small pieces: the batch it waits for may be ready at any moment. */
         double wanted = (helps ? 0.25 : 1.0) * TASK_NS / STK_MAX(w->mean_row_ns, 1.0);
         uint32_t n = wanted >= STK__TASK_ROWS ? STK__TASK_ROWS : STK_MAX((uint32_t)wanted, 1);
-        worker->num_rows = 0;
+        worker->num_rows = worker->run = 0;
         while (worker->num_rows < n && step->num_ready && take_rows_locked(worker, step))
             ;
         worker->step = step;
@@ -289,7 +292,9 @@ static void place_indices(stk__worker *worker, const uint32_t *rows, uint32_t n,
 {
     uint64_t *indices = worker->step->slab->data[c];
 
-    for (uint32_t i = 0; i < n; i++)
+    if (worker->run)
+        memcpy(indices + rows[0], worker->step->indices + rows[0], worker->run * sizeof *indices);
+    for (uint32_t i = 0; !worker->run && i < n; i++)
         indices[rows[i]] = worker->step->rows[rows[i]].index;
 }
 
@@ -362,7 +367,7 @@ static const stk__unit *last_unit_locked(const stk__worker *worker)
     const stk__step *step = worker->step;
     const stk__unit *last = NULL;
 
-    if (!step->has_units || step->done + worker->num_rows < step->num_rows)
+    if (!step->has_units || step->done + stk__task_rows(worker) < step->num_rows)
         return NULL;
     for (uint32_t i = 0; i < worker->num_rows; i++) {
         const stk__row *row = &step->rows[worker->rows[i]];
@@ -399,11 +404,14 @@ static void settle_rows_locked(stk__worker *worker)
     stk__step *step = worker->step;
 
     if (worker->num_bad == 0) {
-        step->done += worker->num_rows;
+        step->done += stk__task_rows(worker);
         return;
     }
-    for (uint32_t i = 0; i < worker->num_rows; i++) {
-        stk__row *row = &step->rows[worker->rows[i]];
+    if (worker->run)
+        stk__many_part_locked(worker);
+    for (uint32_t i = 0; i < stk__task_rows(worker); i++) {
+        const uint32_t r = worker->run ? worker->rows[0] + i : worker->rows[i];
+        stk__row *row = &step->rows[r];
         if (row->status == STK_OK) {
             step->done++;
             continue;
@@ -419,7 +427,7 @@ static void settle_rows_locked(stk__worker *worker)
                        row->tries < STK__REPLACE_TRIES;
         /* A substitute that is merely too large for the room is no bad sample. */
         if (!(replace && row->tries && row->status == STK_ELIMIT))
-            stk__bad_note_locked(step, worker->rows[i], replace);
+            stk__bad_note_locked(step, r, replace);
         if (replace) {
             row->located = false;
             stk__row_plan_again_locked(w->planner, row);
@@ -460,7 +468,8 @@ static void emit_task(stk__worker *worker, uint64_t start, uint64_t end)
 
     if (!stk__probed(ctx))
         return;
-    for (uint32_t i = 0; i < worker->num_rows; i++)
+    const uint64_t *indices = worker->run ? step->indices + worker->rows[0] : worker->indices;
+    for (uint32_t i = 0; !worker->run && i < worker->num_rows; i++)
         worker->indices[i] = step->rows[worker->rows[i]].index;
     stk__event event = {.kind = STK__EVENT_SAMPLE,
                         .worker = worker->number,
@@ -469,9 +478,9 @@ static void emit_task(stk__worker *worker, uint64_t start, uint64_t end)
                         .epoch = step->epoch,
                         .step = step->step,
                         .position = step->rows[worker->rows[0]].position,
-                        .index = worker->indices[0],
-                        .count = worker->num_rows,
-                        .indices = worker->indices,
+                        .index = indices[0],
+                        .count = stk__task_rows(worker),
+                        .indices = indices,
                         .loader = worker->team->ring};
     stk__emit(ctx, &event);
 }
@@ -480,10 +489,10 @@ static void emit_task(stk__worker *worker, uint64_t start, uint64_t end)
 static void count_task_locked(stk__worker *worker, uint64_t start, uint64_t end)
 {
     stk__workers *w = worker->team;
-    const double each = (double)(end - start) / worker->num_rows;
+    const double each = (double)(end - start) / stk__task_rows(worker);
 
     w->mean_row_ns += (each - w->mean_row_ns) * (w->prepared ? 0.1 : 1.0);
-    w->prepared += worker->num_rows;
+    w->prepared += stk__task_rows(worker);
     w->prepare_busy_ns += end - start - STK_MIN(worker->now.ns, end - start);
     stk__now_count_locked(worker);
     count_decoding_locked(worker);
@@ -506,7 +515,7 @@ void stk__task_run(stk__worker *worker)
     worker->mark_ns = start;
     memset(worker->work, 0, sizeof worker->work);
     for (uint32_t i = 0, n; i < worker->num_rows; i += n) {
-        const bool many = (n = stk__many_run(worker, i)) != 0;
+        const bool many = (n = stk__many_next(worker, i)) != 0;
         if (!many)
             n = stk__now_read(worker, worker->rows + i,
                               STK_MIN(worker->num_rows - i, w->prepare_rows));

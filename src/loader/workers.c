@@ -18,6 +18,7 @@ uint64_t stk__worker_bytes(const stk__workers *w)
     return STK__PREPARE_ROWS * (sizeof(stk_sample) + w->dataset->num_fields * sizeof(stk_value) +
                                 4 * sizeof(void *)) +
            w->prepare_rows * w->staging_row + w->scratch_bytes + w->now_bytes +
+           w->many_rows * (sizeof(stk_status) + sizeof(char *) + sizeof(uint64_t)) +
            w->dataset->worker_bytes + 4096;
 }
 
@@ -31,6 +32,9 @@ static stk_status init_worker(stk__worker *worker, stk__workers *team, uint32_t 
     worker->samples = stk__calloc(ctx, n, sizeof *worker->samples);
     worker->values = stk__calloc(ctx, n * fields, sizeof *worker->values);
     worker->many_fields = stk__calloc(ctx, fields, sizeof *worker->many_fields);
+    worker->many_statuses = stk__calloc(ctx, team->many_rows + 1, sizeof *worker->many_statuses);
+    worker->many_reasons = stk__calloc(ctx, team->many_rows + 1, sizeof *worker->many_reasons);
+    worker->many_lines = stk__calloc(ctx, team->many_rows + 1, sizeof *worker->many_lines);
     worker->sources = stk__calloc(ctx, n, sizeof *worker->sources);
     worker->targets = stk__calloc(ctx, n, sizeof *worker->targets);
     worker->run_positions = stk__calloc(ctx, n, sizeof *worker->run_positions);
@@ -46,7 +50,8 @@ static stk_status init_worker(stk__worker *worker, stk__workers *team, uint32_t 
                                      &(const char *){NULL}));
     if (team->decodes)
         STK_TRY(stk__decoding_create(ctx, &team->decode_room, &worker->decoding));
-    return worker->samples && worker->values && worker->many_fields && worker->sources &&
+    return worker->samples && worker->values && worker->many_fields && worker->many_statuses &&
+                   worker->many_reasons && worker->many_lines && worker->sources &&
                    worker->targets && worker->run_positions && worker->run_epochs &&
                    worker->blob_head && worker->blob && worker->staging && worker->scratch &&
                    (worker->now.data || !team->now_bytes)
@@ -62,6 +67,9 @@ static void release_worker(stk__worker *worker)
     stk__free(ctx, worker->samples);
     stk__free(ctx, worker->values);
     stk__free(ctx, worker->many_fields);
+    stk__free(ctx, worker->many_statuses);
+    stk__free(ctx, worker->many_reasons);
+    stk__free(ctx, worker->many_lines);
     stk__free(ctx, worker->sources);
     stk__free(ctx, worker->targets);
     stk__free(ctx, worker->run_positions);

@@ -38,13 +38,14 @@ typedef struct stk__worker {
     char *scratch;       /* of the transforms */
     stk__step *step;     /* of the task at hand */
     uint32_t rows[STK__TASK_ROWS], num_rows;
+    uint32_t run;       /* rows of the run that the only row of the task stands for; 0: none */
     uint32_t num_bad;   /* rows of the task that failed, here or before */
     stk__row *reserved; /* the row of the task that has a reserve, or NULL */
     uint64_t indices[STK__TASK_ROWS];
     stk_rows_field *many_fields; /* of a call for rows that need the same; so the next two */
-    stk_status many_statuses[STK__GROUP_ROWS];
-    const char *many_reasons[STK__GROUP_ROWS];
-    uint64_t many_lines[STK__GROUP_ROWS];
+    stk_status *many_statuses;
+    const char **many_reasons;
+    uint64_t *many_lines;
     const void **sources; /* [STK__PREPARE_ROWS] of a pipeline run; so the next three */
     void **targets;
     uint64_t *run_positions, *run_epochs;
@@ -79,7 +80,8 @@ struct stk__workers {
     stk__stalls *stalls;
     bool replaces;        /* on_error: replace */
     bool decodes;         /* some column does; the room is made */
-    bool many;            /* the dataset prepares rows that need the same by one call */
+    uint32_t many_rows;   /* that need the same the dataset prepares by one call, so many at most;
+                             0: it does not */
     uint64_t staging_row; /* bytes of one sample before the transforms */
     uint64_t scratch_bytes;
     uint64_t now_bytes;    /* of what a worker reads itself at a time; 0: it never does */
@@ -123,19 +125,28 @@ void stk__workers_stop_locked(stk__workers *workers, bool stop);
 bool stk__workers_wait_locked(stk__workers *workers, uint64_t until);
 void stk__workers_join(stk__workers *workers);
 
+/* Rows of the task at hand. */
+static inline uint32_t stk__task_rows(const stk__worker *worker)
+{
+    return worker->run ? worker->run : worker->num_rows;
+}
 /* Take the rows of a task: of the oldest step that has any. (L) held. */
 bool stk__task_take_locked(stk__worker *worker);
 /* Prepare the task at hand, account for it. (L) free; held at the end. */
 void stk__task_run(stk__worker *worker);
 /* A row failed in preparing. */
 void stk__row_is_bad(stk__row *row, stk_status status, stk_stage stage, const char *reason);
-/* Whether rows that need the same can be prepared by one call (many.c). */
-bool stk__many_may(const stk__workers *workers);
-/* How many rows of a task from row `first` on need the same and are to be prepared by one call; 0:
- * not this row. */
-uint32_t stk__many_run(const stk__worker *worker, uint32_t first);
+/* How many rows that need the same can be prepared by one call, to such columns; 0: none can.
+ * (many.c) */
+uint32_t stk__many_rows(const stk_dataset *dataset, const stk__column *columns, uint32_t n,
+                        bool in_order);
+/* How many rows of a task from row `first` on need the same and are to be prepared by one call, a
+ * run being one; 0: not this row. */
+uint32_t stk__many_next(const stk__worker *worker, uint32_t first);
 /* Prepare them: `n` rows, straight to their places. */
 void stk__many_prepare(stk__worker *worker, const uint32_t *rows, uint32_t n);
+/* Some rows of the run of a task are bad: give each its entry, which says so. (L) held. */
+void stk__many_part_locked(stk__worker *worker);
 /* Read the rows of a task that it has to read itself; of `most` as many as there is room for at a
  * time, which it returns. What cannot be had at once has the status STK_EAGAIN. (L) free. */
 uint32_t stk__now_read(stk__worker *worker, const uint32_t *rows, uint32_t most);

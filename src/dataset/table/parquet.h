@@ -114,6 +114,7 @@ enum {
 };
 
 #define STK__PARQUET_HEADER_MOST 65536u /* bytes of a page's header: it may hold bounds */
+#define STK__PARQUET_HEAD        32u    /* bytes of levels in front of values, where all are full */
 
 /* A PageHeader. */
 typedef struct stk__parquet_page {
@@ -159,11 +160,22 @@ uint64_t stk__parquet_room_held(const stk__parquet_room *room);
 typedef struct stk__parquet_body {
     const uint8_t *repetition, *definition, *values;
     uint64_t repetition_length, definition_length, values_length;
+    uint8_t head[STK__PARQUET_HEAD]; /* levels, where the values are at home */
 } stk__parquet_body;
 
+/* Where the values of a page are to lie in the end, if none is null: `size` bytes at `values`, and
+ * STK__PARQUET_HEAD in front of them that are there. */
+typedef struct stk__parquet_home {
+    uint8_t *values;
+    uint64_t size;
+} stk__parquet_home;
+
+/* `home` (NULL: none) is written to where the page is compressed and has as many bytes as values
+ * that are not null: its values are there then, and what is in front of them is as it was. */
 stk_status stk__parquet_page_open(const stk__parquet_page *page, const stk__parquet_leaf *leaf,
                                   stk__parquet_room *room, const uint8_t *data,
-                                  stk__parquet_body *out, const char **reason);
+                                  const stk__parquet_home *home, stk__parquet_body *out,
+                                  const char **reason);
 
 /* ---- Decoding (parquet_decode.c, parquet_convert.c) ---- */
 

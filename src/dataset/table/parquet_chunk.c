@@ -95,7 +95,7 @@ static stk_status measure(pages *p, uint64_t offset, const stk__parquet_page *he
     leaf.codec = (uint32_t)p->chunk->codec & 7;
     STK_TRY(stk__parquet_see(p->scan, offset + header->header, (uint64_t)header->compressed, 0,
                              &data, err));
-    stk_status status = stk__parquet_page_open(header, &leaf, room, data, &body, &reason);
+    stk_status status = stk__parquet_page_open(header, &leaf, room, data, NULL, &body, &reason);
     uint8_t *levels = stk__parquet_room_part(room, STK__PARQUET_LEVELS, rows);
     uint8_t *lengths = stk__parquet_room_part(room, STK__PARQUET_LENGTHS, rows * 8);
     if (status == STK_OK && (!levels || !lengths))

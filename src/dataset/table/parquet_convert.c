@@ -96,7 +96,8 @@ static stk_status stored(stk__parquet_room *room, const stk__parquet_leaf *leaf,
     case STK__PARQUET_PLAIN:
         if (bytes > length)
             return fail(STK_EFORMAT, "its values end too early", reason);
-        memcpy(out, in, bytes);
+        if (out != in) /* they are there where a page was decompressed to its home */
+            memcpy(out, in, bytes);
         return STK_OK;
     case STK__PARQUET_SPLIT:
         if (bytes > length || leaf->type == STK__PARQUET_INT96)

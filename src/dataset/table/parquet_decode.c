@@ -455,12 +455,16 @@ static void chunk_bad(sink *s, uint64_t rows, stk_status status)
 /* A page that is damaged is no failure of the others. */
 static stk_status chunk_page(sink *s, const stk__parquet_page *page, const uint8_t *data)
 {
-    const uint64_t rows = STK_MIN((uint64_t)page->values, s->piece->rows - s->rows);
+    const uint64_t rows = STK_MIN((uint64_t)page->values, s->piece->rows - s->rows),
+                   item = stk__parquet_item(s->leaf);
+    const bool as_stored = s->leaf->as == STK__PARQUET_AS_STORED && page->type != STK__PARQUET_DICT;
+    const stk__parquet_home home = {s->out + s->vector->values + s->rows * item, rows * item};
     stk__parquet_body body;
 
     if (page->type == STK__PARQUET_INDEX_PAGE)
         return STK_OK;
-    stk_status status = stk__parquet_page_open(page, s->leaf, s->room, data, &body, s->reason);
+    stk_status status = stk__parquet_page_open(page, s->leaf, s->room, data,
+                                               as_stored ? &home : NULL, &body, s->reason);
     if (page->type == STK__PARQUET_DICT) {
         status = status == STK_OK ? chunk_dictionary(s, page, &body) : status;
         if (status != STK_OK)
@@ -526,7 +530,7 @@ static stk_status one_page(sink *s, const stk__parquet_page *page, const uint8_t
     if (s->leaf->form != STK__PARQUET_CHUNK &&
         dictionary != (s->leaf->form == STK__PARQUET_DICTIONARY))
         return fail(s, "a page is of another kind than the footer says");
-    STK_TRY(stk__parquet_page_open(page, s->leaf, s->room, data, &body, s->reason));
+    STK_TRY(stk__parquet_page_open(page, s->leaf, s->room, data, NULL, &body, s->reason));
     if (s->leaf->form == STK__PARQUET_DICTIONARY)
         return dictionary_page(s, page, &body);
     if (dictionary)

@@ -162,6 +162,15 @@ static uint64_t ratio_of(uint32_t codec)
     }
 }
 
+/* `size` bytes are what `length` may become. */
+static stk_status check_size(const stk__parquet_leaf *leaf, uint64_t length, uint64_t size,
+                             const char **reason)
+{
+    return size > length * ratio_of(leaf->codec) + SLACK
+               ? fail(STK_EFORMAT, "a page says more bytes than its compression can give", reason)
+               : STK_OK;
+}
+
 static stk_status unpack(const stk__parquet_leaf *leaf, stk__parquet_room *room, bool packed,
                          const uint8_t *in, uint64_t length, uint64_t size, const uint8_t **out,
                          const char **reason)
@@ -173,8 +182,7 @@ static stk_status unpack(const stk__parquet_leaf *leaf, stk__parquet_room *room,
                    : fail(STK_EFORMAT, "a page without compression says two sizes; write it again",
                           reason);
     }
-    if (size > length * ratio_of(leaf->codec) + SLACK)
-        return fail(STK_EFORMAT, "a page says more bytes than its compression can give", reason);
+    STK_TRY(check_size(leaf, length, size, reason));
     uint8_t *to = stk__parquet_room_part(room, STK__PARQUET_UNPACKED, size);
     if (!to)
         return fail(STK_ENOMEM, "no memory to decompress a page; use fewer workers", reason);
@@ -200,13 +208,65 @@ static bool take_levels(const uint8_t **at, uint64_t *left, const uint8_t **out,
     return true;
 }
 
+/* Bytes in front of the values, if all bytes of a page, `size`, are those that its home has room
+ * for. */
+static bool has_home(const stk__parquet_page *page, const stk__parquet_leaf *leaf,
+                     const stk__parquet_home *home, bool packed, uint64_t size, uint64_t *head)
+{
+    if (!home || !home->size || !packed || leaf->codec == STK__PARQUET_NONE ||
+        page->encoding != STK__PARQUET_PLAIN || size < home->size ||
+        size - home->size > STK__PARQUET_HEAD)
+        return false;
+    *head = size - home->size;
+    return true;
+}
+
+/* Decompress a page to where its values shall lie; the `head` bytes in front go to the body. */
+static stk_status unpack_home(const stk__parquet_leaf *leaf, stk__parquet_room *room,
+                              const uint8_t *in, uint64_t length, const stk__parquet_home *home,
+                              uint64_t head, stk__parquet_body *out, const char **reason)
+{
+    uint8_t *to = home->values - head, before[STK__PARQUET_HEAD];
+
+    STK_TRY(check_size(leaf, length, head + home->size, reason));
+    memcpy(before, to, head);
+    const stk_status status =
+        stk__parquet_unpack(leaf->codec, room->codecs, in, length, to, head + home->size, reason);
+    memcpy(out->head, to, head);
+    memcpy(to, before, head);
+    return status;
+}
+
+/* A page of version 1 of numbers, none of which is null: it is at home then. */
+static stk_status open_home(const stk__parquet_leaf *leaf, stk__parquet_room *room,
+                            const uint8_t *data, uint64_t length, const stk__parquet_home *home,
+                            uint64_t head, stk__parquet_body *out, const char **reason)
+{
+    const uint8_t *at = out->head;
+
+    STK_TRY(unpack_home(leaf, room, data, length, home, head, out, reason));
+    if (leaf->most && !take_levels(&at, &head, &out->definition, &out->definition_length))
+        head = 1;
+    out->values = head ? NULL : home->values;
+    out->values_length = home->size;
+    return STK_OK;
+}
+
 static stk_status open_first(const stk__parquet_page *page, const stk__parquet_leaf *leaf,
-                             stk__parquet_room *room, const uint8_t *data, stk__parquet_body *out,
+                             stk__parquet_room *room, const uint8_t *data,
+                             const stk__parquet_home *home, stk__parquet_body *out,
                              const char **reason)
 {
     const uint8_t *at;
-    uint64_t left = (uint64_t)page->uncompressed;
+    uint64_t left = (uint64_t)page->uncompressed, head;
 
+    if (page->type == STK__PARQUET_DATA && !leaf->repeated &&
+        page->definition_encoding == STK__PARQUET_RLE &&
+        has_home(page, leaf, home, true, left, &head)) {
+        STK_TRY(open_home(leaf, room, data, (uint64_t)page->compressed, home, head, out, reason));
+        if (out->values)
+            return STK_OK;
+    }
     STK_TRY(unpack(leaf, room, true, data, (uint64_t)page->compressed, left, &at, reason));
     if (page->type == STK__PARQUET_DATA) {
         if ((leaf->repeated && page->repetition_encoding != STK__PARQUET_RLE) ||
@@ -225,20 +285,28 @@ static stk_status open_first(const stk__parquet_page *page, const stk__parquet_l
 
 stk_status stk__parquet_page_open(const stk__parquet_page *page, const stk__parquet_leaf *leaf,
                                   stk__parquet_room *room, const uint8_t *data,
-                                  stk__parquet_body *out, const char **reason)
+                                  const stk__parquet_home *home, stk__parquet_body *out,
+                                  const char **reason)
 {
+    uint64_t head;
+
     *out = (stk__parquet_body){0};
     if (page->has_crc && stk__crc32(data, (uint64_t)page->compressed) != page->crc)
         return fail(STK_ECHECKSUM, "the checksum of a page does not match it; fetch the file again",
                     reason);
     if (page->type != STK__PARQUET_DATA2)
-        return open_first(page, leaf, room, data, out, reason);
+        return open_first(page, leaf, room, data, home, out, reason);
     const uint64_t levels = (uint64_t)(page->repetition_bytes + page->definition_bytes);
     out->repetition = data;
     out->repetition_length = (uint64_t)page->repetition_bytes;
     out->definition = data + page->repetition_bytes;
     out->definition_length = (uint64_t)page->definition_bytes;
     out->values_length = (uint64_t)page->uncompressed - levels;
+    if (has_home(page, leaf, home, page->packed, out->values_length, &head) && !head) {
+        out->values = home->values;
+        return unpack_home(leaf, room, data + levels, (uint64_t)page->compressed - levels, home, 0,
+                           out, reason);
+    }
     return unpack(leaf, room, page->packed, data + levels, (uint64_t)page->compressed - levels,
                   out->values_length, &out->values, reason);
 }

@@ -117,7 +117,9 @@ size_t stk__table_run_of(const stk__table_cuts *cuts, uint64_t row)
 typedef struct run_rows {
     const stk__table *t;
     const stk_rows *to;
-    uint32_t first, num; /* of `to` */
+    uint32_t first, num;    /* of `to` */
+    const uint32_t *places; /* of each; NULL: rows of file and batch are *straight*, one behind the
+                               other, of the next two the first says where, and `num` may be any */
     uint64_t in_file[AT_A_TIME];
     uint32_t in_piece[AT_A_TIME];
     const stk__table_vector *vector; /* of the last column of a slot: it has the lines */
@@ -130,12 +132,30 @@ typedef struct column {
     stk__table_cells cells;
     const uint8_t *values;  /* of the piece, or of its dictionary */
     const uint32_t *codes;  /* NULL: values are the piece's */
-    const uint32_t *places; /* rows of the output */
+    const uint32_t *places; /* rows of the output; NULL: as of the run */
     uint32_t num_codes;     /* of the dictionary */
     uint64_t apart;         /* bytes from a value to that of the next row */
     uint8_t *out;
     uint64_t stride;
 } column;
+
+/* The row of the output that row `i` of the run goes to. */
+static uint64_t place_of(const run_rows *run, uint32_t i)
+{
+    return run->places ? run->places[i] : (uint64_t)run->to->place + run->first + i;
+}
+
+static uint32_t row_in_piece(const run_rows *run, uint32_t i)
+{
+    return run->places ? run->in_piece[i] : run->in_piece[0] + i;
+}
+
+static uint8_t *place_in(const run_rows *run, int field, uint32_t i)
+{
+    const stk_rows_field *f = &run->to->fields[field];
+
+    return (uint8_t *)f->out + place_of(run, i) * f->stride;
+}
 
 static void put_cell(const column *c, uint32_t i)
 {
@@ -143,18 +163,16 @@ static void put_cell(const column *c, uint32_t i)
     const stk__table_read *r = c->read;
     const uint32_t row = c->run->first + i;
     const stk_rows *to = c->run->to;
-    uint8_t *out =
-        (uint8_t *)to->fields[r->field].out + to->places[row] * to->fields[r->field].stride;
+    uint8_t *out = place_in(c->run, r->field, i);
     const void *data;
     uint64_t size;
 
     if (to->statuses[row] != STK_OK)
         return;
-    const uint8_t null = stk__table_cell(&c->cells, &r->column, c->run->in_piece[i], &data, &size);
-    if (r->mask >= 0) {
-        const stk_rows_field *mask = &to->fields[r->mask];
-        *((uint8_t *)mask->out + to->places[row] * mask->stride) = !null;
-    }
+    const uint8_t null =
+        stk__table_cell(&c->cells, &r->column, row_in_piece(c->run, i), &data, &size);
+    if (r->mask >= 0)
+        *place_in(c->run, r->mask, i) = !null;
     if (!stk__table_takes(t, r, null, size, &to->statuses[row], &to->reasons[row])) {
         if (to->statuses[row] == STK_OK)
             memset(out, 0, r->bytes);
@@ -267,6 +285,54 @@ static void find_values(column *c)
     }
 }
 
+/* Of straight rows values that lie as the batch wants them. False: these do not. */
+static bool take_straight(const column *c, uint64_t size)
+{
+    const uint64_t wide = c->read->widen ? sizeof(int64_t) : size;
+
+    if (!c->values || c->codes || c->read->names || c->apart != size || c->stride != wide)
+        return false;
+    const uint8_t *values = c->values + c->run->in_piece[0] * size;
+    uint8_t *out = c->out + place_of(c->run, 0) * wide;
+    if (c->read->widen)
+        c->read->widen(values, c->run->num, (int64_t *)(void *)out);
+    else
+        memcpy(out, values, c->run->num * size);
+    return true;
+}
+
+/* Values of rows with places. */
+static void take_placed(const column *c, uint64_t size)
+{
+    const stk__table_read *r = c->read;
+
+    if (!r->names && (r->widen ? take_labels(c, size) : take(c, size)))
+        return;
+    for (uint32_t i = 0; i < c->run->num; i++)
+        put_cell(c, i);
+}
+
+/* Straight rows, as many at a time as have room for their places. */
+static void take_by_parts(const column *c, uint64_t size)
+{
+    const run_rows *run = c->run;
+    uint32_t places[AT_A_TIME];
+    run_rows part = {.t = run->t, .to = run->to, .places = places};
+    column some = *c;
+
+    some.run = &part;
+    some.places = places;
+    for (uint32_t at = 0; at < run->num; at += part.num) {
+        part.first = run->first + at;
+        part.num = STK_MIN(run->num - at, AT_A_TIME);
+        for (uint32_t i = 0; i < part.num; i++) {
+            part.in_piece[i] = row_in_piece(run, at + i);
+            places[i] = (uint32_t)place_of(run, at + i);
+        }
+        take_placed(&some, size);
+    }
+}
+
 static void take_column(column *c)
 {
     const stk__table_read *r = c->read;
@@ -276,13 +342,14 @@ static void take_column(column *c)
     const run_rows *run = c->run;
 
     find_values(c);
-    for (uint32_t i = 0; r->mask >= 0 && i < run->num; i++) {
-        const stk_rows_field *mask = &run->to->fields[r->mask];
-        *((uint8_t *)mask->out + c->places[i] * mask->stride) = 1;
-    }
-    const bool all = !r->names && (r->widen ? take_labels(c, size) : take(c, size));
-    for (uint32_t i = 0; (nulls || !all) && i < run->num; i++)
-        if (!all || nulls[run->in_piece[i]])
+    for (uint32_t i = 0; r->mask >= 0 && i < run->num; i++)
+        *place_in(run, r->mask, i) = 1;
+    if (run->places)
+        take_placed(c, size);
+    else if (!take_straight(c, size))
+        take_by_parts(c, size);
+    for (uint32_t i = 0; nulls && i < run->num; i++)
+        if (nulls[row_in_piece(run, i)])
             put_cell(c, i);
 }
 
@@ -290,25 +357,22 @@ static void take_column(column *c)
 static void take_key(const run_rows *run, const stk__table_key *key, size_t file)
 {
     const stk_rows *to = run->to;
-    const stk_rows_field *field = &to->fields[key->field];
     uint64_t size;
     const char *reason = NULL;
     stk_status status;
     const void *data = stk__table_key_cell(run->t, key, file, &size, &status, &reason);
 
-    for (uint32_t i = run->first; i < run->first + run->num; i++) {
-        uint8_t *out = (uint8_t *)field->out + to->places[i] * field->stride;
-        if (to->statuses[i] != STK_OK)
+    for (uint32_t i = 0; i < run->num; i++) {
+        uint8_t *out = place_in(run, key->field, i);
+        if (to->statuses[run->first + i] != STK_OK)
             continue;
-        if (key->mask >= 0) {
-            const stk_rows_field *mask = &to->fields[key->mask];
-            *((uint8_t *)mask->out + to->places[i] * mask->stride) = data != NULL;
-        }
+        if (key->mask >= 0)
+            *place_in(run, key->mask, i) = data != NULL;
         if (data) {
             memcpy(out, data, size);
         } else if (status != STK_OK) {
-            to->statuses[i] = status;
-            to->reasons[i] = reason;
+            to->statuses[run->first + i] = status;
+            to->reasons[run->first + i] = reason;
         } else {
             memset(out, 0, sizeof(int64_t));
         }
@@ -325,7 +389,7 @@ static void take_run(run_rows *run, const stk__table_kept *k)
     for (uint32_t slot = 0; slot < l->num_slots;) {
         const stk__table_held held = stk__table_held_in(k, slot, &run->to->needs[need]);
         const stk__table_cells cells = {.base = held.base, .dictionary = held.dictionary};
-        for (uint32_t i = 0; i < run->num; i++)
+        for (uint32_t i = 0; i < (run->places ? run->num : 1); i++)
             run->in_piece[i] = (uint32_t)(run->in_file[i] - held.piece->first_row);
         for (; next < t->num_reads && l->slot_of[l->by_slot[next]] - slot < held.slots; next++) {
             const uint32_t number = l->by_slot[next];
@@ -333,7 +397,7 @@ static void take_run(run_rows *run, const stk__table_kept *k)
             column c = {.run = run,
                         .read = &t->reads[number],
                         .cells = cells,
-                        .places = run->to->places + run->first,
+                        .places = run->places,
                         .out = field->out,
                         .stride = field->stride};
             c.cells.vector = stk__table_held_vector(l, &held, number);
@@ -343,7 +407,7 @@ static void take_run(run_rows *run, const stk__table_kept *k)
         const stk__table_vector *v = run->vector;
         for (uint32_t i = 0; v && v->lines && !slot && i < run->num; i++)
             run->to->lines[run->first + i] =
-                ((const uint32_t *)(const void *)(cells.base + v->lines))[run->in_piece[i]];
+                ((const uint32_t *)(const void *)(cells.base + v->lines))[row_in_piece(run, i)];
         run->vector = NULL;
         need += held.needs;
         slot += held.slots;
@@ -364,8 +428,9 @@ void stk__table_prepare_rows(stk_dataset *dataset, stk_rows *rows)
     const uint64_t row = t->rows ? t->rows[rows->indices[0]] : rows->indices[0];
     const stk__table_kept *k = stk__table_file_of(t, row, &number);
     for (; run.first < rows->num; run.first += run.num) {
-        run.num = STK_MIN(rows->num - run.first, AT_A_TIME);
-        for (uint32_t i = 0; i < run.num; i++) {
+        run.places = rows->places ? rows->places + run.first : NULL;
+        run.num = rows->places ? STK_MIN(rows->num - run.first, AT_A_TIME) : rows->num;
+        for (uint32_t i = 0; i < (run.places ? run.num : 1); i++) {
             const uint64_t index = rows->indices[run.first + i];
             run.in_file[i] = (t->rows ? t->rows[index] : index) - k->first_row;
         }

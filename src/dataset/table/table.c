@@ -14,6 +14,8 @@
 #define CODEC_BYTES (UINT64_C(256) << 10) /* the state of a codec */
 #define MAX_WANTED  STK__TABLE_MAX_COLUMNS
 #define SEEN        509 /* runs of rows that are remembered while some are located */
+#define WORTH_A_RUN 64  /* rows that are worth needs of their own */
+#define AT_ONCE     16  /* indices that are compared together */
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
@@ -349,8 +351,43 @@ static void tell_bytes(const stk__table *t, uint64_t row, size_t i, stk_locator 
     }
 }
 
+static uint64_t row_of(const stk__table *t, uint64_t index)
+{
+    return t->rows ? t->rows[index] : index;
+}
+
+/* Of samples from the first on, how many are rows that stand one behind the other, up to `end`. */
+static size_t neighbours(const stk__table *t, const uint64_t *indices, size_t n, uint64_t end)
+{
+    const uint64_t row = row_of(t, *indices);
+    size_t i = 1;
+
+    n = STK_MIN(n, (size_t)(end - row));
+    for (bool all = true; all && !t->rows && i + AT_ONCE <= n; i += all ? AT_ONCE : 0) {
+        uint64_t other = 0;
+        for (size_t k = i; k < i + AT_ONCE; k++)
+            other |= indices[k] ^ (row + k);
+        all = !other;
+    }
+    while (i < n && row_of(t, indices[i]) == row + i)
+        i++;
+    return i;
+}
+
+/* `near` samples from `i` on, in as many runs as they have to be. */
+static stk_status add_runs(const stk__table *t, const uint64_t *indices, size_t i, size_t near,
+                           stk_locator *to, stk_error *err)
+{
+    for (size_t end = i + near; i < end;) {
+        STK_TRY(add_needs(t, row_of(t, indices[i]), i, to, err));
+        i += to->run(to, i, end - i);
+    }
+    return STK_OK;
+}
+
 /* Rows that lie in the same pieces need the same. Which of them came first is remembered by the
- * number of their run; where two runs meet in one place some rows add their needs once more. */
+ * number of their run; where two runs meet in one place some rows add their needs once more. Where
+ * they stand one behind the other in the batch as well, they are taken together. */
 stk_status stk__table_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
                              stk_locator *to, stk_error *err)
 {
@@ -362,11 +399,19 @@ stk_status stk__table_locate(stk_dataset *dataset, const uint64_t *indices, size
 
     if (n > 1 && to->same)
         memset(seen, 0, sizeof seen);
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t row = t->rows ? t->rows[indices[i]] : indices[i];
+    for (size_t i = 0, taken; i < n; i += taken) {
+        const uint64_t row = row_of(t, indices[i]);
         bool same = false;
+        taken = 1;
         if (n > 1 && to->same) {
             const size_t run = stk__table_run_of(cuts, row) + 1, place = run % SEEN;
+            const uint64_t end = run < cuts->num ? cuts->rows[run] : UINT64_MAX;
+            const size_t near = to->run ? neighbours(t, indices + i, n - i, end) : 1;
+            if (near >= WORTH_A_RUN) {
+                STK_TRY(add_runs(t, indices, i, near, to, err));
+                taken = near;
+                continue;
+            }
             same = seen[place].run == run && to->same(to, i, seen[place].first);
             if (!same) {
                 seen[place].run = run;
