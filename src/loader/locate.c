@@ -32,7 +32,6 @@ static void begin_row(stk__step *step, uint32_t r)
     step->rows[r] = (stk__row){.index = step->indices[r], .position = step->positions[r]};
 }
 
-/* Make the entries of the rows up to `row`. */
 static void begin_rows(collector *c, uint32_t end)
 {
     for (; c->begun < end; c->begun++)
@@ -109,7 +108,6 @@ static bool collect_same(stk_locator *seam, size_t i, size_t like)
     return true;
 }
 
-/* Rows behind one that needs were added to are a run with it. */
 static size_t collect_run(stk_locator *seam, size_t i, size_t n)
 {
     collector *c = (collector *)seam;
@@ -229,11 +227,11 @@ static void fail_rows(const stk__planner *p, stk__step *step, stk_status status,
     for (uint32_t r = 0; r < step->num_rows; r++) {
         if (p->runs)
             begin_row(step, r);
-        step->rows[r].status = status;
-        step->rows[r].stage = STK_STAGE_DATASET;
-        step->rows[r].reason = reason;
-        step->rows[r].num_needs = 0;
-        step->rows[r].follows = step->rows[r].follower = step->rows[r].group = 0;
+        step->rows[r] = (stk__row){.index = step->rows[r].index,
+                                   .position = step->positions[r],
+                                   .status = status,
+                                   .stage = STK_STAGE_DATASET,
+                                   .reason = reason};
     }
     step->num_needs = 0;
     step->has_groups = false;
@@ -521,8 +519,7 @@ static bool locate_rows(stk__planner *p, stk__step *step, uint32_t n, bool block
     begin_rows(&c, step->num_rows);
     const char *reason = NULL;
     status = stk__dataset_failure(status, &reason);
-    if (status != STK_OK && !reason)
-        reason = keep_reason(p, &said);
+    reason = status != STK_OK && !reason ? keep_reason(p, &said) : reason;
     const bool some = status != STK_OK && n > 1 && stk_status_fault(status) == STK_FAULT_SAMPLE;
     if (some)
         locate_each(p, step, &c, n);

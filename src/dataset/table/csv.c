@@ -2,6 +2,7 @@
 /* csv: and tsv: tables of lines of cells. */
 #include "dataset/table/csv.h"
 
+#include "dataset/table/csv_marks.h"
 #include "dataset/table/formats.h"
 
 #define AT(member) offsetof(stk__csv_options, member)
@@ -122,6 +123,16 @@ uint64_t stk__csv_skip_empty(const char **at, const char *end)
     }
     *at = p;
     return lines;
+}
+
+stk__csv_marks_fn *stk__csv_marks_of(const stk_context *ctx)
+{
+#if defined(STK_WITH_AVX2)
+    if (stk__cpu_has_avx2(ctx))
+        return stk__csv_marks_avx2;
+#endif
+    (void)ctx;
+    return stk__csv_marks_c;
 }
 
 /* ---- Kinds ----------------------------------------------------------------------------------- */

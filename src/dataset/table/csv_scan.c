@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "dataset/table/csv.h"
+#include "dataset/table/csv_marks.h"
 #include "dataset/table/text_window.h"
 
 #define PIECE_BYTES (UINT64_C(64) << 10)
@@ -24,6 +25,7 @@ typedef struct scan {
     stk__text_window w;
     uint64_t head; /* where lines of values begin */
     char delimiter;
+    stk__csv_marks_fn *marks;
     bool headed;
     stk__table_column *columns;
     bool *wanted;
@@ -406,6 +408,36 @@ static stk_status take_line(scan *s, const char **at, const char *end, bool last
     return STK_OK;
 }
 
+/* A line has ended at a place of the window: so may a piece. */
+static stk_status pass_line(scan *s, const char *at)
+{
+    const uint64_t offset = s->w.at + (uint64_t)(at - s->w.bytes);
+
+    if (offset - s->piece.offset < PIECE_BYTES)
+        return STK_OK;
+    STK_TRY(end_piece(s, offset));
+    begin_piece(s, offset);
+    return STK_OK;
+}
+
+/* Lines of the piece at hand that need no look at each of their cells. */
+static stk_status take_plain(scan *s, const char **at, const char *end)
+{
+    stk__csv_plain plain;
+
+    do {
+        const uint64_t used = s->w.at + (uint64_t)(*at - s->w.bytes) - s->piece.offset;
+        plain = stk__csv_plain_lines(s->marks, *at, end, s->delimiter, s->num_columns,
+                                     PIECE_BYTES - STK_MIN(used, PIECE_BYTES));
+        *at += plain.bytes;
+        s->piece.rows += (uint32_t)plain.rows;
+        s->piece.longest = STK_MAX(s->piece.longest, plain.longest);
+        s->line += plain.rows;
+        STK_TRY(pass_line(s, *at));
+    } while (plain.rows);
+    return STK_OK;
+}
+
 /* The lines of the window; *behind is the first that is not whole. */
 static stk_status take_window(scan *s, bool last, uint64_t *behind)
 {
@@ -413,6 +445,7 @@ static stk_status take_window(scan *s, bool last, uint64_t *behind)
     bool whole = true;
 
     while (whole) {
+        STK_TRY(take_plain(s, &at, end));
         const char *line = at;
         s->line += stk__csv_skip_empty(&line, end);
         if (line == end) {
@@ -424,11 +457,7 @@ static stk_status take_window(scan *s, bool last, uint64_t *behind)
         if (!whole)
             break;
         at = line;
-        const uint64_t offset = s->w.at + (uint64_t)(at - s->w.bytes);
-        if (offset - s->piece.offset >= PIECE_BYTES) {
-            STK_TRY(end_piece(s, offset));
-            begin_piece(s, offset);
-        }
+        STK_TRY(pass_line(s, at));
     }
     *behind = s->w.at + (uint64_t)(at - s->w.bytes);
     return STK_OK;
@@ -476,6 +505,7 @@ stk_status stk__csv_scan(stk__table_file *file, const void *options, stk_error *
                     .if_longer = "; a quote may not be closed"}};
 
     s.names.ctx = s.ctx;
+    s.marks = stk__csv_marks_of(s.ctx);
     const stk_status status = scan_all(&s);
     stk__text_window_close(&s.w);
     stk__free(s.ctx, s.columns);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run of lines -> a vector for each column. */
+#include <float.h>
+
 #include "base/bytes.h"
 #include "base/options.h"
 #include "dataset/table/csv.h"
 
 #define MOST_NUMBER 64u /* bytes of one that takes more than a fast path */
-#define EXACT       (UINT64_C(1) << 53)
-#define MOST_POWER  22 /* of ten that a double has exactly */
+#define MOST_DIGITS 19u /* that a mantissa of 64 bits has for certain */
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
@@ -59,41 +60,119 @@ bool stk__csv_integer(const stk__csv_cell *cell, stk_dtype dtype, void *out)
     return true;
 }
 
-/* Digits, a point and an exponent; *exact: the value is mantissa * 10^power. */
-static bool read_real(const char *at, const char *end, uint64_t *mantissa, int64_t *power,
-                      bool *exact)
+/* Eight digits, the first the highest, as one number; false: not all are. */
+static bool eight_digits(const char *at, const char *end, uint64_t *out)
 {
-    uint32_t digits = 0, places = 0;
-    bool point = false;
+    uint64_t v;
+
+    if (end - at < 8)
+        return false;
+    memcpy(&v, at, sizeof v);
+    if (((v + UINT64_C(0x4646464646464646)) | (v - UINT64_C(0x3030303030303030))) &
+        UINT64_C(0x8080808080808080))
+        return false;
+    v -= UINT64_C(0x3030303030303030);
+    v = v * 10 + (v >> 8); /* pairs in every second byte, then fours, then all */
+    *out = ((v & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
+            (v >> 16 & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x0000271000000001)) >>
+           32;
+    return true;
+}
+
+/* mantissa * 10^power; `exact`: that is all of it. */
+typedef struct decimal {
+    uint64_t mantissa;
+    int64_t power;
+    uint32_t digits; /* of the mantissa, zeros in front left out */
+    bool exact;
+} decimal;
+
+/* Digits that go on a mantissa; how many there were. */
+static uint32_t add_digits(const char **at, const char *end, decimal *d)
+{
+    const char *p = *at;
+    uint64_t eight;
+
+    for (; d->digits + 8 <= MOST_DIGITS && eight_digits(p, end, &eight); p += 8) {
+        d->mantissa = d->mantissa * 100000000 + eight;
+        d->digits = d->mantissa ? d->digits + 8 : 0;
+    }
+    for (; p < end && is_digit(*p); p++) {
+        if (d->digits == MOST_DIGITS) {
+            d->exact = false;
+            continue;
+        }
+        d->mantissa = d->mantissa * 10 + (uint64_t)(*p - '0');
+        d->digits += d->mantissa != 0;
+    }
+    const uint32_t n = (uint32_t)(p - *at);
+    *at = p;
+    return n;
+}
+
+/* Digits, a point and an exponent. Where they end; NULL: this is no number. */
+static const char *read_decimal(const char *at, const char *end, decimal *d)
+{
+    uint32_t places = 0;
     uint64_t e = 0;
 
-    *mantissa = 0;
-    *exact = true;
-    for (; at < end && (is_digit(*at) || (*at == '.' && !point)); at++) {
-        point = point || *at == '.';
-        if (*at == '.')
-            continue;
-        digits++;
-        places += point;
-        if (*mantissa >= EXACT / 10)
-            *exact = false;
-        else
-            *mantissa = *mantissa * 10 + (uint64_t)(*at - '0');
+    *d = (decimal){.exact = true};
+    const uint32_t before = add_digits(&at, end, d);
+    if (at < end && *at == '.') {
+        at++;
+        places = add_digits(&at, end, d);
     }
-    if (!digits)
-        return false;
+    if (!before && !places)
+        return NULL;
     bool minus = false;
     if (at < end && (*at == 'e' || *at == 'E')) {
         at++;
         minus = at < end && *at == '-';
         at += at < end && (*at == '-' || *at == '+');
-        if (!digits_of(at, end, &e))
-            return false;
-        at = end;
+        const char *digits = at;
+        while (at < end && is_digit(*at))
+            at++;
+        if (!digits_of(digits, at, &e))
+            return NULL;
     }
-    *exact = *exact && e <= 400;
-    *power = *exact ? (minus ? -(int64_t)e : (int64_t)e) - (int64_t)places : 0;
-    return at == end;
+    d->exact = d->exact && e <= 400;
+    d->power = d->exact ? (minus ? -(int64_t)e : (int64_t)e) - (int64_t)places : 0;
+    return at;
+}
+
+/*
+ * The double nearest to a decimal; false: not this way. Up to 2^53, and powers of ten up to 22,
+ * doubles have both numbers exactly, and one operation rounds once [Clinger 1990]. With 64 bits for
+ * a mantissa, as x86 has, so it is of 19 digits and powers up to 27, and what is rounded again to
+ * 53 bits is right, unless the first rounding ended half way between two doubles.
+ */
+static bool scale(const decimal *d, double *out)
+{
+    static const long double powers[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,
+                                         1e7L,  1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L,
+                                         1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L,
+                                         1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
+    const uint64_t power = (uint64_t)(d->power < 0 ? -d->power : d->power);
+
+    if (!d->exact)
+        return false;
+    if (d->mantissa < UINT64_C(1) << 53 && power <= 22) {
+        const double m = (double)d->mantissa, p = (double)powers[power];
+        *out = d->power < 0 ? m / p : m * p;
+        return true;
+    }
+#if LDBL_MANT_DIG == 64
+    if (power >= STK_COUNT(powers))
+        return false;
+    const long double m = d->mantissa;
+    const long double value = d->power < 0 ? m / powers[power] : m * powers[power];
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    *out = (double)value;
+    return (bits & 0x7ff) != 0x400;
+#else
+    return false;
+#endif
 }
 
 static bool is_word(const char *at, const char *end, const char *word)
@@ -101,31 +180,29 @@ static bool is_word(const char *at, const char *end, const char *word)
     return stk__option_same(at, (size_t)(end - at), word, strlen(word));
 }
 
+static bool is_named(const char *at, const char *end)
+{
+    return is_word(at, end, "nan") || is_word(at, end, "inf") || is_word(at, end, "infinity");
+}
+
 bool stk__csv_real(const stk__csv_cell *cell, double *out)
 {
-    static const double powers[MOST_POWER + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                                  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                                  1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     char text[MOST_NUMBER];
     const char *at, *end, *stop;
-    uint64_t mantissa;
-    int64_t power;
-    bool exact;
+    decimal d;
 
     trim(cell, &at, &end);
     const bool minus = at < end && *at == '-';
     if (at < end && (*at == '-' || *at == '+'))
         at++;
-    if (is_word(at, end, "nan") || is_word(at, end, "inf") || is_word(at, end, "infinity")) {
+    if (is_named(at, end)) {
         const double value = *at == 'n' || *at == 'N' ? __builtin_nan("") : __builtin_inf();
         *out = minus ? -value : value;
         return true;
     }
-    if (!read_real(at, end, &mantissa, &power, &exact))
+    if (read_decimal(at, end, &d) != end)
         return false;
-    if (exact && power >= -MOST_POWER && power <= MOST_POWER) { /* [Clinger 1990] */
-        *out = power < 0 ? (double)mantissa / powers[-power] : (double)mantissa * powers[power];
-    } else {
+    if (!scale(&d, out)) {
         if ((size_t)(end - at) >= sizeof text)
             return false;
         memcpy(text, at, (size_t)(end - at));
@@ -221,6 +298,16 @@ static bool is_null(const stk__csv_cell *cell)
     return !cell->length && !cell->quoted;
 }
 
+static void put_real(stk_dtype dtype, double value, char *to)
+{
+    const float single = (float)value;
+
+    if (dtype == STK_FLOAT32)
+        memcpy(to, &single, sizeof single);
+    else
+        memcpy(to, &value, sizeof value);
+}
+
 static void put_number(const decoding *d, uint32_t c, uint64_t row, const stk__csv_cell *cell)
 {
     const stk_dtype dtype = d->columns[c].dtype;
@@ -236,12 +323,36 @@ static void put_number(const decoding *d, uint32_t c, uint64_t row, const stk__c
             nulls_of(d, c)[row] = STK__CSV_NO_INTEGER;
     } else if (!stk__csv_real(cell, &real)) {
         nulls_of(d, c)[row] = STK__CSV_NO_REAL;
-    } else if (dtype == STK_FLOAT32) {
-        const float single = (float)real;
-        memcpy(to, &single, sizeof single);
     } else {
-        memcpy(to, &real, sizeof real);
+        put_real(dtype, real, to);
     }
+}
+
+/* A number of digits that nothing surrounds, up to what ends its cell: as most are, and quickly.
+ * False: nothing was taken. */
+static bool take_plain(decoding *d, uint32_t c, uint64_t row, stk__csv_end *end)
+{
+    const stk_dtype dtype = d->columns[c].dtype;
+    const bool real = stk__dtype_is_float(dtype), minus = d->at < d->end && *d->at == '-';
+    char *to = d->out + d->vectors[c].values + row * stk_dtype_size(dtype);
+    const char *at = d->at + minus;
+    decimal number = {.exact = true};
+    double value;
+
+    if (real)
+        at = read_decimal(at, d->end, &number);
+    else if (dtype != STK_INT64 || !add_digits(&at, d->end, &number))
+        return false;
+    if (!at || at == d->end || (*at != d->delimiter && *at != '\n') ||
+        (real ? !scale(&number, &value) : !number.exact || number.mantissa > INT64_MAX))
+        return false;
+    if (real)
+        put_real(dtype, minus ? -value : value, to);
+    else
+        memcpy(to, &(int64_t){minus ? -(int64_t)number.mantissa : (int64_t)number.mantissa}, 8);
+    *end = *at == '\n' ? STK__CSV_LINE : STK__CSV_CELL;
+    d->at = at + 1;
+    return true;
 }
 
 /* One line; texts are only measured, or only copied. False: it is none of as many cells. */
@@ -259,8 +370,10 @@ static bool take_line(decoding *d, uint64_t row, bool copy)
     for (uint32_t c = 0; c < n; c++) {
         if (end != STK__CSV_CELL)
             return false;
-        end = stk__csv_next(&d->at, d->end, d->delimiter, &cell);
         const stk__table_column *column = &d->columns[c];
+        if (column->kind == STK__COLUMN_VALUES && !copy && take_plain(d, c, row, &end))
+            continue;
+        end = stk__csv_next(&d->at, d->end, d->delimiter, &cell);
         for (size_t i = 0; cell.quoted && i < cell.length; i++)
             d->line += cell.text[i] == '\n';
         if (column->kind == STK__COLUMN_REFUSED)

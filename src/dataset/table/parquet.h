@@ -163,15 +163,13 @@ typedef struct stk__parquet_body {
     uint8_t head[STK__PARQUET_HEAD]; /* levels, where the values are at home */
 } stk__parquet_body;
 
-/* Where the values of a page are to lie in the end, if none is null: `size` bytes at `values`, and
- * STK__PARQUET_HEAD in front of them that are there. */
+/* Where the values of a page are to lie if none is null, behind STK__PARQUET_HEAD bytes at least. */
 typedef struct stk__parquet_home {
     uint8_t *values;
     uint64_t size;
 } stk__parquet_home;
 
-/* `home` (NULL: none) is written to where the page is compressed and has as many bytes as values
- * that are not null: its values are there then, and what is in front of them is as it was. */
+/* One that may be without nulls is decompressed to its `home`, if it has one, and nowhere else. */
 stk_status stk__parquet_page_open(const stk__parquet_page *page, const stk__parquet_leaf *leaf,
                                   stk__parquet_room *room, const uint8_t *data,
                                   const stk__parquet_home *home, stk__parquet_body *out,
@@ -181,7 +179,6 @@ stk_status stk__parquet_page_open(const stk__parquet_page *page, const stk__parq
 
 /* Bytes that a piece of the leaf decodes to at most; false: 4 GiB or more. */
 bool stk__parquet_decoded(const stk__parquet_leaf *leaf, uint64_t rows, uint64_t *size);
-/* A piece as the seam has it: see stk__table_format.decode. */
 stk_status stk__parquet_decode(stk__parquet_room *room, const stk__parquet_leaf *leaf,
                                const stk__table_piece *piece, const uint8_t *data, void *out,
                                const char **reason);
@@ -197,7 +194,6 @@ stk_status stk__parquet_values(stk__parquet_room *room, const stk__parquet_leaf 
 stk_status stk__parquet_texts(stk__parquet_room *room, int32_t encoding, const uint8_t *in,
                               uint64_t length, const stk__parquet_strings *out, uint64_t count,
                               const char **reason);
-/* Bytes of a value. */
 static inline uint32_t stk__parquet_item(const stk__parquet_leaf *leaf)
 {
     return leaf->item ? leaf->item : leaf->length;
