@@ -333,8 +333,9 @@ static void put_number(const decoding *d, uint32_t c, uint64_t row, const stk__c
 static bool take_plain(decoding *d, uint32_t c, uint64_t row, stk__csv_end *end)
 {
     const stk_dtype dtype = d->columns[c].dtype;
-    const bool real = stk__dtype_is_float(dtype), minus = d->at < d->end && *d->at == '-';
-    char *to = d->out + d->vectors[c].values + row * stk_dtype_size(dtype);
+    const bool real = dtype == STK_FLOAT64 || dtype == STK_FLOAT32;
+    const bool minus = d->at < d->end && *d->at == '-';
+    char *to = d->out + d->vectors[c].values + row * (dtype == STK_FLOAT32 ? 4 : 8);
     const char *at = d->at + minus;
     decimal number = {.exact = true};
     double value;
