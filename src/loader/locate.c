@@ -319,8 +319,8 @@ static void begin_step(stk__planner *p, stk__step *step, uint64_t serial)
     step->admitted = step->done = step->ready_first = step->num_ready = step->num_needs = 0;
     step->complete = step->has_costs = step->has_units = step->has_holes = step->reserved = false;
     step->has_groups = false;
-    for (uint32_t r = 0; !p->runs && r < step->num_rows; r++)
-        begin_row(step, r);
+    if (!p->runs)
+        stk__rows_begin(step);
     for (uint64_t i = 0; i < (uint64_t)step->num_rows * ragged; i++)
         step->ragged_bound[i] = UINT64_MAX;
 }

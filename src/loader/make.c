@@ -344,6 +344,9 @@ static stk_status make_ring(stk_loader *loader, stk_error *err)
     STK_TRY(stk__reads_init(&loader->reads, loader->ctx,
                             loader->options.io_depth == STK_AUTO ? 0 : b->io_depth,
                             (uint32_t)loader->options.retries, loader->options.seed));
+    /* In order a position is an index. The cache moves indices. */
+    loader->steps.plain = loader->workers.many_rows == STK__RUN_ROWS && !loader->order.mixture &&
+                          !loader->order.bucket && loader->options.cache == STK_CACHE_NONE;
     STK_TRY(stk__steps_init(&loader->steps, ring, b->now.steps, b->row_room));
     loader->steps.horizon = stk__budget_horizon(b);
     ring->returned_locked = batch_returned_locked;

@@ -15,6 +15,7 @@
  */
 #include "loader/order.h"
 
+#include "base/gcd.h"
 #include "base/random.h"
 #include "dataset/dataset.h"
 #include "loader/bucket.h"
@@ -24,6 +25,7 @@
  * buffer of a stream. */
 enum { WHICH_FULL = 0, WHICH_COLUMN = 1 };
 #define MOST_STREAMS 4096
+#define AT_ONCE      256 /* positions that are permuted together */
 /* Where shuffle_buffer is not given: so many blocks, and of larger ones as many as have so many
  * samples, but one at least. A row group of a table has 10^5 to 10^6 rows: with 16 of them in each
  * stream an epoch would begin with most of the table in memory. */
@@ -259,11 +261,17 @@ static void fill_buffer(stk__order_epoch *view, uint64_t s, uint64_t sample)
                           (uint32_t)(WHICH_COLUMN + order->streams + k * order->streams + s));
 }
 
+/* The line's sample at an offset of a stream. */
+static uint64_t sample_at(const stk__order_stream *stream, uint64_t offset)
+{
+    return stream->backwards ? stream->end - 1 - offset : stream->first + offset;
+}
+
 /* The index of sample `offset` of stream `s`. */
 static uint64_t stream_index(stk__order_epoch *view, uint64_t s, uint64_t offset)
 {
     stk__order_stream *stream = &view->streams[s];
-    uint64_t sample = stream->backwards ? stream->end - 1 - offset : stream->first + offset, within;
+    uint64_t sample = sample_at(stream, offset), within;
 
     if (sample < stream->buffer_first || sample >= stream->buffer_end)
         fill_buffer(view, s, sample);
@@ -271,6 +279,80 @@ static uint64_t stream_index(stk__order_epoch *view, uint64_t s, uint64_t offset
         stream->buffer_first + stk__permutation_at(&stream->mixed, sample - stream->buffer_first);
     const uint64_t place = place_of(view, sample, &within);
     return block_at(view, place) * view->order->block_size + within;
+}
+
+/* Samples of stream `s`, `n` of them, all of which its buffer has, as they lie there: where they
+ * are in the dataset. */
+static void buffer_indices(stk__order_epoch *view, uint64_t s, const uint64_t *samples,
+                           uint64_t *indices, size_t n)
+{
+    const stk__order_stream *stream = &view->streams[s];
+    const uint64_t size = view->order->block_size;
+    uint64_t begin = 0, end = 0, block = 0, within; /* of the block at hand */
+
+    stk__permutation_many(&stream->mixed, samples, indices, n, view->avx2);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t sample = stream->buffer_first + indices[i];
+        if (sample < begin || sample >= end) {
+            const uint64_t place = place_of(view, sample, &within);
+            block = block_at(view, place);
+            begin = sample - within;
+            end = begin + size - (place == view->short_place ? deficit(view->order) : 0);
+        }
+        indices[i] = block * size + sample - begin;
+    }
+}
+
+/* Indices first, first + period, ... up to n, whose positions are of one stream, and `step` of it
+ * from each other. */
+static void stream_indices(stk__order_epoch *view, const uint64_t *positions, uint64_t *indices,
+                           size_t first, size_t period, size_t n)
+{
+    const uint64_t streams = view->order->streams, s = positions[first] % streams,
+                   apart = n > period ? positions[period] - positions[0] : 0;
+    stk__order_stream *stream = &view->streams[s];
+    uint64_t samples[AT_ONCE], out[AT_ONCE], offset = positions[first] / streams;
+
+    for (size_t i = first, count; i < n; i += count * period) {
+        const uint64_t sample = sample_at(stream, offset);
+        if (sample < stream->buffer_first || sample >= stream->buffer_end)
+            fill_buffer(view, s, sample);
+        for (count = 0; i + count * period < n && count < AT_ONCE; count++) {
+            samples[count] = sample_at(stream, offset) - stream->buffer_first;
+            if (samples[count] >= stream->buffer_end - stream->buffer_first)
+                break;
+            offset += apart / streams;
+        }
+        buffer_indices(view, s, samples, out, count);
+        for (size_t k = 0; k < count; k++)
+            indices[i + k * period] = out[k];
+    }
+}
+
+static bool are_apart(const uint64_t *positions, size_t n, uint64_t apart)
+{
+    uint64_t other = 0;
+
+    for (size_t i = 0; i < n; i++)
+        other |= positions[i] ^ (positions[0] + i * apart);
+    return !other;
+}
+
+/* Positions of a step are as far from each other as there are ranks: each stream has every so
+ * manieth of them. */
+static void block_indices(stk__order_epoch *view, const uint64_t *positions, uint64_t *indices,
+                          size_t n)
+{
+    const uint64_t streams = view->order->streams, apart = n > 1 ? positions[1] - positions[0] : 1;
+
+    if (!are_apart(positions, n, apart)) {
+        for (size_t i = 0; i < n; i++)
+            indices[i] = stream_index(view, positions[i] % streams, positions[i] / streams);
+        return;
+    }
+    const size_t period = (size_t)(streams / stk__gcd(streams, apart));
+    for (size_t first = 0; first < STK_MIN(period, n); first++)
+        stream_indices(view, positions, indices, first, period, n);
 }
 
 /* What the order is without windows of like length. */
@@ -288,12 +370,11 @@ static void plain_indices(stk__order_epoch *view, const uint64_t *positions, uin
         stk__permutation_many(&view->full, positions, indices, n, view->avx2);
         break;
     case STK_SHUFFLE_BLOCK:
-        for (size_t i = 0; i < n; i++)
-            indices[i] =
-                stream_index(view, positions[i] % order->streams, positions[i] / order->streams);
+        block_indices(view, positions, indices, n);
         break;
     default:
-        memcpy(indices, positions, n * sizeof *indices);
+        if (indices != positions)
+            memcpy(indices, positions, n * sizeof *indices);
     }
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/steps.h"
 
-static stk_status init_step(stk_context *ctx, stk__step *step, uint64_t rows, uint64_t ragged)
+static stk_status init_step(stk_context *ctx, stk__step *step, uint64_t rows, uint64_t ragged,
+                            bool plain)
 {
     step->rows = stk__calloc(ctx, rows, sizeof *step->rows);
     step->positions = stk__calloc(ctx, rows, sizeof *step->positions);
-    step->indices = stk__calloc(ctx, rows, sizeof *step->indices);
+    step->indices = plain ? step->positions : stk__calloc(ctx, rows, sizeof *step->indices);
     step->ready = stk__calloc(ctx, rows, sizeof *step->ready);
     if (!step->rows || !step->positions || !step->indices || !step->ready)
         return STK_ENOMEM;
@@ -19,13 +20,13 @@ static stk_status init_step(stk_context *ctx, stk__step *step, uint64_t rows, ui
 
 stk_status stk__steps_init(stk__steps *steps, stk__ring *ring, uint32_t num, uint64_t row_room)
 {
-    *steps = (stk__steps){.ring = ring, .num = num, .row_room = row_room};
+    *steps = (stk__steps){.ring = ring, .num = num, .row_room = row_room, .plain = steps->plain};
     steps->records = stk__calloc(ring->ctx, num, sizeof *steps->records);
     if (!steps->records)
         return STK_ENOMEM;
     for (uint32_t i = 0; i < num; i++) {
         steps->records[i].steps = steps;
-        STK_TRY(init_step(ring->ctx, &steps->records[i], row_room, ring->num_ragged));
+        STK_TRY(init_step(ring->ctx, &steps->records[i], row_room, ring->num_ragged, steps->plain));
     }
     return STK_OK;
 }
@@ -33,8 +34,9 @@ stk_status stk__steps_init(stk__steps *steps, stk__ring *ring, uint32_t num, uin
 static void release_step(stk_context *ctx, stk__step *step)
 {
     stk__free(ctx, step->rows);
+    if (step->indices != step->positions)
+        stk__free(ctx, step->indices);
     stk__free(ctx, step->positions);
-    stk__free(ctx, step->indices);
     stk__free(ctx, step->ready);
     stk__free(ctx, step->needs);
     stk__free(ctx, step->slices);
@@ -71,6 +73,15 @@ void stk__row_fail(stk__row *row, stk_status status, const char *reason)
     row->status = status;
     row->stage = STK_STAGE_LOADER;
     row->reason = reason;
+}
+
+void stk__rows_begin(stk__step *step)
+{
+    memset(step->rows, 0, step->num_rows * sizeof *step->rows);
+    for (uint32_t r = 0; r < step->num_rows; r++) {
+        step->rows[r].index = step->indices[r];
+        step->rows[r].position = step->positions[r];
+    }
 }
 
 static void queue_locked(stk__step *step, uint32_t row)

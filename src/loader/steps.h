@@ -117,6 +117,7 @@ struct stk__steps {
     stk__step *records; /* serial modulo num */
     uint32_t num;
     uint64_t row_room;    /* rows that a record has room for */
+    bool plain;           /* indices are the positions, and lie where they do */
     uint64_t horizon;     /* steps that reads are planned ahead of those with a slab */
     uint64_t first;       /* (L) serial of the oldest step not delivered */
     uint64_t slab_end;    /* (L) steps before it have a slab */
@@ -132,11 +133,14 @@ static inline stk__step *stk__step_at(const stk__steps *steps, uint64_t serial)
     return &steps->records[serial % steps->num];
 }
 
-/* `num` records for steps of `row_room` rows. STK_ENOMEM; stk__steps_release() is due even then. */
+/* `num` records for steps of `row_room` rows; `plain` is set. STK_ENOMEM; stk__steps_release() is
+ * due even then. */
 stk_status stk__steps_init(stk__steps *steps, stk__ring *ring, uint32_t num, uint64_t row_room);
 /* Keep the first `num` records; no step is in the making. */
 void stk__steps_shrink(stk__steps *steps, uint32_t num);
 void stk__steps_release(stk__steps *steps);
+/* Make the entries of all rows, whose positions and indices are there. */
+void stk__rows_begin(stk__step *step);
 /* A row has all its bytes, or has failed: hand it to the workers, and with it those it leads. (L)
  * held. */
 void stk__row_ready_locked(stk__step *step, uint32_t row);

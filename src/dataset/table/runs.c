@@ -7,7 +7,7 @@
 
 #include "dataset/table/pieces.h"
 
-#define AT_A_TIME 256 /* rows */
+#define AT_A_TIME 128 /* rows */
 
 /* ---- Where pieces begin ---------------------------------------------------------------------- */
 
