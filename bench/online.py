@@ -12,7 +12,7 @@ workers), cores (workers that compute, on as many cores as they need).
 
 Right is a load where auto has 95 % of the samples/s of the best fixed setting, nothing was changed later than the 100th step in most of its
 rounds (a change that is due by then may be one window late), in none was a change made a second time after it had been undone (what is tried
-and put back once is no such), and auto delivered the same rows in the same order as a fixed setting. The order is that of a second pass of a
+and put back once is no such, nor what is tried again when the other option has moved), and auto delivered the same rows in the same order as a fixed setting. The order is that of a second pass of a
 run (`stoker bench --hash`), which begins as wrong as the first one, in whose log there are to be changes; the log has none of the second. A
 load is left out where the machine was disturbed in every round of a setting, whatever came out.
 """
@@ -99,10 +99,16 @@ class Moves:
         return self.changes[-1][0] if self.changes else 0
 
     def again(self):
-        """Changes that were made, undone and made again. What was tried and put back is none, unless it is tried again."""
+        """Changes that were made, undone and made again. What was tried and put back is none, unless it is tried again without
+        a change of the other option between, which it may have waited for."""
         made = [(option, a, b) for _, option, a, b, _ in self.changes]
         return [c for i, (c, change) in enumerate(zip(made, self.changes))
-                if not change[-1] and c in made[:i] and (c[0], c[2], c[1]) in made[made.index(c):i]]
+                if not change[-1] and c in made[:i] and (c[0], c[2], c[1]) in made[made.index(c):i] and not self.moved(c[0], made.index(c), i)]
+
+    def moved(self, option, first, end):
+        """Whether the other option was changed, and that was kept, between two changes of this one."""
+        between = [c for c in self.changes[first:end] if c[1] != option]
+        return sum(1 for c in between if not c[-1]) > sum(1 for c in between if c[-1])
 
 
 # ---- Running ---------------------------------------------------------------------------------------------------------

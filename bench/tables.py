@@ -19,7 +19,7 @@ def whole(name, workers):
     file = f"{{tables}}/{name}.parquet"
     options = f"--workers {workers} --file {file}"
     return Case(f"whole file, {name}, {workers} thread{'s' if workers > 1 else ''}",
-                f"records --shuffle false --batch_size 65536 --num_workers {workers} --dataset parquet:{file}",
+                f"records --shuffle false --batch_size 131072 --num_workers {workers} --dataset parquet:{file}",
                 {"pyarrow-all": options, "duckdb-all": options},
                 bars=(rate_of("pyarrow-all", 1.0), rate_of("duckdb-all", 1.0)))
 

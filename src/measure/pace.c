@@ -158,13 +158,15 @@ static const char *watch(state *s, const stk__pace_seen *seen)
 }
 
 /* A change is kept where the steps are faster; where they are as fast with fewer workers; or where
- * something else is waited for now, which comes next. */
+ * something else is waited for now, which comes next: then noise may hide that it is no slower. */
 static bool is_better(const state *s, const stk__pace_seen *seen)
 {
     const double rate = rate_of(seen), cause = cause_of(s->tried, seen) * rate / seen->steps;
 
-    if (s->tried >= HALF || cause < s->cause_before / 2)
+    if (s->tried >= HALF)
         return rate >= s->rate_before * (1 - STK__PACE_ALIKE);
+    if (cause < s->cause_before / 2)
+        return rate >= s->rate_before * (1 - STK__PACE_GAIN);
     return rate >= s->rate_before * (1 + STK__PACE_GAIN);
 }
 
@@ -172,6 +174,9 @@ static const char *judge(state *s, const stk__pace_seen *seen)
 {
     s->phase = WATCH;
     if (is_better(s, seen)) {
+        /* What gave nothing may have waited for this. */
+        if (s->tried < HALF)
+            s->useless[s->tried == WORKERS ? DEPTH : WORKERS] = false;
         /* Fewer are as fast: to try more again would go to and fro for ever. */
         s->useless[WORKERS] |= s->tried >= HALF;
         return watch(s, seen);

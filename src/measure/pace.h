@@ -7,9 +7,10 @@
 
 /*
  * One thing is changed at a time, by what was waited for, and kept if the steps became faster by
- * more than STK__PACE_GAIN; else it is put back and not tried again. So the number of changes is
- * bounded, whatever is told, until the load itself becomes another one: faster or slower by
- * STK__PACE_OTHER, for several times as long at each time that this happened.
+ * more than STK__PACE_GAIN; else it is put back and not tried again, unless the other is changed
+ * and that is kept. So the number of changes is bounded, whatever is told, until the load itself
+ * becomes another one: faster or slower by STK__PACE_OTHER, for several times as long at each time
+ * that this happened.
  */
 
 #define STK__PACE_WAITS 0.05 /* share of the time: from here on something is to be done */

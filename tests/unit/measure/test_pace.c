@@ -230,6 +230,47 @@ static void test_not_to_and_fro(void **state)
     assert_int_equal(p.want.workers, 8);
 }
 
+/* A window of steps that wait for half of the time, of that so much for workers. */
+static void tell_both(paced *p, double rate, double work)
+{
+    const double wait = p->want.steps / rate / 2;
+    const stk__pace_seen seen = {.steps = p->want.steps,
+                                 .step = 0.5 / rate,
+                                 .wait = wait,
+                                 .wait_work = wait * work,
+                                 .wait_reads = wait * (1 - work),
+                                 .workers = p->want.workers,
+                                 .depth = p->want.depth};
+
+    stk__pace_policy_table.next(p->state, &seen, &p->want);
+}
+
+/* More workers give nothing as long as reads are too few: once there are more of these, they are
+ * tried again. Steps that a disturbance makes slower are no reason to put them back. */
+static void test_one_behind_the_other(void **state)
+{
+    paced p = begin(1, 64);
+
+    (void)state;
+    tell_both(&p, 100, 0.8);
+    tell_both(&p, 100, 0.8);
+    assert_int_equal(p.want.workers, 2);
+    tell_both(&p, 100, 0.6);
+    tell_both(&p, 101, 0.6); /* no faster, and not for something else */
+    assert_int_equal(p.want.workers, 1);
+    tell_both(&p, 100, 0.8);
+    tell_both(&p, 100, 0.8);
+    assert_int_equal(p.want.depth, 128);
+    tell_both(&p, 110, 1);
+    tell_both(&p, 110, 1); /* kept, and workers are tried again */
+    assert_int_equal(p.want.depth, 128);
+    assert_int_equal(p.want.workers, 2);
+    tell_both(&p, 106, 0);
+    tell_both(&p, 106, 0); /* reads are what is waited for now */
+    assert_int_equal(p.want.workers, 2);
+    assert_int_equal(p.want.depth, 256);
+}
+
 /* Another program takes cores. */
 static void test_neighbour(void **state)
 {
@@ -357,7 +398,7 @@ int main(void)
         cmocka_unit_test(test_settles),   cmocka_unit_test(test_settles_with_noise),
         cmocka_unit_test(test_fixed),     cmocka_unit_test(test_not_to_and_fro),
         cmocka_unit_test(test_neighbour), cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_replay),
+        cmocka_unit_test(test_replay),    cmocka_unit_test(test_one_behind_the_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
