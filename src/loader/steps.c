@@ -4,7 +4,9 @@
 static stk_status init_step(stk_context *ctx, stk__step *step, uint64_t rows, uint64_t ragged,
                             bool plain)
 {
-    step->rows = stk__calloc(ctx, rows, sizeof *step->rows);
+    step->rows = stk__alloc_buffer(ctx, rows * sizeof *step->rows);
+    if (step->rows)
+        memset(step->rows, 0, rows * sizeof *step->rows);
     step->positions = stk__calloc(ctx, rows, sizeof *step->positions);
     step->indices = plain ? step->positions : stk__calloc(ctx, rows, sizeof *step->indices);
     step->ready = stk__calloc(ctx, rows, sizeof *step->ready);

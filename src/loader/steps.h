@@ -41,16 +41,11 @@ typedef struct stk__need_entry {
     uint32_t row;
 } stk__need_entry;
 
+/* In two cache lines, the first of which is all that most rows are looked at. */
 typedef struct stk__row {
     uint64_t index, position;
     stk__need_entry *needs;
-    stk_slice *slices;   /* parallel to needs: what prepare() reads */
-    const void *decoded; /* blob of the decoded cache, or NULL */
-    const char *reason;
-    uint64_t line;         /* of the object of its first need; 0: not known */
-    uint64_t wanted, left; /* bytes, where they do not fit the budget, and what was left for them */
-    uint64_t reserve; /* bytes of the pool that decoding it wants beyond the room of decoding */
-    float cost;
+    stk_slice *slices; /* parallel to needs: what prepare() reads */
     stk_status status;
     uint32_t num_needs;
     uint32_t follows;  /* 1 + the leader of its group, whose needs it has; 0: they are its own */
@@ -58,19 +53,27 @@ typedef struct stk__row {
     uint32_t group;    /* rows of the group that it leads; 0: it leads none */
     uint32_t run;      /* rows that it stands for, those behind it; 0 and 1: itself */
     uint32_t pending;  /* (L) units still to come */
-    uint32_t bad_need; /* (L) the need that failed */
-    uint16_t tries;    /* substitutes drawn */
-    uint8_t stage;     /* of the failure */
     bool apart;        /* it failed before its group was read, which it left */
-    bool bad;          /* a hole in the batch, or the failure of it */
     bool parted;       /* (L) those of its run have entries of their own, and follow it */
     bool admitted;     /* the planner's: it asks for nothing any more */
+    bool now;          /* its task reads its only need; still set behind that: it could not */
+
+    const void *decoded; /* blob of the decoded cache, or NULL */
+    const char *reason;
+    uint64_t line;         /* of the object of its first need; 0: not known */
+    uint64_t wanted, left; /* bytes, where they do not fit the budget, and what was left for them */
+    uint64_t reserve; /* bytes of the pool that decoding it wants beyond the room of decoding */
+    float cost;
+    uint32_t bad_need;     /* (L) the need that failed */
+    uint16_t tries;        /* substitutes drawn */
+    uint8_t stage;         /* of the failure */
+    bool bad;              /* a hole in the batch, or the failure of it */
     bool wants_substitute; /* (L) */
     bool located;          /* the planner's: the substitute was drawn */
     bool reserved;         /* (L) it has its reserve */
-    bool now;              /* its task reads its only need; still set behind that: it could not */
     bool late;             /* (L) and then it was put back */
 } stk__row;
+_Static_assert(offsetof(stk__row, decoded) == STK_CACHE_LINE, "its second line begins there");
 
 /* Needs of a row that got a substitute: those of the step are in use and cannot move. */
 typedef struct stk__extra {
