@@ -81,8 +81,9 @@ void stk__rows_begin(stk__step *step)
 {
     memset(step->rows, 0, step->num_rows * sizeof *step->rows);
     for (uint32_t r = 0; r < step->num_rows; r++) {
-        step->rows[r].index = step->indices[r];
-        step->rows[r].position = step->positions[r];
+        stk__row *row = &step->rows[r];
+        row->index = step->indices[r];
+        row->position = step->positions[r];
     }
 }
 
