@@ -53,7 +53,18 @@ static bool may_join(const stk__table_kept *k, const stk__table_piece *p)
 /* Bytes of the vectors of so many columns, and of what their nulls take. */
 static uint64_t head_bytes(uint32_t slots, uint64_t rows)
 {
-    return slots * (sizeof(stk__table_vector) + stk__round_up(rows, 8));
+    return stk__round_up(slots * (sizeof(stk__table_vector) + stk__round_up(rows, 8)),
+                         STK_CACHE_LINE);
+}
+
+/* Bytes from a row of so many to the next: a row that is nearly a cache line, or some, begins one, as
+ * each that it lies in is waited for. */
+static uint64_t apart_of(uint64_t row)
+{
+    const uint64_t lines = stk__round_up(row, STK_CACHE_LINE);
+
+    row = stk__round_up(row, 8);
+    return lines - row <= row / 3 ? lines : row;
 }
 
 /* The slots from `first` on whose pieces at `row` are of the same rows and neighbours in the file.
@@ -74,7 +85,7 @@ static void measure(const stk__table_kept *k, uint32_t first, uint64_t row, stk_
             break;
         const uint64_t from = slots ? STK_MIN(sheet->offset, p->offset) : p->offset,
                        to = STK_MAX(end, p->offset + p->length), bytes = stored + p->length,
-                       row_bytes = stk__round_up(value + value_bytes(k, p), 8),
+                       row_bytes = apart_of(value + value_bytes(k, p)),
                        decoded = head_bytes(slots + 1, p->rows) + p->rows * row_bytes;
         if (to - from > MOST_BYTES || decoded > MOST_BYTES ||
             (to - from > bytes && (to - from - bytes) > bytes / MOST_GAP))
@@ -206,7 +217,7 @@ static void lay_out(sheet_sink *s)
         s->vectors[i] = (stk__table_vector){.rows = s->sheet->rows, .values = at};
         at += value_bytes(s->k, part_of(s, i));
     }
-    s->apart = stk__round_up(at - s->vectors[0].values, 8);
+    s->apart = apart_of(at - s->vectors[0].values);
     for (uint32_t i = 0; i < slots; i++)
         s->vectors[i].apart = s->apart;
     s->vectors->piece = (uint32_t)(s->sheet - s->k->pieces) & INT32_MAX;
