@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* The head takes one cache line, so that what follows it keeps the block's alignment. */
 typedef struct head {
@@ -119,6 +120,15 @@ void *stk__calloc(stk_context *ctx, size_t count, size_t size)
 void *stk__alloc_buffer(stk_context *ctx, size_t size)
 {
     return alloc(ctx, size, STK_CACHE_LINE, STK_TAIL);
+}
+
+void stk__use_large_pages(void *memory, uint64_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)memory,
+                    first = stk__round_up(start, page), end = (start + bytes) / page * page;
+
+    if (end > first)
+        madvise((void *)first, end - first, MADV_HUGEPAGE);
 }
 
 void *stk__realloc(stk_context *ctx, void *memory, size_t size)

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -405,12 +404,7 @@ static stk_status reserve_data(stk__checkpoint_writer *writer, uint64_t bytes, s
                          "no memory for the snapshot of a checkpoint of %llu bytes",
                          (unsigned long long)bytes);
     writer->data_room = bytes;
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t first = ((uintptr_t)writer->data + page - 1) / page * page;
-    uintptr_t last = ((uintptr_t)writer->data + bytes) / page * page;
-    /* Advice: it may be refused. */
-    if (last > first)
-        madvise((void *)first, last - first, MADV_HUGEPAGE);
+    stk__use_large_pages(writer->data, bytes);
     return STK_OK;
 }
 

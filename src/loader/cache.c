@@ -6,7 +6,6 @@
  */
 #include "loader/cache.h"
 
-#include <sys/mman.h>
 
 #define ARENA_BYTES       (UINT64_C(256) << 10)
 #define LARGE_ARENA_BYTES (UINT64_C(16) << 20)
@@ -144,16 +143,6 @@ const void *stk__cache_get(stk__cache *cache, uint64_t a, uint64_t b, uint64_t *
     }
 }
 
-/* Samples are met in random order: with small pages each would cost a walk of the page table, too.
- */
-static void use_large_pages(void *memory, uint64_t bytes)
-{
-    const uintptr_t page = 4096, start = (uintptr_t)memory, from = (start + page - 1) & ~(page - 1);
-
-    if (bytes >= LARGE_ARENA_BYTES)
-        madvise((void *)from, (start + bytes - from) & ~(page - 1), MADV_HUGEPAGE);
-}
-
 /* Room for `size` bytes and the tail that kernels may read; NULL when the limit is reached. */
 static char *carve_locked(stk__cache *cache, uint64_t size)
 {
@@ -172,7 +161,8 @@ static char *carve_locked(stk__cache *cache, uint64_t size)
         a = stk__alloc_buffer(cache->ctx, bytes);
         if (!a)
             return NULL;
-        use_large_pages(a, bytes);
+        if (bytes >= LARGE_ARENA_BYTES)
+            stk__use_large_pages(a, bytes);
         *a = (arena){.next = cache->arenas, .used = head, .room = bytes};
         cache->arenas = a;
         cache->bytes += bytes;

@@ -13,6 +13,7 @@ typedef struct stk__pool_buffer {
 _Static_assert(sizeof(pool_buffer) == STK_CACHE_LINE, "the head of a buffer is one cache line");
 
 #define LEAST 64
+#define LARGE (UINT64_C(4) << 20) /* what is mixed of such a buffer is met in any order */
 
 /* Class of a size, and the bytes of its buffers without the head. */
 static uint32_t class_of(uint64_t size, uint64_t *room)
@@ -89,6 +90,8 @@ void *stk__pool_take(stk__pool *pool, uint64_t size)
             b = stk__alloc_buffer(pool->ctx, sizeof *b + room);
         if (b) {
             *b = (pool_buffer){.cost = cost, .size_class = size_class};
+            if (room >= LARGE)
+                stk__use_large_pages(b, room);
             pool->held += cost;
         }
     }
