@@ -98,6 +98,14 @@ static int join(struct cli *cli, stk_context *context, stk_collectives **out)
     return status == STK_OK ? check_place(cli, *out) : cli_fail(cli, status, &err);
 }
 
+/* Strategies that want other processes. Of a name that there is not, the trainer says what there
+ * is. */
+static bool wants_ranks(const char *strategy)
+{
+    return strcmp(strategy, "ddp") == 0 || strncmp(strategy, "zero_", 5) == 0 ||
+           strcmp(strategy, "fsdp") == 0;
+}
+
 int train_ranks(struct cli *cli, stk_context *context, stk_collectives **out)
 {
     const char *strategy = stk_config_get(cli->config, "trainer.strategy", 0);
@@ -106,8 +114,7 @@ int train_ranks(struct cli *cli, stk_context *context, stk_collectives **out)
 
     *out = NULL;
     strategy = strategy ? strategy : "auto";
-    /* Of another, the trainer says what there is. */
-    if (cli->ranks.world_size == 1 && strcmp(strategy, "ddp") != 0)
+    if (cli->ranks.world_size == 1 && !wants_ranks(strategy))
         return refuse_options(cli);
     if ((!transport || strcmp(transport, "auto") == 0) && !find_transport())
         return refuse(cli, strategy);

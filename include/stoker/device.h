@@ -30,6 +30,11 @@ typedef struct stk_state_tensor {
     uint64_t bytes;
 } stk_state_tensor;
 
+/** What of a parameter one of several processes has: elements from `from` on. */
+typedef struct stk_shard {
+    uint64_t from, count;
+} stk_shard;
+
 /**
  * One number, where it was computed. Where `data` is not NULL it is one element of `dtype` in the
  * memory of a device, made by the work that was given to the device's stream so far: no caller

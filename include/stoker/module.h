@@ -361,6 +361,17 @@ typedef struct stk_module_ops {
      * configure_optimizers(): a metric that is monitored and that nothing logs is refused there.
      * NULL: not known before it is logged; such a metric fails where it is looked at first. */
     const char *(*logs)(const stk_module *self, stk_phase phase, size_t i, uint32_t *flags);
+    /* (optional) NULL: strategies by which ranks share the optimizer's state out (zero_1) are
+     * refused. In a fit that has one, behind configure() and before configure_optimizers(): of
+     * parameter i of the `n` that state() shows, all of which have gradients in the same order,
+     * the optimizer keeps moments of shards[i] alone, and steps those. state() then shows a moment
+     * as a tensor of rank 1 of these elements. `shards` live as long as the task. Such a module
+     * leaves clipping by the norm to the trainer wherever several ranks train. */
+    stk_status (*shard)(stk_module *self, const stk_shard *shards, size_t n, stk_error *err);
+    /* (with shard) Name, type and shape of what a tensor that state() shows is a part of, and the
+     * number of its parameter; its data are nobody's. false: the tensor is whole. */
+    bool (*whole)(const stk_module *self, const stk_state_tensor *part, stk_state_tensor *whole,
+                  size_t *parameter);
 } stk_module_ops;
 
 /** Every module begins with this. */

@@ -45,6 +45,17 @@ typedef struct stk_strategy {
     /** Calls may come from more than one thread, one after the other: gradients are then combined
      * while backward() is still at work on others. */
     bool any_thread;
+    /** (optional) The two halves of reduce(), without which nothing can lie in parts (the strategy
+     * zero_1 and those above it). Of a buffer of the sum of `counts`, one number for each rank,
+     * rank r's part are counts[r] elements behind those of the ranks before it; a part may be
+     * empty. reduce_scatter() combines as reduce() does, with the same bits, and each rank gets
+     * its own part alone; what the other parts of its buffer are then is not said. */
+    stk_status (*reduce_scatter)(void *state, void *buffer, const uint64_t *counts, stk_dtype dtype,
+                                 stk_combine op, stk_stream *stream, stk_error *err);
+    /** (with reduce_scatter) Every rank gets all parts, each from the rank that it is of. Elements
+     * are of any type of a fixed size. */
+    stk_status (*all_gather)(void *state, void *buffer, const uint64_t *counts, stk_dtype dtype,
+                             stk_stream *stream, stk_error *err);
 } stk_strategy;
 
 #ifdef __cplusplus

@@ -120,6 +120,12 @@ static inline uint64_t stk__round_up(uint64_t value, uint64_t multiple)
     return (value + multiple - 1) / multiple * multiple;
 }
 
+/* Where part `i` begins of `count` elements in `parts` parts that differ by one element at most. */
+static inline uint64_t stk__part_from(uint64_t count, uint64_t parts, uint64_t i)
+{
+    return count / parts * i + STK_MIN(i, count % parts);
+}
+
 static inline bool stk__all_zero(const void *bytes, uint64_t n)
 {
     return !n || (!*(const char *)bytes && memcmp(bytes, (const char *)bytes + 1, n - 1) == 0);

@@ -12,6 +12,7 @@ static void release(stk_collectives *c)
     stk__free(ctx, c->hosts);
     stk__free(ctx, c->sizes);
     stk__free(ctx, c->room);
+    stk__free(ctx, c->aside);
     stk__free(ctx, c);
     stk__context_unref(ctx);
 }

@@ -12,6 +12,8 @@ typedef enum stk__rank_call {
     STK__CALL_REDUCE = 1,
     STK__CALL_BROADCAST,
     STK__CALL_BARRIER,
+    STK__CALL_REDUCE_SCATTER,
+    STK__CALL_ALL_GATHER,
     STK__CALL_LEAVE, /* the rank makes no more calls: its run is over */
     STK__CALL_GONE   /* and this one's has failed */
 } stk__rank_call;
@@ -47,6 +49,7 @@ struct stk_collectives {
     size_t *sizes; /* of the parts of the call at hand */
     char *room;    /* for what the others have sent */
     uint64_t room_bytes;
+    char *aside; /* pieces of parts side by side, as a call of the network takes them */
 };
 
 /* ---- exchange.c ---- */

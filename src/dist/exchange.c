@@ -35,13 +35,17 @@ static stk_status fail(stk_collectives *c, stk_status status, stk__health health
 
 static void describe(const stk__rank_frame *f, char *text, size_t size)
 {
-    static const char *const calls[] = {"", "reduce", "broadcast", "barrier", "leave", "fail"};
+    static const char *const calls[] = {
+        "", "reduce", "broadcast", "barrier", "reduce-scatter", "all-gather", "leave", "fail"};
     static const char *const ops[] = {"sum", "mean", "min", "max"};
     const char *call = f->call < STK_COUNT(calls) ? calls[f->call] : "?";
 
-    if (f->call == STK__CALL_REDUCE)
+    if (f->call == STK__CALL_REDUCE || f->call == STK__CALL_REDUCE_SCATTER)
         snprintf(text, size, "%s %" PRIu64 " %s by %s", call, f->count,
                  stk_dtype_name((stk_dtype)f->dtype), f->op < STK_COUNT(ops) ? ops[f->op] : "?");
+    else if (f->call == STK__CALL_ALL_GATHER)
+        snprintf(text, size, "%s %" PRIu64 " %s", call, f->count,
+                 stk_dtype_name((stk_dtype)f->dtype));
     else if (f->call == STK__CALL_BROADCAST)
         snprintf(text, size, "%s %" PRIu64 " bytes", call, f->count);
     else

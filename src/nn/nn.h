@@ -94,9 +94,19 @@ stk_status stk__onnx_write(const stk_model_builder *builder, const stk_state_ten
                            size_t n, stk__write_fn *write, void *user, size_t *written,
                            stk_error *err);
 
-/* Bytes that an optimizer of these options keeps for a model. */
-uint64_t stk__optimizer_bytes(const stk_model *model, const stk_optimizer_options *options);
+/* Bytes of its moments. */
+uint64_t stk__optimizer_bytes(const stk_optimizer *optimizer);
 
+/* stk_optimizer_create() that keeps moments of parts alone, and steps those: of the i'th parameter
+ * that learns shards[i]. With NULL it is of the whole. None is admitted to one in parts later. */
+stk_status stk__optimizer_create(stk_model *model, const stk_optimizer_options *options,
+                                 const stk_parameter_group *groups, size_t num_groups,
+                                 const stk_shard *shards, size_t num_shards, stk_optimizer **out,
+                                 stk_error *err);
+/* What a tensor of stk_optimizer_get_state() is a part of, without data, and the number of its
+ * parameter among those that learn; false: it is whole. */
+bool stk__optimizer_whole(const stk_optimizer *optimizer, const stk_state_tensor *part,
+                          stk_state_tensor *whole, size_t *number);
 /* `n` more groups, which have no parameters yet. */
 stk_status stk__optimizer_spare(stk_optimizer *optimizer, size_t n, stk_error *err);
 /* Have the parameters that learn and are in no group be in group `group`, their moments zero and

@@ -39,6 +39,7 @@ const stk_option_table stk__optimizer_option_table = {.name = "optimizer",
 /* A parameter that learns. */
 typedef struct slot {
     uint32_t param, group;
+    stk_shard shard; /* the elements that are stepped */
     char *names[MAX_MOMENTS];
     void *moments[MAX_MOMENTS];
 } slot;
@@ -57,6 +58,7 @@ struct stk_optimizer {
     group *groups;
     size_t num_groups;
     int64_t *begun;        /* of each group: steps that were done before its first */
+    bool shards;           /* of parameters a part is stepped: the moments are those alone */
     bool has_spare;        /* groups that stk__optimizer_spare() gave */
     char *memory;          /* of all moments */
     uint64_t moment_bytes; /* of one of them of all parameters */
@@ -67,19 +69,10 @@ static uint32_t moments_of(const stk_optimizer_options *o)
     return o->name == STK_SGD ? o->momentum != 0 : 2;
 }
 
-static uint64_t bytes_of(const stk_model *model, const stk_optimizer_options *o)
+/* Those that begin to learn later are counted. */
+uint64_t stk__optimizer_bytes(const stk_optimizer *o)
 {
-    return model->gradient_bytes * moments_of(o);
-}
-
-uint64_t stk__optimizer_bytes(const stk_model *model, const stk_optimizer_options *given)
-{
-    stk_optimizer_options known;
-
-    stk_optimizer_options_init(&known);
-    if (given)
-        stk__sized_copy(&known, sizeof known, given);
-    return bytes_of(model, &known);
+    return o->num_moments * (o->shards ? o->moment_bytes : o->model->gradient_bytes);
 }
 
 static stk_status check_groups(const stk_parameter_group *groups, size_t n, stk_error *err)
@@ -118,6 +111,12 @@ static stk_status check(const stk_optimizer_options *o, stk_error *err)
     return STK_OK;
 }
 
+static slot slot_of(const stk_optimizer *o, uint32_t param, uint32_t number)
+{
+    return (slot){
+        .param = param, .group = number, .shard = {0, o->model->graph.params[param].count}};
+}
+
 /* Group of each parameter that learns: the first whose pattern matches. */
 static stk_status assign(stk_optimizer *o, const stk_parameter_group *groups, stk_error *err)
 {
@@ -137,7 +136,7 @@ static stk_status assign(stk_optimizer *o, const stk_parameter_group *groups, st
         if (!g->params[i].trainable)
             continue;
         slot *s = &o->slots[o->num_slots++];
-        s->param = i;
+        *s = slot_of(o, i, 0);
         for (size_t k = o->num_groups - 1; k > 0; k--)
             if (stk__pattern_match(groups[k - 1].pattern, g->params[i].name))
                 s->group = (uint32_t)k;
@@ -145,17 +144,45 @@ static stk_status assign(stk_optimizer *o, const stk_parameter_group *groups, st
     return STK_OK;
 }
 
+/* The parts that this process steps, and the bytes of a moment of all of them. */
+static stk_status take_shards(stk_optimizer *o, const stk_shard *shards, size_t n, stk_error *err)
+{
+    if (n != o->num_slots)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "optimizer: %zu parts are given of %zu parameters that learn", n,
+                         o->num_slots);
+    o->shards = true;
+    o->moment_bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t count = o->slots[i].shard.count;
+        if (shards[i].from > count || shards[i].count > count - shards[i].from)
+            return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                             "optimizer: a part of '%s' is beyond its %llu elements",
+                             o->model->graph.params[o->slots[i].param].name,
+                             (unsigned long long)count);
+        o->slots[i].shard = shards[i];
+        o->moment_bytes +=
+            stk__round_up(shards[i].count * o->model->backend->itemsize, STK_CACHE_LINE);
+    }
+    return STK_OK;
+}
+
+/* Parts lie one behind the other, whole moments as the gradients do. */
 static stk_status place(stk_optimizer *o, stk_error *err)
 {
     static const char *const suffixes[2][MAX_MOMENTS] = {{"momentum_buffer", NULL},
                                                          {"exp_avg", "exp_avg_sq"}};
     stk_context *ctx = o->model->graph.context;
+    const size_t itemsize = o->model->backend->itemsize;
+    uint64_t next = 0;
 
-    for (size_t i = 0; i < o->num_slots; i++)
+    for (size_t i = 0; i < o->num_slots; i++) {
+        slot *s = &o->slots[i];
+        const stk__param *p = &o->model->graph.params[s->param];
+        const uint64_t at = o->shards ? next : p->gradient;
+        next += stk__round_up(s->shard.count * itemsize, STK_CACHE_LINE);
         for (uint32_t k = 0; k < o->num_moments; k++) {
-            slot *s = &o->slots[i];
-            const stk__param *p = &o->model->graph.params[s->param];
-            s->moments[k] = o->memory + k * o->moment_bytes + p->gradient;
+            s->moments[k] = o->memory + k * o->moment_bytes + at;
             if (s->names[k])
                 continue;
             s->names[k] =
@@ -163,12 +190,32 @@ static stk_status place(stk_optimizer *o, stk_error *err)
             if (!s->names[k])
                 return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
         }
+    }
+    return STK_OK;
+}
+
+static stk_status take_memory(stk_optimizer *o, stk_error *err)
+{
+    const uint64_t bytes = o->moment_bytes * o->num_moments;
+
+    o->memory = stk__alloc_buffer(o->model->graph.context, STK_MAX(bytes, 1u));
+    if (!o->memory)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
+    memset(o->memory, 0, bytes);
     return STK_OK;
 }
 
 stk_status stk_optimizer_create(stk_model *model, const stk_optimizer_options *given,
                                 const stk_parameter_group *groups, size_t num_groups,
                                 stk_optimizer **out, stk_error *err)
+{
+    return stk__optimizer_create(model, given, groups, num_groups, NULL, 0, out, err);
+}
+
+stk_status stk__optimizer_create(stk_model *model, const stk_optimizer_options *given,
+                                 const stk_parameter_group *groups, size_t num_groups,
+                                 const stk_shard *shards, size_t num_shards, stk_optimizer **out,
+                                 stk_error *err)
 {
     STK_TRY(stk__context_check(model->graph.context, err));
     stk_context *ctx = model->graph.context;
@@ -195,12 +242,10 @@ stk_status stk_optimizer_create(stk_model *model, const stk_optimizer_options *g
     o->begun = stk__calloc(ctx, o->num_groups, sizeof *o->begun);
     o->moment_bytes = model->gradient_bytes;
     o->slots = stk__calloc(ctx, STK_MAX(model->graph.num_params, 1u), sizeof *o->slots);
-    o->memory = stk__alloc_buffer(ctx, STK_MAX(bytes_of(model, &known), 1u));
-    if (!o->groups || !o->begun || !o->slots || !o->memory) {
+    if (!o->groups || !o->begun || !o->slots) {
         status = stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
         goto out;
     }
-    memset(o->memory, 0, bytes_of(model, &known));
     for (size_t i = 0; i < o->num_groups; i++) {
         o->groups[i] = (group){o->options.lr, o->options.weight_decay};
         if (i > 0 && !isnan(groups[i - 1].lr))
@@ -209,6 +254,10 @@ stk_status stk_optimizer_create(stk_model *model, const stk_optimizer_options *g
             o->groups[i].weight_decay = groups[i - 1].weight_decay;
     }
     status = assign(o, groups, err);
+    if (status == STK_OK && shards)
+        status = take_shards(o, shards, num_shards, err);
+    if (status == STK_OK)
+        status = take_memory(o, err);
     if (status == STK_OK)
         status = place(o, err);
 out:
@@ -275,7 +324,7 @@ stk_status stk__optimizer_admit(stk_optimizer *o, size_t number, stk_error *err)
     STK_TRY(grow(o, err));
     for (uint32_t i = 0; i < g->num_params; i++)
         if (g->params[i].trainable && !has_slot(o, i))
-            o->slots[o->num_slots++] = (slot){.param = i, .group = (uint32_t)number};
+            o->slots[o->num_slots++] = slot_of(o, i, (uint32_t)number);
     o->begun[number] = o->step;
     return place(o, err);
 }
@@ -331,12 +380,13 @@ static update update_of(const stk_optimizer *o, const slot *s)
     const group *g = &o->groups[s->group];
     bool decoupled = x->name == STK_ADAMW;
     const int64_t step = o->step - o->begun[s->group];
+    const uint64_t from = s->shard.from * o->model->backend->itemsize;
     double t = (double)step;
 
     return (update){
         .kernels = o->model->kernels,
-        .w = (char *)o->model->weights + p->offset,
-        .g = (char *)o->model->gradients + p->gradient,
+        .w = (char *)o->model->weights + p->offset + from,
+        .g = (char *)o->model->gradients + p->gradient + from,
         .moments = {s->moments[0], s->moments[1]},
         .is_sgd = x->name == STK_SGD,
         .sgd = {g->lr, x->momentum, x->dampening, g->weight_decay, x->nesterov, step == 1},
@@ -359,8 +409,7 @@ stk_status stk_optimizer_step(stk_optimizer *o, stk_error *err)
     const stk__compute before = stk__compute_begin(o->model->threads);
     for (size_t i = 0; i < o->num_slots; i++) {
         update u = update_of(o, &o->slots[i]);
-        stk__parallel(o->model->threads, o->model->graph.params[o->slots[i].param].count,
-                      STK__GRAIN, update_body, &u);
+        stk__parallel(o->model->threads, o->slots[i].shard.count, STK__GRAIN, update_body, &u);
     }
     stk__compute_end(&before);
     return STK_OK;
@@ -425,7 +474,27 @@ bool stk_optimizer_get_state(stk_optimizer *o, size_t i, stk_state_tensor *out)
     stk__param_tensor(o->model, &o->model->graph.params[s->param], s->moments[i % o->num_moments],
                       out);
     out->name = s->names[i % o->num_moments];
+    if (o->shards) {
+        out->rank = 1;
+        out->shape[0] = (int64_t)s->shard.count;
+        out->bytes = s->shard.count * stk_dtype_size(out->dtype);
+    }
     return true;
+}
+
+bool stk__optimizer_whole(const stk_optimizer *o, const stk_state_tensor *part,
+                          stk_state_tensor *whole, size_t *number)
+{
+    for (size_t i = 0; o->shards && i < o->num_slots; i++)
+        for (uint32_t k = 0; k < o->num_moments; k++) {
+            if (o->slots[i].names[k] != part->name)
+                continue;
+            stk__param_tensor(o->model, &o->model->graph.params[o->slots[i].param], NULL, whole);
+            whole->name = part->name;
+            *number = i;
+            return true;
+        }
+    return false;
 }
 
 bool stk__optimizer_is_sound(const stk_optimizer *o)

@@ -22,7 +22,7 @@ static stk_status no_memory(stk_error *err)
     return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the gradients' list");
 }
 
-static stk_status note_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+stk_status stk__list_piece(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
 {
     stk_trainer *t = user;
@@ -60,13 +60,29 @@ static stk_status need_room(stk_trainer *t, stk_error *err)
     return STK_OK;
 }
 
-/* Between the pieces of a bucket and the memory that they are reduced in. */
-static stk_status move(stk_trainer *t, const stk__gradient_bucket *b, bool back, stk_error *err)
+stk_status stk__need_bucket(stk_trainer *t, uint64_t bytes, stk_error *err)
+{
+    stk__ranks *r = &t->ranks;
+    const uint64_t wanted = STK_MAX(bytes, BUCKET);
+
+    if (r->bucket_bytes >= wanted)
+        return STK_OK;
+    if (r->bucket)
+        t->device->ops->free(t->device, r->bucket);
+    r->bucket = NULL;
+    r->bucket_bytes = 0;
+    STK_TRY(t->device->ops->alloc(t->device, wanted, &r->bucket, err));
+    r->bucket_bytes = wanted;
+    return STK_OK;
+}
+
+stk_status stk__move_bucket(stk_trainer *t, const stk__gradient_piece *pieces,
+                            const stk__gradient_bucket *b, bool back, stk_error *err)
 {
     char *at = t->ranks.bucket;
 
-    for (size_t i = b->first; i < b->first + b->n; i++) {
-        const stk__gradient_piece *p = &t->ranks.pieces[i];
+    for (size_t i = b->first + b->n; i-- > b->first;) {
+        const stk__gradient_piece *p = &pieces[i];
         STK_TRY(t->device->ops->copy(t->stream, back ? p->data : at, back ? at : p->data, p->bytes,
                                      STK_COPY_DEVICE, err));
         at += p->bytes;
@@ -74,16 +90,29 @@ static stk_status move(stk_trainer *t, const stk__gradient_bucket *b, bool back,
     return STK_OK;
 }
 
+/* Elements of a bucket become the mean over the ranks: this rank's part, or all of them. */
+static stk_status combine(stk_trainer *t, void *data, uint64_t count, stk_dtype dtype,
+                          stk_stream *stream, stk_error *err)
+{
+    const stk_strategy *s = &t->ranks.strategy;
+
+    if (t->ranks.shards.scatters)
+        return s->reduce_scatter(s->state, data, stk__shard_counts(t, count), dtype,
+                                 STK_COMBINE_MEAN, stream, err);
+    return s->reduce(s->state, data, count, dtype, STK_COMBINE_MEAN, stream, err);
+}
+
 /* ---- In bfloat16 ---- */
 
 #define SQUEEZED (BUCKET / sizeof(float)) /* elements that are reduced together */
 
-/* `n` elements of the pieces from `first` on, where `skip` of the first are done: into `at`, or
- * back. */
-static void squeeze(const stk__ranks *r, size_t first, uint64_t skip, uint16_t *at, uint64_t n,
-                    bool back)
+/* `n` elements of a bucket behind `skip` of its first, into `at`, or back. */
+static void squeeze(const stk__ranks *r, const stk__gradient_bucket *b, uint64_t skip, uint16_t *at,
+                    uint64_t n, bool back)
 {
-    for (const stk__gradient_piece *p = &r->pieces[first]; n; p++, skip = 0) {
+    const stk__gradient_piece *p = &r->pieces[b->first + b->n - 1];
+
+    for (; n; p--, skip = 0) {
         float *data = (float *)(void *)p->data + skip;
         const uint64_t k = STK_MIN(p->bytes / sizeof *data - skip, n);
         if (back)
@@ -95,18 +124,18 @@ static void squeeze(const stk__ranks *r, size_t first, uint64_t skip, uint16_t *
     }
 }
 
-/* A bucket that is larger than the room for it is one piece. */
-static stk_status reduce_squeezed(stk_trainer *t, size_t first, uint64_t count, stk_error *err)
+/* A bucket that is larger than the others is one piece; a part of a bucket is one of it all. */
+static stk_status reduce_squeezed(stk_trainer *t, const stk__gradient_bucket *b, uint64_t count,
+                                  stk_error *err)
 {
-    const stk_strategy *s = &t->ranks.strategy;
+    const uint64_t most = t->ranks.shards.scatters ? count : SQUEEZED;
 
-    if (!t->ranks.bucket)
-        STK_TRY(t->device->ops->alloc(t->device, BUCKET, &t->ranks.bucket, err));
+    STK_TRY(stk__need_bucket(t, STK_MIN(most, count) * sizeof(uint16_t), err));
     for (uint64_t i = 0, n; i < count; i += n) {
-        n = STK_MIN(count - i, SQUEEZED);
-        squeeze(&t->ranks, first, i, t->ranks.bucket, n, false);
-        STK_TRY(s->reduce(s->state, t->ranks.bucket, n, STK_BFLOAT16, STK_COMBINE_MEAN, NULL, err));
-        squeeze(&t->ranks, first, i, t->ranks.bucket, n, true);
+        n = STK_MIN(count - i, most);
+        squeeze(&t->ranks, b, i, t->ranks.bucket, n, false);
+        STK_TRY(combine(t, t->ranks.bucket, n, STK_BFLOAT16, NULL, err));
+        squeeze(&t->ranks, b, i, t->ranks.bucket, n, true);
     }
     return STK_OK;
 }
@@ -115,22 +144,20 @@ static stk_status reduce_squeezed(stk_trainer *t, size_t first, uint64_t count, 
 
 stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *b, stk_error *err)
 {
-    const stk_strategy *s = &t->ranks.strategy;
+    const stk__ranks *r = &t->ranks;
     /* The one that lies lowest. */
-    const stk__gradient_piece *piece = &t->ranks.pieces[b->first + b->n - 1];
+    const stk__gradient_piece *piece = &r->pieces[b->first + b->n - 1];
     stk_stream *stream = t->host_memory ? NULL : t->stream;
     const uint64_t count = b->bytes / stk_dtype_size(piece->dtype);
 
     if (t->options.gradient_compression && piece->dtype == STK_FLOAT32 && t->host_memory)
-        return reduce_squeezed(t, b->first, count, err);
+        return reduce_squeezed(t, b, count, err);
     if (b->whole)
-        return s->reduce(s->state, piece->data, count, piece->dtype, STK_COMBINE_MEAN, stream, err);
-    if (!t->ranks.bucket)
-        STK_TRY(t->device->ops->alloc(t->device, BUCKET, &t->ranks.bucket, err));
-    STK_TRY(move(t, b, false, err));
-    STK_TRY(
-        s->reduce(s->state, t->ranks.bucket, count, piece->dtype, STK_COMBINE_MEAN, stream, err));
-    return move(t, b, true, err);
+        return combine(t, piece->data, count, piece->dtype, stream, err);
+    STK_TRY(stk__need_bucket(t, b->bytes, err));
+    STK_TRY(stk__move_bucket(t, r->pieces, b, false, err));
+    STK_TRY(combine(t, r->bucket, count, piece->dtype, stream, err));
+    return stk__move_bucket(t, r->pieces, b, true, err);
 }
 
 /* The open bucket has all that belongs to it. */
@@ -141,6 +168,8 @@ static stk_status close_bucket(stk_trainer *t, stk_error *err)
 
     r->most = BUCKET;
     r->open = false;
+    if (r->lists)
+        return STK_OK;
     if (!r->early)
         return stk__reduce_bucket(t, b, err);
     stk__overlap_push(t, r->num_buckets);
@@ -204,6 +233,7 @@ stk_status stk__gradients_begin(stk_trainer *t, bool together, stk_error *err)
         return STK_OK;
     STK_TRY(stk__overlap_begin(t, err));
     r->early = true;
+    r->shards.scatters = r->shards.stage > 0;
     return STK_OK;
 }
 
@@ -237,20 +267,53 @@ static stk_status take_rest(stk_trainer *t, stk_error *err)
     return r->open ? close_bucket(t, err) : STK_OK;
 }
 
-stk_status stk__reduce_gradients(stk_trainer *t, stk_error *err)
+/* What ranks have shared out is what they shared out before. */
+static stk_status check_listed(const stk_trainer *t, stk_error *err)
 {
+    const stk__ranks *r = &t->ranks;
+    bool same = r->num_listed == r->shards.num_pieces;
+
+    for (size_t i = 0; i < r->num_listed && same; i++)
+        same = r->listed[r->num_listed - 1 - i].bytes == r->shards.parameters[i].bytes;
+    if (same || !r->shards.scatters)
+        return STK_OK;
+    return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                     "the module %s has other gradients than parameters, and trainer.strategy %s "
+                     "shares out both: train it by ddp",
+                     t->ops.name, t->options.strategy);
+}
+
+stk_status stk__reduce_gradients(stk_trainer *t, bool step, stk_error *err)
+{
+    stk__ranks *r = &t->ranks;
+
     if (stk__is_alone(t))
         return STK_OK;
-    if (!t->ranks.early)
+    if (!r->early)
         forget_pieces(t);
-    t->ranks.num_listed = 0;
-    stk_status status = t->ops.state(t->module, STK_STATE_GRADIENT, note_one, t, err);
+    r->shards.scatters = step && r->shards.stage > 0;
+    r->num_listed = 0;
+    stk_status status = t->ops.state(t->module, STK_STATE_GRADIENT, stk__list_piece, t, err);
+    if (status == STK_OK)
+        status = check_listed(t, err);
     if (status == STK_OK)
         status = take_rest(t, err);
-    if (t->ranks.early && status == STK_OK)
+    if (r->early && status == STK_OK)
         status = stk__overlap_end(t, err);
     else
         stk__overlap_settle(t);
-    forget_pieces(t);
+    /* The list stays, for who clips. */
+    r->open = r->early = false;
+    return status;
+}
+
+stk_status stk__list_buckets(stk_trainer *t, stk_error *err)
+{
+    t->ranks.num_pieces = t->ranks.num_buckets = 0;
+    t->ranks.most = FIRST_BUCKET;
+    t->ranks.open = t->ranks.early = false;
+    t->ranks.lists = true;
+    const stk_status status = take_rest(t, err);
+    t->ranks.lists = false;
     return status;
 }

@@ -86,6 +86,8 @@ static stk_status configure(stk_module *module, const stk_module_setup *setup, s
         o.seed = setup->seed;
     o.device = setup->device;
     self->ready = false;
+    self->shards = NULL;
+    self->num_shards = 0;
     if (fits(self, &o))
         return STK_OK;
     STK_TRY(stk_model_create(self->builder, &o, &model, err));
@@ -148,8 +150,9 @@ static stk_status configure_optimizers(stk_module *module, stk_trainer *t, stk_o
                        stk__schedule_length(t, every_step, self->options.frequency));
     STK_TRY(stk__schedule_check(&self->schedule, err));
     stk_optimizer_destroy(&self->optimizer);
-    STK_TRY(stk_optimizer_create(self->model, &self->optimizer_options, self->groups,
-                                 self->num_groups, &self->optimizer, err));
+    STK_TRY(stk__optimizer_create(self->model, &self->optimizer_options, self->groups,
+                                  self->num_groups, self->shards, self->num_shards,
+                                  &self->optimizer, err));
     self->scheduled = stk_optimizer_num_groups(self->optimizer);
     for (size_t g = 0; g < self->scheduled; g++)
         self->base_lr[g] = stk_optimizer_get_lr(self->optimizer, g);
@@ -515,8 +518,7 @@ static uint64_t memory(const stk_module *module)
     if (!self->model)
         return 0;
     stk_model_get_plan(self->model, &plan);
-    return plan.peak_bytes +
-           (self->optimizer ? stk__optimizer_bytes(self->model, &self->optimizer_options) : 0);
+    return plan.peak_bytes + (self->optimizer ? stk__optimizer_bytes(self->optimizer) : 0);
 }
 
 static const stk_module_ops ops = {
@@ -544,6 +546,8 @@ static const stk_module_ops ops = {
     .on_save_checkpoint = stk__module_on_save,
     .on_load_checkpoint = stk__module_on_load,
     .logs = logs,
+    .shard = stk__module_shard,
+    .whole = stk__module_whole,
 };
 
 stk_status stk_model_module_create(stk_context *ctx, const stk_model_parts *given, stk_module **out,

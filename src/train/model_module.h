@@ -32,8 +32,10 @@ typedef struct stk__model_module {
     double base_lr[STK__MODULE_GROUPS], base_momentum;
     stk__module_part parts[STK__MODULE_PARTS];
     size_t num_parts;
-    size_t scheduled;       /* groups that the schedule moves; those of the parts follow */
-    bool ready;             /* the optimizer is that of this training */
+    size_t scheduled;        /* groups that the schedule moves; those of the parts follow */
+    bool ready;              /* the optimizer is that of this training */
+    const stk_shard *shards; /* of each parameter, what the optimizer has; NULL: all of them */
+    size_t num_shards;
     int64_t schedule_steps; /* calls of the schedule */
     stk__plateau plateau;
     stk__model_fields fields;
@@ -53,6 +55,10 @@ stk_status stk__module_set_learning(stk_module *module, const char *patterns, bo
                                     stk_error *err);
 /* Whether a group has parameters that learn. */
 bool stk__module_has_group(const stk__model_module *self, uint32_t group);
+/* Have the optimizer of this training keep parts (model_module_shards.c). */
+stk_status stk__module_shard(stk_module *module, const stk_shard *shards, size_t n, stk_error *err);
+bool stk__module_whole(const stk_module *module, const stk_state_tensor *part,
+                       stk_state_tensor *whole, size_t *parameter);
 /* What it adds to a checkpoint, and what it says to one that it goes on from (model_settings.c). */
 stk_status stk__module_on_save(stk_module *module, stk_trainer *t, const stk_moment *at,
                                stk_error *err);

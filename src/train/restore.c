@@ -400,23 +400,28 @@ static stk_status load_one(void *user, stk_state_kind kind, const stk_state_tens
                          : kind == STK_STATE_GRADIENT ? STK__STATE_GRADIENT
                                                       : "";
     char name[512], is[128], wants[128];
+    stk_state_tensor whole;
+    size_t parameter;
+    uint64_t skip = 0;
 
+    if (stk__shard_whole(l->t, tensor, &whole, &parameter))
+        skip = l->t->ranks.shards.own[parameter].from * stk_dtype_size(tensor->dtype);
     snprintf(name, sizeof name, "%s%s", prefix, tensor->name);
     const stk_state_tensor *from = stk__checkpoint_find(l->t->restart.checkpoint, name);
     if (!from)
         return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, l->t->restart.path, STK_NO_OFFSET,
                             "the checkpoint '%s' has no '%s': it is one of another model",
                             l->t->restart.path, name);
-    if (!same_shape(from, tensor)) {
+    if (!same_shape(from, &whole)) {
         shape_text(from, is, sizeof is);
-        shape_text(tensor, wants, sizeof wants);
+        shape_text(&whole, wants, sizeof wants);
         return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, l->t->restart.path, STK_NO_OFFSET,
                             "'%s' is %s in the checkpoint '%s' and %s in the model: it is one of "
                             "another model",
                             name, is, l->t->restart.path, wants);
     }
-    STK_TRY(stk_trainer_copy(l->t, tensor->data, from->data, tensor->bytes, STK_COPY_HOST_TO_DEVICE,
-                             err));
+    STK_TRY(stk_trainer_copy(l->t, tensor->data, (const char *)from->data + skip, tensor->bytes,
+                             STK_COPY_HOST_TO_DEVICE, err));
     l->weights += *prefix == 0;
     return STK_OK;
 }

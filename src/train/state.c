@@ -73,20 +73,28 @@ static void release(stk_saver *saver)
     stk__free(saver->ctx, saver->texts);
 }
 
+/* Memory of the host that lives until the checkpoint has its snapshot. */
+static void *copy_of(stk_saver *saver, uint64_t bytes)
+{
+    void **copies = stk__grow(saver->ctx, saver->copies, &saver->copy_room, saver->num_copies + 1,
+                              sizeof *copies);
+    if (!copies)
+        return NULL;
+    saver->copies = copies;
+    void *copy = stk__alloc_buffer(saver->ctx, (size_t)bytes);
+    if (copy)
+        saver->copies[saver->num_copies++] = copy;
+    return copy;
+}
+
 /* Bring a tensor of the module to the host, where it has to wait for the checkpoint's snapshot. */
 static stk_status bring_home(stk_saver *saver, stk_state_tensor *tensor, stk_error *err)
 {
     if (saver->trainer->host_memory || tensor->bytes == 0)
         return STK_OK;
-    void **copies = stk__grow(saver->ctx, saver->copies, &saver->copy_room, saver->num_copies + 1,
-                              sizeof *copies);
-    if (!copies)
-        return no_memory(err);
-    saver->copies = copies;
-    void *copy = stk__alloc_buffer(saver->ctx, (size_t)tensor->bytes);
+    void *copy = copy_of(saver, tensor->bytes);
     if (!copy)
         return no_memory(err);
-    saver->copies[saver->num_copies++] = copy;
     STK_TRY(stk_trainer_copy(saver->trainer, copy, tensor->data, tensor->bytes,
                              STK_COPY_DEVICE_TO_HOST, err));
     tensor->data = copy;
@@ -104,6 +112,30 @@ static void *mean_of(const stk_trainer *t, const char *name)
     return NULL;
 }
 
+/* What ranks have of a tensor, as one. */
+static stk_status save_parts(stk_saver *saver, const stk_state_tensor *part,
+                             stk_state_tensor *whole, size_t parameter, stk_error *err)
+{
+    whole->data = copy_of(saver, whole->bytes);
+    if (!whole->data)
+        return no_memory(err);
+    STK_TRY(stk__shards_bring(saver->trainer, part, parameter, whole->data, err));
+    return stk_saver_tensor(saver, whole, err);
+}
+
+/* The same on a rank that does not write. */
+static stk_status give_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                           stk_error *err)
+{
+    stk_trainer *t = user;
+    stk_state_tensor whole;
+    size_t parameter;
+
+    return stk__shard_whole(t, tensor, &whole, &parameter)
+               ? stk__shards_bring(t, tensor, parameter, NULL, err)
+               : STK_OK;
+}
+
 static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
 {
@@ -119,6 +151,9 @@ static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tens
             " are the trainer's",
             tensor->name);
     stk_state_tensor home = *tensor;
+    size_t parameter;
+    if (stk__shard_whole(saver->trainer, tensor, &home, &parameter))
+        return save_parts(saver, tensor, &home, parameter, err);
     const bool averaged = kind == STK_STATE_PARAMETER || kind == STK_STATE_BUFFER;
     void *mean = averaged ? mean_of(saver->trainer, tensor->name) : NULL;
     if (mean)
@@ -254,7 +289,30 @@ static stk_status put_together(stk_trainer *t, bool together, stk_error *err)
         return stk__metrics_gather(t, STK__METRICS_TRAIN, err);
     STK_TRY(stk__metrics_reduce_step(t, err));
     STK_TRY(stk__metrics_reduce(t, STK__METRICS_TRAIN, err));
-    return t->loop.window_open ? stk__reduce_gradients(t, err) : STK_OK;
+    return t->loop.window_open ? stk__reduce_gradients(t, false, err) : STK_OK;
+}
+
+/* Parts of what is saved lie on other ranks, which have to be there. */
+static stk_status check_shards(const stk_trainer *t, bool weights_only, bool together,
+                               stk_error *err)
+{
+    if (weights_only || together || !t->ranks.shards.stage)
+        return STK_OK;
+    return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
+                     "no checkpoint is written after a failure where the ranks share the training "
+                     "out (trainer.strategy %s): the others have parts of it",
+                     t->options.strategy);
+}
+
+/* Tensors and texts of rank 0; the others give what they have. */
+static stk_status gather_state(stk_trainer *t, stk_saver *saver, const char *path,
+                               bool weights_only, stk_error *err)
+{
+    if (t->ranks.strategy.rank == 0)
+        return collect(t, saver, path, weights_only, err);
+    return weights_only || !t->ranks.shards.stage
+               ? STK_OK
+               : t->ops.state(t->module, STK_STATE_OPTIMIZER, give_one, t, err);
 }
 
 stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, bool together,
@@ -268,9 +326,11 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, 
     stk__action(t, "", "save_checkpoint");
     /* All ranks hold the same; rank 0 writes it. */
     const bool writes = t->ranks.strategy.rank == 0;
-    stk_status status = weights_only ? STK_OK : put_together(t, together, err);
-    if (status == STK_OK && writes)
-        status = collect(t, &saver, path, weights_only, err);
+    stk_status status = check_shards(t, weights_only, together, err);
+    if (status == STK_OK && !weights_only)
+        status = put_together(t, together, err);
+    if (status == STK_OK)
+        status = gather_state(t, &saver, path, weights_only, err);
     if (status == STK_OK && writes)
         status =
             stk__checkpoint_save(t->writer, path, saver.tensors, saver.num_tensors, saver.texts,
@@ -317,13 +377,21 @@ uint64_t stk_trainer_copy_bytes(const stk_trainer *t, const stk_state_bytes *giv
     return kept;
 }
 
+typedef struct sizes {
+    const stk_trainer *t;
+    stk_state_bytes of;
+} sizes;
+
 static stk_status add_size(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
 {
-    stk_state_bytes *of = user;
+    stk_state_bytes *of = &((sizes *)user)->of;
+    stk_state_tensor whole;
+    size_t parameter;
 
+    stk__shard_whole(((const sizes *)user)->t, tensor, &whole, &parameter);
     if (kind == STK_STATE_OPTIMIZER)
-        of->optimizer += tensor->bytes;
+        of->optimizer += whole.bytes;
     else
         of->weights += tensor->bytes;
     if (kind == STK_STATE_PARAMETER)
@@ -333,13 +401,13 @@ static stk_status add_size(void *user, stk_state_kind kind, const stk_state_tens
 
 stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
 {
-    stk_state_bytes of = {.struct_size = sizeof of};
+    sizes of = {.t = t, .of = {.struct_size = sizeof of.of}};
     uint64_t kept;
 
     if (!t->settings.checkpointing || !t->ops.state || t->ranks.strategy.rank)
         return STK_OK;
     STK_TRY(t->ops.state(t->module, STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER, add_size, &of, err));
-    const uint64_t bytes = saved_bytes(t, &of, &kept);
+    const uint64_t bytes = saved_bytes(t, &of.of, &kept);
     return bytes ? stk__checkpoint_reserve(t->writer, bytes, err) : STK_OK;
 }
 

@@ -60,12 +60,24 @@ static stk_status closure(stk_trainer *t, stk_error *err)
     return STK_OK;
 }
 
+/* What the other ranks have stepped. */
+static stk_status gather(stk_trainer *t, stk_error *err)
+{
+    const uint64_t from = stk__now_ns();
+
+    if (!t->ranks.shards.stage)
+        return STK_OK;
+    const stk_status status = stk__shards_gather(t, err);
+    t->ledger.comm_ns += stk__now_ns() - from;
+    return status;
+}
+
 static stk_status optimizer_step(stk_trainer *t, stk_error *err)
 {
     stk_progress *p = &t->progress.optimizer_steps;
     const uint64_t from = stk__now_ns();
 
-    STK_TRY(stk__reduce_gradients(t, err));
+    STK_TRY(stk__reduce_gradients(t, true, err));
     if (!stk__is_alone(t))
         t->ledger.comm_ns += stk__now_ns() - from;
     STK_TRY(stk__hook(t, STK__HOOK_on_before_optimizer_step, err));
@@ -76,6 +88,7 @@ static stk_status optimizer_step(stk_trainer *t, stk_error *err)
     stk_status status = t->ops.optimizer_step(t->module, &t->at, err);
     stk__action_end(t, STK__STRATEGY, "optimizer_step");
     STK_TRY(status);
+    STK_TRY(gather(t, err));
     stk__count(p, STK__PROCESSED, 1);
     stk__count(p, STK__COMPLETED, 1);
     t->loop.window_open = false;

@@ -26,6 +26,7 @@ void stk__ranks_release(stk_trainer *t)
     stk__free(t->ctx, t->ranks.listed);
     stk__free(t->ctx, t->ranks.pieces);
     stk__free(t->ctx, t->ranks.buckets);
+    stk__shards_release(t);
     if (t->ranks.bucket)
         t->device->ops->free(t->device, t->ranks.bucket);
 }
@@ -179,17 +180,26 @@ stk_status stk__share_text(stk_trainer *t, char *text, size_t size, stk_error *e
     return STK_OK;
 }
 
-/* The same module has the same number. */
+typedef struct hashing {
+    const stk_trainer *t;
+    uint64_t hash;
+} hashing;
+
+/* The same module has the same number, whatever part of it a rank has. */
 static stk_status hash_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
 {
-    uint64_t *hash = user;
+    hashing *h = user;
+    uint64_t *hash = &h->hash;
     const int32_t type = tensor->dtype;
+    stk_state_tensor whole;
+    size_t parameter;
 
-    *hash = XXH3_64bits_withSeed(tensor->name, strlen(tensor->name), *hash);
+    stk__shard_whole(h->t, tensor, &whole, &parameter);
+    *hash = XXH3_64bits_withSeed(whole.name, strlen(whole.name), *hash);
     *hash = XXH3_64bits_withSeed(&type, sizeof type, *hash);
-    *hash = XXH3_64bits_withSeed(tensor->shape, tensor->rank * sizeof tensor->shape[0], *hash);
-    *hash = XXH3_64bits_withSeed(&tensor->bytes, sizeof tensor->bytes, *hash);
+    *hash = XXH3_64bits_withSeed(whole.shape, whole.rank * sizeof whole.shape[0], *hash);
+    *hash = XXH3_64bits_withSeed(&whole.bytes, sizeof whole.bytes, *hash);
     return STK_OK;
 }
 
@@ -198,7 +208,12 @@ static stk_status send_one(void *user, stk_state_kind kind, const stk_state_tens
 {
     stk_trainer *t = user;
     const stk_strategy *s = &t->ranks.strategy;
+    stk_state_tensor whole;
+    size_t parameter;
 
+    /* A part is what this rank has read itself, or zeros. */
+    if (stk__shard_whole(t, tensor, &whole, &parameter))
+        return STK_OK;
     return tensor->bytes ? s->broadcast(s->state, tensor->data, tensor->bytes,
                                         t->host_memory ? NULL : t->stream, err)
                          : STK_OK;
@@ -206,12 +221,12 @@ static stk_status send_one(void *user, stk_state_kind kind, const stk_state_tens
 
 stk_status stk__share_state(stk_trainer *t, uint32_t kinds, stk_error *err)
 {
-    uint64_t hash = 0;
+    hashing h = {.t = t};
 
     if (stk__is_alone(t) || !t->ops.state)
         return STK_OK;
-    STK_TRY(t->ops.state(t->module, kinds, hash_one, &hash, err));
-    STK_TRY(stk__same_everywhere(t, hash, "have modules whose tensors differ", err));
+    STK_TRY(t->ops.state(t->module, kinds, hash_one, &h, err));
+    STK_TRY(stk__same_everywhere(t, h.hash, "have modules whose tensors differ", err));
     return t->ops.state(t->module, kinds, send_one, t, err);
 }
 

@@ -21,6 +21,25 @@ typedef struct stk__gradient_bucket {
 
 typedef struct stk__overlap stk__overlap; /* a thread that combines buckets (overlap.c) */
 
+/* Where a parameter lies in its bucket, in elements. */
+typedef struct stk__shard_place {
+    uint64_t count, before, all; /* of it; of the bucket below it; of the bucket */
+} stk__shard_place;
+
+/* What each rank has of the training at hand. A rank owns an equal part of every bucket, and so at
+ * most one range of a parameter. */
+typedef struct stk__shards {
+    uint32_t stage;           /* 1: moments lie in parts; 0: nothing does */
+    bool scatters;            /* of the buckets of this step each rank gets its own part alone */
+    stk__shard_place *places; /* of each parameter, in the order of state() */
+    stk_shard *own;           /* this rank's range of each */
+    size_t n;
+    stk__gradient_piece *parameters; /* as the gradients: the last of state() first */
+    stk__gradient_bucket *buckets;   /* of them */
+    size_t num_pieces, num_buckets;
+    uint64_t *counts; /* of each rank, for the call at hand */
+} stk__shards;
+
 typedef struct stk__ranks {
     stk_strategy strategy;       /* in full size */
     bool given;                  /* by stk_trainer_set_strategy() */
@@ -36,8 +55,11 @@ typedef struct stk__ranks {
     bool open;             /* there is an open bucket */
     bool says_done;        /* the module says when gradients are complete */
     bool early;            /* buckets go to the thread, in this step */
+    bool lists;            /* buckets are made, and not combined */
     stk__overlap *overlap; /* NULL: they have never gone there */
     void *bucket;          /* of the device: small gradients are reduced together in it */
+    uint64_t bucket_bytes;
+    stk__shards shards;
 } stk__ranks;
 
 /* A process by itself. */
@@ -73,10 +95,41 @@ stk_status stk__ranks_end(stk_trainer *t, bool together, stk_status status, stk_
 /* Before a backward pass: may buckets be combined while it goes on? `together`: its passes speak
  * with the other ranks themselves. */
 stk_status stk__gradients_begin(stk_trainer *t, bool together, stk_error *err);
-/* Gradients become their mean over the ranks, bucket by bucket: those that have not yet. */
-stk_status stk__reduce_gradients(stk_trainer *t, stk_error *err);
+/* Gradients become their mean over the ranks, bucket by bucket: those that have not yet. `step`:
+ * the optimizer steps next, so where ranks share it out each needs its own part alone. */
+stk_status stk__reduce_gradients(stk_trainer *t, bool step, stk_error *err);
+/* Buckets of what is in r->listed, which are not combined. */
+stk_status stk__list_buckets(stk_trainer *t, stk_error *err);
+/* Put a tensor of state() into r->listed; a visitor. */
+stk_status stk__list_piece(void *trainer, stk_state_kind kind, const stk_state_tensor *tensor,
+                           stk_error *err);
+/* Room for a bucket that does not lie in one piece, in r->bucket. */
+stk_status stk__need_bucket(stk_trainer *t, uint64_t bytes, stk_error *err);
+/* Copy between the pieces of a bucket and r->bucket, the piece that lies lowest first. */
+stk_status stk__move_bucket(stk_trainer *t, const stk__gradient_piece *pieces,
+                            const stk__gradient_bucket *bucket, bool back, stk_error *err);
 /* Combine a closed bucket. On whichever thread. */
 stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *bucket, stk_error *err);
+
+/* ---- Shards (shards.c) ---- */
+
+/* Behind configure() of a fit: have the module keep its part, where the strategy says so. */
+stk_status stk__shards_begin(stk_trainer *t, stk_error *err);
+void stk__shards_release(stk_trainer *t);
+/* Elements of each rank of a bucket. */
+const uint64_t *stk__shard_counts(const stk_trainer *t, uint64_t elements);
+/* What a tensor of state() is a part of, and the number of its parameter; false: it is whole, and
+ * so is *whole. */
+bool stk__shard_whole(const stk_trainer *t, const stk_state_tensor *tensor, stk_state_tensor *whole,
+                      size_t *parameter);
+/* Behind the optimizer's step: every rank gets what the others have stepped. */
+stk_status stk__shards_gather(stk_trainer *t, stk_error *err);
+/* All ranks: put the parts of a tensor together, in `out` of rank 0. */
+stk_status stk__shards_bring(stk_trainer *t, const stk_state_tensor *part, size_t parameter,
+                             void *out, stk_error *err);
+/* Clip by the norm of all gradients: the sum of what each rank has added up of its own part of the
+ * buckets of this step, the same bits whatever lies in parts. */
+stk_status stk__clip_together(stk_trainer *t, double most, stk_error *err);
 
 /* ---- The thread (overlap.c) ---- */
 

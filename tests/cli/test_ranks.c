@@ -208,6 +208,26 @@ static void runs_have_the_same_bits(void **state)
     }
 }
 
+/* Ranks that share the training out come to the checkpoint of those that do not. */
+static void sharing_has_the_same_bits(void **state)
+{
+    static const char *const strategies[] = {"zero_1"};
+    char root[24], like[16], more[48];
+
+    for (size_t m = 0; m < STK_COUNT(mpis); m++) {
+        if (!has(m))
+            continue;
+        for (int n = 1; n <= MOST; n++)
+            for (size_t i = 0; i < STK_COUNT(strategies); i++) {
+                snprintf(root, sizeof root, "%s%d%s", mpis[m].name, n, strategies[i]);
+                snprintf(like, sizeof like, "%s%d", mpis[m].name, n);
+                snprintf(more, sizeof more, "--strategy %s", strategies[i]);
+                trained(m, n, root, more);
+                assert_same_weights(like, root);
+            }
+    }
+}
+
 /* Two buckets, of which the first is added up while the pass goes on: as if it waited for the
  * pass's end, which detect_anomaly has it do. */
 static void early_sums_have_the_same_bits(void **state)
@@ -287,6 +307,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_one),
         cmocka_unit_test(runs_have_the_same_bits),
+        cmocka_unit_test(sharing_has_the_same_bits),
         cmocka_unit_test(early_sums_have_the_same_bits),
         cmocka_unit_test(every_rank_logs),
         cmocka_unit_test(failures_end_all),

@@ -173,6 +173,85 @@ static void sums(void **state)
         sum_once(4, 500, STK_FLOAT32, (stk_combine)op);
 }
 
+/* ---- In parts -------------------------------------------------------------------------------- */
+
+/* Parts of `count` elements: equal ones, or all but a few of them the last rank's. */
+static void part_counts(uint64_t size, uint64_t count, bool uneven, uint64_t *counts)
+{
+    for (uint64_t r = 0; r < size; r++)
+        counts[r] = uneven ? (r == 0 ? STK_MIN(count, (uint64_t)2) : 0)
+                           : stk__part_from(count, size, r + 1) - stk__part_from(count, size, r);
+    if (uneven)
+        counts[size - 1] = count - (size > 1 ? counts[0] : 0);
+}
+
+typedef struct halves {
+    uint64_t counts[NETWORK_RANKS];
+    bool gathers; /* both halves, which are the whole */
+    char bytes[];
+} halves;
+
+static void halves_body(rank *r)
+{
+    halves *h = r->data;
+
+    r->status =
+        r->s->reduce_scatter(r->s->state, h->bytes, h->counts, r->dtype, r->op, NULL, &r->err);
+    if (r->status == STK_OK && h->gathers)
+        r->status = r->s->all_gather(r->s->state, h->bytes, h->counts, r->dtype, NULL, &r->err);
+}
+
+/* Elements from `from` on of rank `rank`'s buffer are the sums; the others are not looked at. */
+static void assert_sums(const rank *r, uint64_t size, uint64_t from, uint64_t n)
+{
+    const halves *h = r->data;
+
+    for (uint64_t i = from; i < from + n; i++)
+        if (stk__element_as_double(h->bytes + i * stk_dtype_size(r->dtype), r->dtype) !=
+            expected(size, i, r->dtype, r->op))
+            fail_msg("element %d of rank %d of %d", (int)i, (int)r->end.rank, (int)size);
+}
+
+static void halve_once(uint64_t size, uint64_t count, bool uneven, bool gathers, stk_dtype dtype)
+{
+    world w;
+    uint64_t from = 0;
+
+    world_begin(&w, size, halves_body);
+    for (uint64_t r = 0; r < size; r++) {
+        rank *one = &w.ranks[r];
+        halves *h = one->data = malloc(sizeof *h + count * 8 + 8);
+        part_counts(size, count, uneven, h->counts);
+        h->gathers = gathers;
+        one->count = count;
+        one->dtype = dtype;
+        one->op = STK_COMBINE_MEAN;
+        fill(h->bytes, r, count, dtype);
+    }
+    world_run(&w);
+    for (uint64_t r = 0; r < size; r++) {
+        const halves *h = w.ranks[r].data;
+        assert_ok(w.ranks[r].status, &w.ranks[r].err);
+        assert_sums(&w.ranks[r], size, gathers ? 0 : from, gathers ? count : h->counts[r]);
+        from += h->counts[r];
+    }
+    assert_int_equal(w.net.wholes, size);
+    world_end(&w);
+}
+
+/* Each half, and both as reduce(): sums of the same bits. */
+static void in_parts(void **state)
+{
+    static const uint64_t counts[] = {0, 1, 3, 64, 65, 1000, 2100001};
+    static const stk_dtype types[] = {STK_FLOAT32, STK_FLOAT64, STK_BFLOAT16};
+
+    for (uint64_t size = 1; size <= NETWORK_RANKS; size++)
+        for (size_t i = 0; i < STK_COUNT(counts) - (size != 3 && size != 4); i++)
+            for (int uneven = 0; uneven < 2; uneven++)
+                for (int gathers = 0; gathers < 2; gathers++)
+                    halve_once(size, counts[i], uneven, gathers, types[(i + size) % 3]);
+}
+
 static void broadcast_body(rank *r)
 {
     r->status = r->s->broadcast(r->s->state, r->data, r->count, NULL, &r->err);
@@ -416,11 +495,17 @@ static void meetings_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(meetings_are_told), cmocka_unit_test(sums),
-        cmocka_unit_test(broadcasts),        cmocka_unit_test(differences_are_named),
-        cmocka_unit_test(late_is_named),     cmocka_unit_test(a_little_late_is_fine),
-        cmocka_unit_test(failure_is_told),   cmocka_unit_test(leaving_is_told),
-        cmocka_unit_test(network_fails),     cmocka_unit_test(refused),
+        cmocka_unit_test(meetings_are_told),
+        cmocka_unit_test(sums),
+        cmocka_unit_test(in_parts),
+        cmocka_unit_test(broadcasts),
+        cmocka_unit_test(differences_are_named),
+        cmocka_unit_test(late_is_named),
+        cmocka_unit_test(a_little_late_is_fine),
+        cmocka_unit_test(failure_is_told),
+        cmocka_unit_test(leaving_is_told),
+        cmocka_unit_test(network_fails),
+        cmocka_unit_test(refused),
     };
 
     return cmocka_run_group_tests_name("dist/collectives", tests, NULL, NULL);

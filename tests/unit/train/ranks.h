@@ -7,7 +7,7 @@
 
 #include "unit/train/tiny.h"
 
-enum { MAX_RANKS = 3 };
+enum { MAX_RANKS = 4 };
 
 typedef struct ranks {
     pthread_mutex_t lock; /* guards the rest */
@@ -108,6 +108,50 @@ static inline stk_status ranks_reduce(void *state, void *buffer, uint64_t count,
     return fine ? STK_OK : ranks_gone(err);
 }
 
+static inline uint64_t ranks_sum(const uint64_t *counts, uint64_t n)
+{
+    uint64_t sum = 0;
+
+    for (uint64_t r = 0; r < n; r++)
+        sum += counts[r];
+    return sum;
+}
+
+/* What reduce() gives in the own part; what is not it says so. */
+static inline stk_status ranks_reduce_scatter(void *state, void *buffer, const uint64_t *counts,
+                                              stk_dtype dtype, stk_combine op, stk_stream *stream,
+                                              stk_error *err)
+{
+    const rank *self = state;
+    const uint64_t count = ranks_sum(counts, self->all->world);
+    const uint64_t from = ranks_sum(counts, self->number), size = stk_dtype_size(dtype);
+
+    STK_TRY(ranks_reduce(state, buffer, count, dtype, op, stream, err));
+    memset(buffer, 0xee, from * size);
+    memset((char *)buffer + (from + counts[self->number]) * size, 0xee,
+           (count - from - counts[self->number]) * size);
+    return STK_OK;
+}
+
+static inline stk_status ranks_all_gather(void *state, void *buffer, const uint64_t *counts,
+                                          stk_dtype dtype, stk_stream *stream, stk_error *err)
+{
+    const rank *self = state;
+    ranks *all = self->all;
+    const size_t size = stk_dtype_size(dtype);
+    uint64_t at = 0;
+
+    pthread_mutex_lock(&all->lock);
+    all->buffers[self->number] = buffer;
+    pthread_mutex_unlock(&all->lock);
+    bool fine = ranks_meet(all);
+    for (uint64_t r = 0; r < all->world && fine; at += counts[r++] * size)
+        if (r != self->number)
+            memcpy((char *)buffer + at, (const char *)all->buffers[r] + at, counts[r] * size);
+    fine = fine && ranks_meet(all);
+    return fine ? STK_OK : ranks_gone(err);
+}
+
 static inline stk_status ranks_broadcast(void *state, void *buffer, uint64_t bytes,
                                          stk_stream *stream, stk_error *err)
 {
@@ -159,7 +203,9 @@ static inline stk_strategy ranks_strategy(rank *self)
                           .broadcast = ranks_broadcast,
                           .barrier = ranks_barrier,
                           .abort = ranks_abort,
-                          .any_thread = !self->one_thread};
+                          .any_thread = !self->one_thread,
+                          .reduce_scatter = ranks_reduce_scatter,
+                          .all_gather = ranks_all_gather};
 }
 
 #endif

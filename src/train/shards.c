@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that share a training out: ZeRO over the buckets of gradients. A rank owns an equal part of
+ * every bucket, so that all of them send and add as much, and the optimizer's moments of its parts
+ * alone. It gets the gradients of those, steps them, and then every rank gets what the others have
+ * stepped. An element is added up by one rank in the order of ranks, as without shards, and stepped
+ * by itself: nothing has other bits than by ddp.
+ */
+#include <inttypes.h>
+#include <math.h>
+
+#include "train/trainer.h"
+
+/* Stage of ZeRO that a name of a strategy stands for; 0: none. */
+static uint32_t stage_of(const char *strategy)
+{
+    return strcmp(strategy, "zero_1") == 0;
+}
+
+/* ---- Who has what ---------------------------------------------------------------------------- */
+
+const uint64_t *stk__shard_counts(const stk_trainer *t, uint64_t elements)
+{
+    const uint64_t world = t->ranks.strategy.world_size;
+    uint64_t *counts = t->ranks.shards.counts;
+
+    for (uint64_t r = 0; r < world; r++)
+        counts[r] = stk__part_from(elements, world, r + 1) - stk__part_from(elements, world, r);
+    return counts;
+}
+
+/* The elements of `count` behind `before` others that are in [from, to) of all. */
+static stk_shard overlap_of(uint64_t before, uint64_t count, uint64_t from, uint64_t to)
+{
+    const uint64_t begin = STK_MAX(from, before), end = STK_MIN(to, before + count);
+
+    return begin < end ? (stk_shard){begin - before, end - begin} : (stk_shard){0, 0};
+}
+
+/* What a rank has of a parameter. */
+static stk_shard shard_of(const stk_trainer *t, size_t parameter, uint64_t rank)
+{
+    const stk__shard_place *p = &t->ranks.shards.places[parameter];
+    const uint64_t world = t->ranks.strategy.world_size;
+
+    return overlap_of(p->before, p->count, stk__part_from(p->all, world, rank),
+                      stk__part_from(p->all, world, rank + 1));
+}
+
+bool stk__shard_whole(const stk_trainer *t, const stk_state_tensor *tensor, stk_state_tensor *whole,
+                      size_t *parameter)
+{
+    *whole = *tensor;
+    return t->ranks.shards.stage && t->ops.whole(t->module, tensor, whole, parameter);
+}
+
+/* ---- Sharing out ----------------------------------------------------------------------------- */
+
+void stk__shards_release(stk_trainer *t)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    stk__free(t->ctx, s->places);
+    stk__free(t->ctx, s->own);
+    stk__free(t->ctx, s->parameters);
+    stk__free(t->ctx, s->buckets);
+    stk__free(t->ctx, s->counts);
+    *s = (stk__shards){0};
+}
+
+static stk_status check(const stk_trainer *t, stk_error *err)
+{
+    const stk_strategy *s = &t->ranks.strategy;
+    const char *name = t->options.strategy;
+
+    if (!s->reduce_scatter || !s->all_gather)
+        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
+                            "trainer.strategy: %s shares the training out, and ranks over %s have "
+                            "no reduce_scatter() and all_gather(): train by ddp",
+                            name, s->name);
+    if (!t->ops.shard || !t->ops.whole || !t->host_memory)
+        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
+                            "trainer.strategy: %s shares the training out, and the module %s %s: "
+                            "train it by ddp",
+                            name, t->ops.name,
+                            t->host_memory ? "cannot (shard() of its table)"
+                                           : "has its tensors on a device");
+    return STK_OK;
+}
+
+static stk_status count_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                            stk_error *err)
+{
+    ++*(size_t *)user;
+    return STK_OK;
+}
+
+static stk_status take_memory(stk_trainer *t, stk_error *err)
+{
+    const stk__ranks *r = &t->ranks;
+    stk__shards *s = &t->ranks.shards;
+
+    s->places = stk__calloc(t->ctx, s->n + 1, sizeof *s->places);
+    s->own = stk__calloc(t->ctx, s->n + 1, sizeof *s->own);
+    s->parameters = stk__calloc(t->ctx, r->num_pieces + 1, sizeof *s->parameters);
+    s->buckets = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->buckets);
+    s->counts = stk__calloc(t->ctx, r->strategy.world_size, sizeof *s->counts);
+    return s->places && s->own && s->parameters && s->buckets && s->counts
+               ? STK_OK
+               : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the list of shards");
+}
+
+/* A visitor: the places of parameters in the order of state(), whose last one is piece 0. */
+typedef struct placing {
+    stk__shards *shards;
+    size_t parameter, piece, bucket; /* the next; those behind the next */
+} placing;
+
+static uint64_t elements(const stk__gradient_piece *p)
+{
+    return p->bytes / stk_dtype_size(p->dtype);
+}
+
+/* A bucket has its lowest piece, the last one, first. */
+static stk_status place_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                            stk_error *err)
+{
+    placing *at = user;
+    stk__shards *s = at->shards;
+    stk__shard_place *place = &s->places[at->parameter++];
+
+    if (tensor->bytes == 0)
+        return STK_OK;
+    at->piece--;
+    if (at->piece < s->buckets[at->bucket - 1].first)
+        at->bucket--;
+    const stk__gradient_bucket *b = &s->buckets[at->bucket - 1];
+    for (size_t i = b->first + b->n - 1; i > at->piece; i--)
+        place->before += elements(&s->parameters[i]);
+    place->count = elements(&s->parameters[at->piece]);
+    place->all = b->bytes / stk_dtype_size(tensor->dtype);
+    return STK_OK;
+}
+
+static stk_status share_out(stk_trainer *t, stk_error *err)
+{
+    stk__ranks *r = &t->ranks;
+    stk__shards *s = &r->shards;
+
+    r->num_listed = 0;
+    STK_TRY(t->ops.state(t->module, STK_STATE_PARAMETER, stk__list_piece, t, err));
+    STK_TRY(stk__list_buckets(t, err));
+    STK_TRY(t->ops.state(t->module, STK_STATE_PARAMETER, count_one, &s->n, err));
+    STK_TRY(take_memory(t, err));
+    s->num_pieces = r->num_pieces;
+    s->num_buckets = r->num_buckets;
+    memcpy(s->parameters, r->pieces, r->num_pieces * sizeof *s->parameters);
+    memcpy(s->buckets, r->buckets, r->num_buckets * sizeof *s->buckets);
+    placing at = {.shards = s, .piece = s->num_pieces, .bucket = s->num_buckets};
+    STK_TRY(t->ops.state(t->module, STK_STATE_PARAMETER, place_one, &at, err));
+    for (size_t i = 0; i < s->n; i++)
+        s->own[i] = shard_of(t, i, r->strategy.rank);
+    return t->ops.shard(t->module, s->own, s->n, err);
+}
+
+stk_status stk__shards_begin(stk_trainer *t, stk_error *err)
+{
+    const uint32_t stage = stage_of(t->options.strategy);
+
+    stk__shards_release(t);
+    if (stage == 0 || t->at.task != STK_TASK_FIT || stk__is_alone(t))
+        return STK_OK;
+    STK_TRY(check(t, err));
+    STK_TRY(share_out(t, err));
+    t->ranks.shards.stage = stage;
+    return STK_OK;
+}
+
+/* ---- Parameters ------------------------------------------------------------------------------ */
+
+static stk_status gather_bucket(stk_trainer *t, const stk__gradient_bucket *b, stk_error *err)
+{
+    const stk_strategy *s = &t->ranks.strategy;
+    const stk__gradient_piece *pieces = t->ranks.shards.parameters;
+    const stk__gradient_piece *lowest = &pieces[b->first + b->n - 1];
+    const uint64_t *counts = stk__shard_counts(t, b->bytes / stk_dtype_size(lowest->dtype));
+
+    if (b->whole)
+        return s->all_gather(s->state, lowest->data, counts, lowest->dtype, NULL, err);
+    STK_TRY(stk__need_bucket(t, b->bytes, err));
+    STK_TRY(stk__move_bucket(t, pieces, b, false, err));
+    STK_TRY(s->all_gather(s->state, t->ranks.bucket, counts, lowest->dtype, NULL, err));
+    return stk__move_bucket(t, pieces, b, true, err);
+}
+
+stk_status stk__shards_gather(stk_trainer *t, stk_error *err)
+{
+    const stk__shards *s = &t->ranks.shards;
+
+    for (size_t i = 0; i < s->num_buckets; i++)
+        STK_TRY(gather_bucket(t, &s->buckets[i], err));
+    return STK_OK;
+}
+
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
+
+#define BROUGHT (UINT64_C(4) << 20) /* bytes that are put together at a time */
+
+/* Elements [from, from + n) of a parameter's tensor, in `aside`. */
+static stk_status bring_piece(stk_trainer *t, const stk_state_tensor *part, size_t parameter,
+                              uint64_t from, uint64_t n, char *aside, stk_error *err)
+{
+    const stk_strategy *s = &t->ranks.strategy;
+    uint64_t *counts = t->ranks.shards.counts, before = 0;
+    const size_t size = stk_dtype_size(part->dtype);
+
+    for (uint64_t r = 0; r < s->world_size; r++) {
+        const stk_shard shard = shard_of(t, parameter, r);
+        const stk_shard here = overlap_of(shard.from, shard.count, from, from + n);
+        counts[r] = here.count;
+        if (r == s->rank)
+            memcpy(aside + before * size, (const char *)part->data + here.from * size,
+                   here.count * size);
+        before += here.count;
+    }
+    return s->all_gather(s->state, aside, counts, part->dtype, NULL, err);
+}
+
+stk_status stk__shards_bring(stk_trainer *t, const stk_state_tensor *part, size_t parameter,
+                             void *out, stk_error *err)
+{
+    const uint64_t count = t->ranks.shards.places[parameter].count;
+    const size_t size = stk_dtype_size(part->dtype);
+    const uint64_t most = BROUGHT / size;
+    stk_status status = STK_OK;
+
+    char *aside = stk__alloc_buffer(t->ctx, (size_t)(STK_MIN(count, most) * size));
+    if (!aside)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for parts of '%s'",
+                         part->name);
+    for (uint64_t from = 0; from < count && status == STK_OK; from += most) {
+        const uint64_t n = STK_MIN(count - from, most);
+        status = bring_piece(t, part, parameter, from, n, aside, err);
+        if (status == STK_OK && out)
+            memcpy((char *)out + from * size, aside, n * size);
+    }
+    stk__free(t->ctx, aside);
+    return status;
+}
+
+/* ---- Clipping -------------------------------------------------------------------------------- */
+
+enum { LANES = 8 }; /* sums that a processor makes at once */
+
+#define DEFINE_CLIP(type)                                                                          \
+    static double squares_##type(const type *x, uint64_t n)                                        \
+    {                                                                                              \
+        double lanes[LANES] = {0}, sum = 0;                                                        \
+        uint64_t i = 0;                                                                            \
+        for (; i + LANES <= n; i += LANES)                                                         \
+            for (int k = 0; k < LANES; k++)                                                        \
+                lanes[k] += (double)x[i + k] * (double)x[i + k];                                   \
+        for (; i < n; i++)                                                                         \
+            sum += (double)x[i] * (double)x[i];                                                    \
+        for (int k = 0; k < LANES; k++)                                                            \
+            sum += lanes[k];                                                                       \
+        return sum;                                                                                \
+    }                                                                                              \
+    static void scale_##type(type *x, uint64_t n, double scale)                                    \
+    {                                                                                              \
+        const type by = (type)scale;                                                               \
+        for (uint64_t i = 0; i < n; i++)                                                           \
+            x[i] *= by;                                                                            \
+    }
+DEFINE_CLIP(float)
+DEFINE_CLIP(double)
+
+/* Add up the squares of elements [from, to) of a bucket, or scale them where `scale` is below 1. */
+static stk_status clip_bucket(stk_trainer *t, const stk__gradient_bucket *b, uint64_t from,
+                              uint64_t to, double scale, double *sum, stk_error *err)
+{
+    uint64_t before = 0;
+
+    for (size_t i = b->first + b->n; i-- > b->first;) {
+        const stk__gradient_piece *p = &t->ranks.pieces[i];
+        const bool wide = p->dtype == STK_FLOAT64;
+        if (!wide && p->dtype != STK_FLOAT32)
+            return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
+                             "gradients of type %s cannot be clipped", stk_dtype_name(p->dtype));
+        const stk_shard s = overlap_of(before, elements(p), from, to);
+        float *narrow = (float *)(void *)p->data;
+        double *x = (double *)(void *)p->data;
+        before += elements(p);
+        if (scale < 1 && wide)
+            scale_double(x + s.from, s.count, scale);
+        else if (scale < 1)
+            scale_float(narrow + s.from, s.count, scale);
+        else
+            *sum += wide ? squares_double(x + s.from, s.count)
+                         : squares_float(narrow + s.from, s.count);
+    }
+    return STK_OK;
+}
+
+/* Of all buckets: of the whole of them, or of this rank's part. */
+static stk_status clip_buckets(stk_trainer *t, bool whole, double scale, double *sum,
+                               stk_error *err)
+{
+    const stk__ranks *r = &t->ranks;
+    const uint64_t world = r->strategy.world_size, rank = r->strategy.rank;
+
+    for (size_t i = 0; i < r->num_buckets; i++) {
+        const stk__gradient_bucket *b = &r->buckets[i];
+        const uint64_t all = b->bytes / stk_dtype_size(r->pieces[b->first].dtype);
+        const uint64_t from = whole ? 0 : stk__part_from(all, world, rank);
+        const uint64_t to = whole ? all : stk__part_from(all, world, rank + 1);
+        STK_TRY(clip_bucket(t, b, from, to, scale, sum, err));
+    }
+    return STK_OK;
+}
+
+stk_status stk__clip_together(stk_trainer *t, double most, stk_error *err)
+{
+    double sum = 0;
+
+    STK_TRY(clip_buckets(t, false, 1, &sum, err));
+    STK_TRY(stk__reduce(t, &sum, 1, STK_COMBINE_SUM, err));
+    /* As torch.nn.utils.clip_grad_norm_ has it. */
+    const double scale = most / (sqrt(sum) + 1e-6);
+    return scale < 1 ? clip_buckets(t, !t->ranks.shards.scatters, scale, &sum, err) : STK_OK;
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that share a training out (ZeRO): checkpoints have the same bits as by ddp, every rank the
+ * same weights, whatever goes on on whichever number of ranks; and less memory. */
+#include "support/same_checkpoint.h"
+#include "unit/train/line.h"
+
+enum { EPOCHS = 2 }; /* 37 rows in batches of GLOBAL: three, and one row */
+
+typedef struct one one;
+typedef void change_fn(one *o);
+
+struct one {
+    rank self;
+    uint64_t world;
+    const char *strategy, *layers, *folder, *ckpt_path;
+    change_fn *change;
+    stk_optimizer_options optimizer;
+    bench b;
+    uint64_t hash, bytes; /* of the weights; that the rank's context has behind the training */
+    char saved[512];
+    stk_status status;
+};
+
+/* Sizes that no number of ranks divides, and more than one bucket, the second of one tensor. */
+static const char odd[] = "conv2d(3, 3), batch_norm2d, relu, flatten, linear(131), relu, "
+                          "linear(10)";
+
+static void keep(one *o, stk_model *model)
+{
+    stk_memory_stats memory = {.struct_size = sizeof memory};
+    stk_state_tensor tensor;
+
+    for (size_t i = 0; stk_model_get_state(model, i, &tensor, NULL) == STK_OK; i++)
+        for (uint64_t k = 0; k < tensor.bytes; k++)
+            o->hash = o->hash * UINT64_C(1099511628211) + ((const uint8_t *)tensor.data)[k] + 1;
+    stk_context_memory(o->b.ctx, &memory);
+    o->bytes = memory.bytes;
+}
+
+static void train_one(one *o, const stk_model_parts *parts)
+{
+    o->self.home = pthread_self();
+    const stk_strategy strategy = ranks_strategy(&o->self);
+    bench *b = &o->b;
+    stk_module *module;
+    stk_trainer *t;
+
+    assert_ok(stk_model_module_create(b->ctx, parts, &module, &b->err), &b->err);
+    assert_ok(stk_trainer_create(b->ctx, &b->options, &t, &b->err), &b->err);
+    if (o->world > 1)
+        assert_ok(stk_trainer_set_strategy(t, &strategy, &b->err), &b->err);
+    o->status = stk_trainer_fit(t, module, &b->data, o->ckpt_path, &b->err);
+    if (o->status == STK_OK) {
+        keep(o, stk_model_module_model(module));
+        const char *path = stk_trainer_best_model_path(t);
+        snprintf(o->saved, sizeof o->saved, "%s", path ? path : "");
+    }
+    stk_trainer_destroy(&t);
+    stk_module_destroy(&module);
+}
+
+static void *run_one(void *argument)
+{
+    static const int64_t shape[] = {1, 28, 28};
+    one *o = argument;
+    bench *b = &o->b;
+    stk_model_builder *builder;
+
+    bench_open(b);
+    stk_dataset_close(&b->dataset);
+    assert_ok(stk_dataset_open(b->ctx, "digits:?split=test&subset=0:37", &b->dataset, &b->err),
+              &b->err);
+    b->train.dataset = b->val.dataset = b->dataset;
+    b->loader.global_batch_size = b->val_loader.global_batch_size = GLOBAL;
+    b->loader.transforms = b->val_loader.transforms = "layout(chw), to_float";
+    b->options.max_epochs = EPOCHS;
+    b->options.enable_checkpointing = STK_SWITCH_TRUE;
+    b->options.default_root_dir = o->folder;
+    b->options.seed_everything = 3;
+    b->options.strategy = o->world > 1 ? o->strategy : "auto";
+    stk_optimizer_options_init(&o->optimizer);
+    if (o->change)
+        o->change(o);
+    assert_ok(stk_model_builder_create(b->ctx, shape, 3, &builder, &b->err), &b->err);
+    assert_ok(stk_model_builder_add(builder, o->layers, &b->err), &b->err);
+    const stk_model_parts parts = {
+        .struct_size = sizeof parts, .builder = builder, .optimizer = &o->optimizer};
+    train_one(o, &parts);
+    stk_model_builder_destroy(&builder);
+    bench_close(b);
+    return NULL;
+}
+
+/* All of them end well, with the same weights. */
+static void run_world(one *all, uint64_t world, const one *like)
+{
+    pthread_t threads[MAX_RANKS];
+    ranks shared;
+
+    ranks_init(&shared, world);
+    for (uint64_t r = 0; r < world; r++) {
+        all[r] = *like;
+        all[r].self = (rank){.all = &shared, .number = r, .one_thread = like->self.one_thread};
+        all[r].world = world;
+        assert_int_equal(pthread_create(&threads[r], NULL, run_one, &all[r]), 0);
+    }
+    for (uint64_t r = 0; r < world; r++)
+        pthread_join(threads[r], NULL);
+    ranks_release(&shared);
+}
+
+static void assert_run(const one *all)
+{
+    for (uint64_t r = 0; r < all->world; r++) {
+        assert_ok(all[r].status, &all[r].b.err);
+        if (all[r].hash != all[0].hash)
+            fail_msg("%s: rank %d has other weights than rank 0", all->strategy, (int)r);
+    }
+    assert_true(*all[0].saved);
+}
+
+static one all_ranks[MAX_RANKS];
+
+/* What rank 0 has saved at the end of a run of `world` ranks. */
+static void train(char saved[512], uint64_t world, const char *strategy, const char *folder,
+                  const char *ckpt_path, change_fn *change)
+{
+    const one like = {.strategy = strategy,
+                      .layers = odd,
+                      .folder = folder,
+                      .ckpt_path = ckpt_path,
+                      .change = change};
+
+    run_world(all_ranks, world, &like);
+    assert_run(all_ranks);
+    snprintf(saved, 512, "%s", all_ranks[0].saved);
+}
+
+static const char *const sharing[] = {"zero_1"};
+
+/* ---- Bits ------------------------------------------------------------------------------------ */
+
+static void as_by_ddp(change_fn *change)
+{
+    char folders[2][256], saved[2][512];
+
+    for (uint64_t world = 2; world <= MAX_RANKS; world++) {
+        test_folder(folders[0]);
+        train(saved[0], world, "ddp", folders[0], NULL, change);
+        for (size_t i = 0; i < STK_COUNT(sharing); i++) {
+            test_folder(folders[1]);
+            train(saved[1], world, sharing[i], folders[1], NULL, change);
+            assert_same_checkpoints(saved[0], saved[1]);
+            test_folder_remove(folders[1]);
+        }
+        test_folder_remove(folders[0]);
+    }
+}
+
+/* A bound that the gradients are far beyond. */
+static void clips(one *o)
+{
+    o->b.options.gradient_clip_val = 0.05;
+}
+
+static void accumulates(one *o)
+{
+    clips(o);
+    o->b.options.accumulate_grad_batches = 2;
+    o->self.one_thread = true;
+}
+
+static void steps_by_sgd(one *o)
+{
+    o->optimizer.name = STK_SGD;
+    o->optimizer.momentum = 0.9;
+    o->b.options.precision = "64-true";
+    o->b.options.gradient_clip_val = 0.05;
+}
+
+static void squeezes(one *o)
+{
+    o->b.options.gradient_compression = o->world > 1 ? STK_GRADIENTS_BF16 : STK_GRADIENTS_WHOLE;
+    o->b.options.precision = "bf16-mixed";
+    o->optimizer.name = STK_ADAMW;
+}
+
+static void clips_values(one *o)
+{
+    o->b.options.gradient_clip_val = 0.001;
+    o->b.options.gradient_clip_algorithm = STK_CLIP_VALUE;
+    o->b.options.sync_batchnorm = o->world > 1;
+}
+
+static void the_same_bits(void **state)
+{
+    as_by_ddp(NULL);
+    as_by_ddp(clips);
+    as_by_ddp(accumulates);
+    as_by_ddp(steps_by_sgd);
+    as_by_ddp(squeezes);
+    as_by_ddp(clips_values);
+}
+
+/* ---- Going on -------------------------------------------------------------------------------- */
+
+static void an_epoch(one *o)
+{
+    clips(o);
+    o->b.options.max_epochs = 1;
+}
+
+/* One epoch on `from` ranks, the next on `to`. */
+static void go_on(char saved[512], char folder[256], uint64_t from, const char *first, uint64_t to,
+                  const char *second)
+{
+    char half[512];
+
+    test_folder(folder);
+    train(half, from, first, folder, NULL, an_epoch);
+    train(saved, to, second, folder, half, clips);
+}
+
+static void goes_on_anywhere(void **state)
+{
+    static const uint64_t worlds[][2] = {{2, 3}, {3, 1}, {1, 4}, {4, 2}};
+    char folders[2][256], saved[2][512];
+
+    for (size_t i = 0; i < STK_COUNT(worlds); i++)
+        for (size_t k = 0; k < STK_COUNT(sharing); k++) {
+            const char *name = sharing[k];
+            go_on(saved[0], folders[0], worlds[i][0], "ddp", worlds[i][1], "ddp");
+            go_on(saved[1], folders[1], worlds[i][0], name, worlds[i][1], name);
+            assert_same_checkpoints(saved[0], saved[1]);
+            test_folder_remove(folders[1]);
+            go_on(saved[1], folders[1], worlds[i][0], name, worlds[i][1], "ddp");
+            assert_same_checkpoints(saved[0], saved[1]);
+            test_folder_remove(folders[1]);
+            go_on(saved[1], folders[1], worlds[i][0], "ddp", worlds[i][1], name);
+            assert_same_checkpoints(saved[0], saved[1]);
+            test_folder_remove(folders[1]);
+            test_folder_remove(folders[0]);
+        }
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+enum { PARAMETERS = 784 * 1000 + 1000 + 1000 * 10 + 10 };
+
+static void without_files(one *o)
+{
+    o->b.options.enable_checkpointing = STK_SWITCH_FALSE;
+    o->b.options.max_epochs = 1;
+}
+
+/* Bytes of the greediest rank. */
+static uint64_t bytes_of(uint64_t world, const char *strategy)
+{
+    const one like = {.strategy = strategy,
+                      .layers = "flatten, linear(1000), relu, linear(10)",
+                      .folder = "/nonexistent",
+                      .change = without_files};
+    uint64_t most = 0;
+
+    run_world(all_ranks, world, &like);
+    for (uint64_t r = 0; r < world; r++) {
+        assert_ok(all_ranks[r].status, &all_ranks[r].b.err);
+        most = STK_MAX(most, all_ranks[r].bytes);
+    }
+    return most;
+}
+
+/* Of the two moments, 8 bytes a parameter, each rank has its part. */
+static void moments_are_shared(void **state)
+{
+    const double slack = 64 << 10; /* lists, roundings to lines of the cache */
+
+    for (uint64_t world = 2; world <= MAX_RANKS; world += 2) {
+        const double whole = (double)bytes_of(world, "ddp");
+        const double shared = (double)bytes_of(world, "zero_1");
+        const double less = 8.0 * PARAMETERS * (1 - 1 / (double)world);
+        if (fabs(whole - shared - less) > slack)
+            fail_msg("%d ranks: %.0f bytes less, not %.0f", (int)world, whole - shared, less);
+    }
+}
+
+/* ---- What is refused ------------------------------------------------------------------------- */
+
+static void shares(run *one)
+{
+    one->b.options.strategy = "zero_1";
+}
+
+static void refused(void **state)
+{
+    char folder[256];
+    run all[MAX_RANKS];
+    ranks shared;
+    stk_trainer *t;
+    tiny module;
+    bench b;
+
+    test_folder(folder);
+    run_all(all, 2, folder, NULL, shares, &shared);
+    for (int i = 0; i < 2; i++)
+        assert_fails(all[i].status, STK_ENOTSUP, &all[i].err, "the module Line cannot");
+    test_folder_remove(folder);
+
+    bench_open(&b);
+    b.options.strategy = "zero_1";
+    tiny_init(&module);
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    assert_fails(stk_trainer_fit(t, &module.base, &b.data, NULL, &b.err), STK_EINVAL, &b.err,
+                 "zero_1 trains in several processes");
+    stk_trainer_destroy(&t);
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    rank self = {.all = &shared};
+    stk_strategy s = ranks_strategy(&self);
+    s.all_gather = NULL;
+    assert_ok(stk_trainer_set_strategy(t, &s, &b.err), &b.err);
+    assert_ok(stk__shards_begin(t, &b.err), &b.err); /* no fit is at work */
+    t->at.task = STK_TASK_FIT;
+    assert_fails(stk__shards_begin(t, &b.err), STK_ENOTSUP, &b.err, "have no reduce_scatter()");
+    t->at.task = STK_TASK_NONE;
+    stk_trainer_destroy(&t);
+    b.options.strategy = "zero_11";
+    assert_fails(stk_trainer_create(b.ctx, &b.options, &t, &b.err), STK_ENOTSUP, &b.err,
+                 "did you mean 'zero_1'");
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_bits),
+        cmocka_unit_test(goes_on_anywhere),
+        cmocka_unit_test(moments_are_shared),
+        cmocka_unit_test(refused),
+    };
+
+    return cmocka_run_group_tests_name("train/shards", tests, NULL, NULL);
+}
