@@ -366,7 +366,8 @@ typedef struct stk_module_ops {
      * parameter i of the `n` that state() shows, all of which have gradients in the same order,
      * the optimizer keeps moments of shards[i] alone, and steps those. state() then shows a moment
      * as a tensor of rank 1 of these elements. `shards` live as long as the task. Such a module
-     * leaves clipping by the norm to the trainer wherever several ranks train. */
+     * says stk_trainer_gradient_done(), as a rank may keep its own part of a gradient alone, and
+     * leaves clipping to the trainer wherever several ranks train. */
     stk_status (*shard)(stk_module *self, const stk_shard *shards, size_t n, stk_error *err);
     /* (with shard) Name, type and shape of what a tensor that state() shows is a part of, and the
      * number of its parameter; its data are nobody's. false: the tensor is whole. */

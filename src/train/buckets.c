@@ -142,7 +142,7 @@ static stk_status reduce_squeezed(stk_trainer *t, const stk__gradient_bucket *b,
 
 /* ---- Buckets ---- */
 
-stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *b, stk_error *err)
+static stk_status reduce_whole(stk_trainer *t, const stk__gradient_bucket *b, stk_error *err)
 {
     const stk__ranks *r = &t->ranks;
     /* The one that lies lowest. */
@@ -158,6 +158,14 @@ stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *b, stk
     STK_TRY(stk__move_bucket(t, r->pieces, b, false, err));
     STK_TRY(combine(t, r->bucket, count, piece->dtype, stream, err));
     return stk__move_bucket(t, r->pieces, b, true, err);
+}
+
+stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *b, stk_error *err)
+{
+    STK_TRY(reduce_whole(t, b, err));
+    if (t->ranks.shards.scatters && t->ranks.shards.stage >= 2)
+        stk__shards_drop(t, t->ranks.pieces, b);
+    return STK_OK;
 }
 
 /* The open bucket has all that belongs to it. */
@@ -227,8 +235,10 @@ stk_status stk__gradients_begin(stk_trainer *t, bool together, stk_error *err)
     if (stk__is_alone(t))
         return STK_OK;
     forget_pieces(t);
+    /* A module that shares its gradients out says when they are complete. */
+    const bool says = r->says_done || r->shards.stage >= 2;
     /* Hooks and detect_anomaly look at what this rank has computed. */
-    if (!r->says_done || !r->strategy.any_thread || !t->host_memory || together || !t->at.steps ||
+    if (!says || !r->strategy.any_thread || !t->host_memory || together || !t->at.steps ||
         t->hooks.rows[STK__HOOK_on_after_backward].n || t->options.detect_anomaly)
         return STK_OK;
     STK_TRY(stk__overlap_begin(t, err));

@@ -142,8 +142,7 @@ stk_status stk__clip(stk_trainer *t, stk_error *err)
     if (o->gradient_clip_val <= 0)
         return STK_OK;
     /* Several ranks have one order of sums, wherever the gradients lie. */
-    if (!stk__is_alone(t) && t->ops.shard && t->host_memory &&
-        o->gradient_clip_algorithm == STK_CLIP_NORM)
+    if (!stk__is_alone(t) && t->ops.shard && t->host_memory)
         return stk__clip_together(t, o->gradient_clip_val, err);
     if (t->ops.clip_gradients)
         return t->ops.clip_gradients(t->module, o->gradient_clip_val,

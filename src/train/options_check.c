@@ -7,7 +7,7 @@
 #include "base/options.h"
 #include "train/trainer.h"
 
-#define STRATEGIES "auto|single_device|ddp|zero_1"
+#define STRATEGIES "auto|single_device|ddp|zero_1|zero_2"
 #define NO_RANKS   "it has no effect with one process; leave it out"
 
 static stk_status refuse(stk_error *err, stk_status status, const char *option, const char *why)
@@ -57,7 +57,7 @@ static stk_status check_machine(stk_context *ctx, const stk_trainer_options *o, 
     if (!is_one_of(o->strategy, STRATEGIES))
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
                             "trainer.strategy: there is no '%s' here; this build has "
-                            "single_device and, for several processes, ddp and zero_1%s",
+                            "single_device and, for several processes, ddp, zero_1 and zero_2%s",
                             shown, meant_of(o->strategy, STRATEGIES, meant));
     stk__option_show(shown, o->devices);
     if (!is_one_of(o->devices, "auto|1|-1"))

@@ -8,13 +8,20 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "train/trainer.h"
 
 /* Stage of ZeRO that a name of a strategy stands for; 0: none. */
 static uint32_t stage_of(const char *strategy)
 {
-    return strcmp(strategy, "zero_1") == 0;
+    static const char *const names[] = {"zero_1", "zero_2"};
+
+    for (uint32_t i = 0; i < STK_COUNT(names); i++)
+        if (strcmp(strategy, names[i]) == 0)
+            return i + 1;
+    return 0;
 }
 
 /* ---- Who has what ---------------------------------------------------------------------------- */
@@ -202,6 +209,41 @@ stk_status stk__shards_gather(stk_trainer *t, stk_error *err)
     return STK_OK;
 }
 
+/* ---- Pages ----------------------------------------------------------------------------------- */
+
+/* Memory keeps its address, so layers find what is theirs; the whole pages in it are given back to
+ * the system, and are zeros until somebody writes there. */
+static void give_back(char *from, uint64_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t first = stk__round_up((uintptr_t)from, page);
+    const uintptr_t end = ((uintptr_t)from + bytes) / page * page;
+
+    /* Where the system does not take them, they stay. */
+    if (first < end)
+        madvise(from + (first - (uintptr_t)from), end - first, MADV_DONTNEED);
+}
+
+void stk__shards_drop(const stk_trainer *t, const stk__gradient_piece *pieces,
+                      const stk__gradient_bucket *b)
+{
+    const uint64_t world = t->ranks.strategy.world_size, rank = t->ranks.strategy.rank;
+    const size_t size = stk_dtype_size(pieces[b->first].dtype);
+    const uint64_t all = b->bytes / size;
+    uint64_t before = 0;
+
+    for (size_t i = b->first + b->n; i-- > b->first;) {
+        const stk__gradient_piece *p = &pieces[i];
+        const uint64_t count = elements(p);
+        const stk_shard own = overlap_of(before, count, stk__part_from(all, world, rank),
+                                         stk__part_from(all, world, rank + 1));
+        const uint64_t end = own.from + own.count;
+        give_back(p->data, own.from * size);
+        give_back(p->data + end * size, (count - end) * size);
+        before += count;
+    }
+}
+
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
 
 #define BROUGHT (UINT64_C(4) << 20) /* bytes that are put together at a time */
@@ -252,6 +294,12 @@ stk_status stk__shards_bring(stk_trainer *t, const stk_state_tensor *part, size_
 
 enum { LANES = 8 }; /* sums that a processor makes at once */
 
+/* What is done to elements: their squares are added to `sum`, they are scaled, or bounded. */
+typedef struct clipping {
+    enum { CLIP_SUM, CLIP_SCALE, CLIP_BOUND } how;
+    double sum, by;
+} clipping;
+
 #define DEFINE_CLIP(type)                                                                          \
     static double squares_##type(const type *x, uint64_t n)                                        \
     {                                                                                              \
@@ -266,45 +314,42 @@ enum { LANES = 8 }; /* sums that a processor makes at once */
             sum += lanes[k];                                                                       \
         return sum;                                                                                \
     }                                                                                              \
-    static void scale_##type(type *x, uint64_t n, double scale)                                    \
+    static void clip_##type(clipping *c, type *x, uint64_t n)                                      \
     {                                                                                              \
-        const type by = (type)scale;                                                               \
-        for (uint64_t i = 0; i < n; i++)                                                           \
+        const type by = (type)c->by;                                                               \
+        if (c->how == CLIP_SUM)                                                                    \
+            c->sum += squares_##type(x, n);                                                        \
+        for (uint64_t i = 0; i < n && c->how == CLIP_SCALE; i++)                                   \
             x[i] *= by;                                                                            \
+        for (uint64_t i = 0; i < n && c->how == CLIP_BOUND; i++)                                   \
+            x[i] = x[i] > by ? by : x[i] < -by ? -by : x[i];                                       \
     }
 DEFINE_CLIP(float)
 DEFINE_CLIP(double)
 
-/* Add up the squares of elements [from, to) of a bucket, or scale them where `scale` is below 1. */
-static stk_status clip_bucket(stk_trainer *t, const stk__gradient_bucket *b, uint64_t from,
-                              uint64_t to, double scale, double *sum, stk_error *err)
+/* Elements [from, to) of a bucket. */
+static stk_status clip_bucket(const stk_trainer *t, const stk__gradient_bucket *b, uint64_t from,
+                              uint64_t to, clipping *c, stk_error *err)
 {
     uint64_t before = 0;
 
     for (size_t i = b->first + b->n; i-- > b->first;) {
         const stk__gradient_piece *p = &t->ranks.pieces[i];
-        const bool wide = p->dtype == STK_FLOAT64;
-        if (!wide && p->dtype != STK_FLOAT32)
+        const stk_shard s = overlap_of(before, elements(p), from, to);
+        if (p->dtype == STK_FLOAT64)
+            clip_double(c, (double *)(void *)p->data + s.from, s.count);
+        else if (p->dtype == STK_FLOAT32)
+            clip_float(c, (float *)(void *)p->data + s.from, s.count);
+        else
             return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
                              "gradients of type %s cannot be clipped", stk_dtype_name(p->dtype));
-        const stk_shard s = overlap_of(before, elements(p), from, to);
-        float *narrow = (float *)(void *)p->data;
-        double *x = (double *)(void *)p->data;
         before += elements(p);
-        if (scale < 1 && wide)
-            scale_double(x + s.from, s.count, scale);
-        else if (scale < 1)
-            scale_float(narrow + s.from, s.count, scale);
-        else
-            *sum += wide ? squares_double(x + s.from, s.count)
-                         : squares_float(narrow + s.from, s.count);
     }
     return STK_OK;
 }
 
-/* Of all buckets: of the whole of them, or of this rank's part. */
-static stk_status clip_buckets(stk_trainer *t, bool whole, double scale, double *sum,
-                               stk_error *err)
+/* All buckets of this step: the whole of them, or this rank's part. */
+static stk_status clip_buckets(const stk_trainer *t, bool whole, clipping *c, stk_error *err)
 {
     const stk__ranks *r = &t->ranks;
     const uint64_t world = r->strategy.world_size, rank = r->strategy.rank;
@@ -314,18 +359,21 @@ static stk_status clip_buckets(stk_trainer *t, bool whole, double scale, double 
         const uint64_t all = b->bytes / stk_dtype_size(r->pieces[b->first].dtype);
         const uint64_t from = whole ? 0 : stk__part_from(all, world, rank);
         const uint64_t to = whole ? all : stk__part_from(all, world, rank + 1);
-        STK_TRY(clip_bucket(t, b, from, to, scale, sum, err));
+        STK_TRY(clip_bucket(t, b, from, to, c, err));
     }
     return STK_OK;
 }
 
 stk_status stk__clip_together(stk_trainer *t, double most, stk_error *err)
 {
-    double sum = 0;
+    const bool whole = !t->ranks.shards.scatters;
+    clipping c = {.how = CLIP_SUM};
 
-    STK_TRY(clip_buckets(t, false, 1, &sum, err));
-    STK_TRY(stk__reduce(t, &sum, 1, STK_COMBINE_SUM, err));
+    if (t->options.gradient_clip_algorithm == STK_CLIP_VALUE)
+        return clip_buckets(t, whole, &(clipping){.how = CLIP_BOUND, .by = most}, err);
+    STK_TRY(clip_buckets(t, false, &c, err));
+    STK_TRY(stk__reduce(t, &c.sum, 1, STK_COMBINE_SUM, err));
     /* As torch.nn.utils.clip_grad_norm_ has it. */
-    const double scale = most / (sqrt(sum) + 1e-6);
-    return scale < 1 ? clip_buckets(t, !t->ranks.shards.scatters, scale, &sum, err) : STK_OK;
+    c = (clipping){.how = CLIP_SCALE, .by = most / (sqrt(c.sum) + 1e-6)};
+    return c.by < 1 ? clip_buckets(t, whole, &c, err) : STK_OK;
 }

@@ -29,8 +29,8 @@ typedef struct stk__shard_place {
 /* What each rank has of the training at hand. A rank owns an equal part of every bucket, and so at
  * most one range of a parameter. */
 typedef struct stk__shards {
-    uint32_t stage;           /* 1: moments lie in parts; 0: nothing does */
-    bool scatters;            /* of the buckets of this step each rank gets its own part alone */
+    uint32_t stage; /* of ZeRO: 1 moments lie in parts, 2 gradients, too; 0: nothing does */
+    bool scatters;  /* of the buckets of this step each rank gets its own part alone */
     stk__shard_place *places; /* of each parameter, in the order of state() */
     stk_shard *own;           /* this rank's range of each */
     size_t n;
@@ -124,11 +124,14 @@ bool stk__shard_whole(const stk_trainer *t, const stk_state_tensor *tensor, stk_
                       size_t *parameter);
 /* Behind the optimizer's step: every rank gets what the others have stepped. */
 stk_status stk__shards_gather(stk_trainer *t, stk_error *err);
+/* Give the memory of what other ranks have of a bucket back to the system. On whichever thread. */
+void stk__shards_drop(const stk_trainer *t, const stk__gradient_piece *pieces,
+                      const stk__gradient_bucket *bucket);
 /* All ranks: put the parts of a tensor together, in `out` of rank 0. */
 stk_status stk__shards_bring(stk_trainer *t, const stk_state_tensor *part, size_t parameter,
                              void *out, stk_error *err);
-/* Clip by the norm of all gradients: the sum of what each rank has added up of its own part of the
- * buckets of this step, the same bits whatever lies in parts. */
+/* Clip the gradients of this step, as the options say. The norm is of the sum of what each rank has
+ * added up of its own part of the buckets: the same bits whatever lies in parts. */
 stk_status stk__clip_together(stk_trainer *t, double most, stk_error *err);
 
 /* ---- The thread (overlap.c) ---- */

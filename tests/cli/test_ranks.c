@@ -211,7 +211,7 @@ static void runs_have_the_same_bits(void **state)
 /* Ranks that share the training out come to the checkpoint of those that do not. */
 static void sharing_has_the_same_bits(void **state)
 {
-    static const char *const strategies[] = {"zero_1"};
+    static const char *const strategies[] = {"zero_1", "zero_2"};
     char root[24], like[16], more[48];
 
     for (size_t m = 0; m < STK_COUNT(mpis); m++) {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that share a training out (ZeRO): checkpoints have the same bits as by ddp, every rank the
  * same weights, whatever goes on on whichever number of ranks; and less memory. */
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "support/same_checkpoint.h"
 #include "unit/train/line.h"
 
@@ -14,6 +17,7 @@ struct one {
     uint64_t world;
     const char *strategy, *layers, *folder, *ckpt_path;
     change_fn *change;
+    const stk_callback_ops *callback;
     stk_optimizer_options optimizer;
     bench b;
     uint64_t hash, bytes; /* of the weights; that the rank's context has behind the training */
@@ -49,6 +53,8 @@ static void train_one(one *o, const stk_model_parts *parts)
     assert_ok(stk_trainer_create(b->ctx, &b->options, &t, &b->err), &b->err);
     if (o->world > 1)
         assert_ok(stk_trainer_set_strategy(t, &strategy, &b->err), &b->err);
+    if (o->callback)
+        assert_ok(stk_trainer_add_callback(t, o->callback, NULL, NULL, &b->err), &b->err);
     o->status = stk_trainer_fit(t, module, &b->data, o->ckpt_path, &b->err);
     if (o->status == STK_OK) {
         keep(o, stk_model_module_model(module));
@@ -136,7 +142,7 @@ static void train(char saved[512], uint64_t world, const char *strategy, const c
     snprintf(saved, 512, "%s", all_ranks[0].saved);
 }
 
-static const char *const sharing[] = {"zero_1"};
+static const char *const sharing[] = {"zero_1", "zero_2"};
 
 /* ---- Bits ------------------------------------------------------------------------------------ */
 
@@ -245,42 +251,105 @@ static void goes_on_anywhere(void **state)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-enum { PARAMETERS = 784 * 1000 + 1000 + 1000 * 10 + 10 };
+enum { WIDE = 1000, PARAMETERS = 784 * WIDE + WIDE + WIDE * 10 + 10 };
+
+/* Bytes in memory of tensors of a kind, and of all that the context has given, on the greediest
+ * rank. */
+typedef struct held {
+    uint64_t gradients, bytes;
+} held;
+
+static uint64_t resident[MAX_RANKS];
+
+static stk_status add_resident(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                               stk_error *err)
+{
+    enum { PAGES = 4096 };
+    unsigned char there[PAGES];
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t from = (uintptr_t)tensor->data / page * page;
+    const size_t bytes = (uintptr_t)tensor->data + tensor->bytes - from;
+
+    assert_true(bytes / page < PAGES);
+    assert_int_equal(mincore((char *)tensor->data - ((uintptr_t)tensor->data - from), bytes, there),
+                     0);
+    for (size_t i = 0; i < (bytes + page - 1) / page; i++)
+        *(uint64_t *)user += (there[i] & 1) * page;
+    return STK_OK;
+}
+
+/* When all gradients are put together, and nothing was stepped. */
+static stk_status look(stk_callback *callback, stk_trainer *t, const stk_moment *at, stk_error *err)
+{
+    uint64_t *bytes = &resident[t->ranks.strategy.rank];
+
+    *bytes = 0;
+    return at->module->ops->state(at->module, STK_STATE_GRADIENT, add_resident, bytes, err);
+}
+
+static stk_status looker_create(stk_context *ctx, const void *options, stk_callback **out,
+                                stk_error *err);
+
+static const stk_callback_ops looker = {.struct_size = sizeof looker,
+                                        .name = "looker",
+                                        .doc = "counts pages",
+                                        .create = looker_create,
+                                        .destroy = gate_destroy,
+                                        .roles = STK_ROLE_NO_METRICS,
+                                        .on_before_optimizer_step = look};
+
+static stk_status looker_create(stk_context *ctx, const void *options, stk_callback **out,
+                                stk_error *err)
+{
+    *out = calloc(1, sizeof **out);
+    assert_non_null(*out);
+    **out = (stk_callback){&looker, ctx};
+    return STK_OK;
+}
 
 static void without_files(one *o)
 {
     o->b.options.enable_checkpointing = STK_SWITCH_FALSE;
     o->b.options.max_epochs = 1;
+    o->callback = &looker;
 }
 
-/* Bytes of the greediest rank. */
-static uint64_t bytes_of(uint64_t world, const char *strategy)
+static held held_by(uint64_t world, const char *strategy)
 {
     const one like = {.strategy = strategy,
                       .layers = "flatten, linear(1000), relu, linear(10)",
                       .folder = "/nonexistent",
                       .change = without_files};
-    uint64_t most = 0;
+    held most = {0};
 
     run_world(all_ranks, world, &like);
     for (uint64_t r = 0; r < world; r++) {
         assert_ok(all_ranks[r].status, &all_ranks[r].b.err);
-        most = STK_MAX(most, all_ranks[r].bytes);
+        most.bytes = STK_MAX(most.bytes, all_ranks[r].bytes);
+        most.gradients = STK_MAX(most.gradients, resident[r]);
     }
     return most;
 }
 
-/* Of the two moments, 8 bytes a parameter, each rank has its part. */
-static void moments_are_shared(void **state)
+/* As many bytes of each parameter, but for pages, lists and roundings. */
+static void assert_bytes(uint64_t bytes, double wanted)
 {
-    const double slack = 64 << 10; /* lists, roundings to lines of the cache */
+    if (fabs((double)bytes - wanted * PARAMETERS) > 64 << 10)
+        fail_msg("%.3f bytes a parameter, not %.3f", (double)bytes / PARAMETERS, wanted);
+}
 
+/* Of N ranks each has an Nth of 8 bytes of moments, and of 4 bytes of gradients. */
+static void memory_is_shared(void **state)
+{
     for (uint64_t world = 2; world <= MAX_RANKS; world += 2) {
-        const double whole = (double)bytes_of(world, "ddp");
-        const double shared = (double)bytes_of(world, "zero_1");
-        const double less = 8.0 * PARAMETERS * (1 - 1 / (double)world);
-        if (fabs(whole - shared - less) > slack)
-            fail_msg("%d ranks: %.0f bytes less, not %.0f", (int)world, whole - shared, less);
+        const held whole = held_by(world, "ddp");
+        const double n = (double)world;
+        assert_bytes(whole.gradients, 4);
+        for (size_t i = 0; i < STK_COUNT(sharing); i++) {
+            const held shared = held_by(world, sharing[i]);
+            assert_bytes(whole.bytes - shared.bytes, 8 - 8 / n);
+            assert_bytes(shared.gradients, i == 0 ? 4 : 4 / n);
+        }
     }
 }
 
@@ -334,7 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bits),
         cmocka_unit_test(goes_on_anywhere),
-        cmocka_unit_test(moments_are_shared),
+        cmocka_unit_test(memory_is_shared),
         cmocka_unit_test(refused),
     };
 
