@@ -252,6 +252,9 @@ int cli_ranks(struct cli *cli);
 bool cli_ranks_given(const struct cli *cli);
 /* Processes like this one that share its cores, as far as it is known. */
 uint64_t cli_local_ranks(const struct cli *cli);
+/* The transport of collectives for the MPI whose mpirun has started this process; NULL: none has.
+ */
+const char *cli_ranks_transport(void);
 /* Give signs of life to whoever launched this process and watches; called by cli_context(). */
 void cli_heartbeat(struct cli *cli);
 /* Before the context is destroyed; called by cli_release() as well. */

@@ -42,10 +42,25 @@ bool cli_ranks_given(const struct cli *cli)
 
 uint64_t cli_local_ranks(const struct cli *cli)
 {
-    const stk_ranks *r = &cli->ranks;
+    return cli->ranks.struct_size ? stk_ranks_sharing(&cli->ranks) : 1;
+}
 
-    /* Cores that the launcher has bound this rank to are its part already. */
-    return r->struct_size && r->local_known && !r->bound ? r->local_world_size : 1;
+/* What each MPI tells the processes that its mpirun starts. */
+static const struct {
+    const char *variable, *transport;
+} told[] = {{"OMPI_COMM_WORLD_SIZE", "openmpi"},
+            {"PMI_SIZE", "mpich"},
+            {"PMIX_RANK", "openmpi"},
+            {"PMI_RANK", "mpich"}};
+
+const char *cli_ranks_transport(void)
+{
+    const char *value;
+
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if ((value = getenv(told[i].variable)) && *value)
+            return told[i].transport;
+    return NULL;
 }
 
 void cli_heartbeat(struct cli *cli)

@@ -5,24 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What each MPI tells the processes that its mpirun starts. */
-static const struct {
-    const char *variable, *transport;
-} told[] = {{"OMPI_COMM_WORLD_SIZE", "openmpi"},
-            {"PMI_SIZE", "mpich"},
-            {"PMIX_RANK", "openmpi"},
-            {"PMI_RANK", "mpich"}};
-
-static const char *find_transport(void)
-{
-    const char *value;
-
-    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
-        if ((value = getenv(told[i].variable)) && *value)
-            return told[i].transport;
-    return NULL;
-}
-
 /* "mpirun -n 2 stoker train CONFIG --strategy ddp": the line of this run that works. */
 static void say_line(const struct cli *cli, uint64_t ranks, char *text, size_t size)
 {
@@ -93,7 +75,7 @@ static int join(struct cli *cli, stk_context *context, stk_collectives **out)
     if (code != CLI_GO_ON)
         return code;
     if (strcmp(o.transport, "auto") == 0)
-        o.transport = find_transport();
+        o.transport = cli_ranks_transport();
     stk_status status = stk_collectives_open(context, &o, out, &err);
     return status == STK_OK ? check_place(cli, *out) : cli_fail(cli, status, &err);
 }
@@ -116,7 +98,7 @@ int train_ranks(struct cli *cli, stk_context *context, stk_collectives **out)
     strategy = strategy ? strategy : "auto";
     if (cli->ranks.world_size == 1 && !wants_ranks(strategy))
         return refuse_options(cli);
-    if ((!transport || strcmp(transport, "auto") == 0) && !find_transport())
+    if ((!transport || strcmp(transport, "auto") == 0) && !cli_ranks_transport())
         return refuse(cli, strategy);
     int code = join(cli, context, out);
     if (code != CLI_GO_ON || cli->ranks.rank)

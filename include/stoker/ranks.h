@@ -63,7 +63,8 @@ typedef const char *stk_lookup_fn(void *user, const char *name);
  *
  * Of several launchers the first counts. A torchrun under srun, and an mpirun within a job of
  * Slurm, have ranks of their own: Slurm's are of what starts them. Those of an MPI and of RANK are
- * of the same processes and have to agree.
+ * of the same processes and have to agree. WORLD_SIZE and NODE_RANK without RANK are of Lightning's
+ * own launcher, which says nobody's rank: that is left to torch.distributed, with a remark.
  *
  * Errors: STK_EINVAL, the variable in err->key: a value that is no number, a rank that is not below
  * the number of ranks, one of a pair without the other, RANK and an MPI's that differ.
@@ -72,6 +73,10 @@ typedef const char *stk_lookup_fn(void *user, const char *name);
 STK_API STK_NODISCARD stk_status stk_ranks_detect(const stk_ranks_given *given,
                                                   stk_lookup_fn *lookup, void *user, stk_ranks *out,
                                                   stk_error *err);
+
+/** Ranks among which the cores that this process may use are to be divided: those of the machine,
+ * 1 where each was bound to its own or nobody says how many there are. Any thread. */
+STK_API uint64_t stk_ranks_sharing(const stk_ranks *ranks);
 
 /** In one line: "rank 1 of 4 (local 1 of 2, machine 0 of 2), by torchrun (RANK)". Returns the
  * length, as snprintf(). */

@@ -1,9 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts, with what the environment says of object stores: as the command has them. */
+/* Contexts, with what the environment says of object stores and of other ranks: as the command has
+ * them. */
 #include <stdlib.h>
+
+#include <stoker/ranks.h>
 
 #include "native.h"
 #include "object_stores.h"
+
+static const char *look(void *user, const char *name)
+{
+    (void)user;
+    return getenv(name);
+}
+
+/* What contradicts itself is refused where a rank is asked for. */
+static uint64_t ranks_sharing(void)
+{
+    stk_ranks ranks = {.struct_size = sizeof ranks};
+    stk_error err;
+
+    return stk_ranks_detect(NULL, look, NULL, &ranks, &err) == STK_OK ? stk_ranks_sharing(&ranks)
+                                                                      : 1;
+}
 
 stk_status stk_py_context(stk_message_fn *say, void *user, stk_context **out, stk_error *err)
 {
@@ -14,6 +33,7 @@ stk_status stk_py_context(stk_message_fn *say, void *user, stk_context **out, st
     stk_context_options_init(&options);
     options.on_message = say;
     options.on_message_user = user;
+    options.local_ranks = ranks_sharing();
     char *stores = cli_object_stores(home && *home == '/' ? home : NULL, NULL);
     options.stores = stores;
     const stk_status status = stk_context_create(&options, out, err);

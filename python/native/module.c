@@ -151,7 +151,8 @@ static PyMethodDef functions[] = {
      "those of them that num_workers: auto takes."},
     {"ranks", stk_py_ranks, METH_O,
      "ranks($module, environment, /)\n--\n\n(launcher, rank, world_size, local_rank, "
-     "local_world_size) as the variables of an environment, a dict, say."},
+     "local_world_size, sharing) as the variables of an environment, a dict, say. sharing: "
+     "ranks among which the cores of this process are divided."},
     {"options", options_of, METH_O,
      "options($module, table, /)\n--\n\n(name, type, default, choices, doc) of each option of a "
      "table."},

@@ -44,11 +44,11 @@ PyObject *stk_py_make_error(PyObject *module, PyObject *args);
 /* Options of a table from a dict of texts, which live as long as the dict. -1: an exception. */
 int stk_py_set_options(const char *table, void *options, PyObject *texts);
 
-/* (launcher, rank, world_size, local_rank, local_world_size) of an environment, a dict. */
+/* (launcher, rank, world_size, local_rank, local_world_size, sharing) of an environment, a dict. */
 PyObject *stk_py_ranks(PyObject *module, PyObject *environment);
 
-/* A context with what the environment says of object stores, which is why it is made with the GIL
- * held: os.environ changes it. `say` may be NULL. */
+/* A context with what the environment says of object stores and ranks, which is why it is made with
+ * the GIL held: os.environ changes it. `say` may be NULL. */
 stk_status stk_py_context(stk_message_fn *say, void *user, stk_context **out, stk_error *err);
 
 /* Do what takes long without the GIL. In the main thread it is done by a thread of its own, and

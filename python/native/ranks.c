@@ -27,8 +27,8 @@ PyObject *stk_py_ranks(PyObject *module, PyObject *environment)
     }
     if (stk_ranks_detect(NULL, look, environment, &found, &err) != STK_OK)
         return stk_py_raise(&err);
-    return Py_BuildValue("(sKKKK)", stk_launcher_name(found.launcher),
-                         (unsigned long long)found.rank, (unsigned long long)found.world_size,
-                         (unsigned long long)found.local_rank,
-                         (unsigned long long)found.local_world_size);
+    return Py_BuildValue(
+        "(sKKKKK)", stk_launcher_name(found.launcher), (unsigned long long)found.rank,
+        (unsigned long long)found.world_size, (unsigned long long)found.local_rank,
+        (unsigned long long)found.local_world_size, (unsigned long long)stk_ranks_sharing(&found));
 }

@@ -347,11 +347,26 @@ static stk_status find_slurm(const struct finder *f, bool *there)
     return *there ? found(f, &pair) : STK_OK;
 }
 
+/* Lightning starts processes of its own: they have the number of all and their machine's, and the
+ * first one nothing, until the training begins [lightning/fabric/strategies/launchers,
+ * LightningEnvironment]. Ranks guessed from that would differ from one process to the other. */
+static bool by_lightning(const struct finder *f)
+{
+    if (look(f, "RANK") || !look(f, "WORLD_SIZE") || !look(f, "NODE_RANK"))
+        return false;
+    snprintf(
+        f->out->remark, sizeof f->out->remark,
+        "WORLD_SIZE and NODE_RANK without RANK are of a launcher of Lightning, whose ranks are "
+        "known by torch.distributed when its training has begun: until then this is one "
+        "process by itself");
+    return true;
+}
+
 static stk_status find(const struct finder *f)
 {
     bool there = false;
 
-    for (size_t i = 0; i < STK_COUNT(pairs); i++) {
+    for (size_t i = by_lightning(f) ? 1 : 0; i < STK_COUNT(pairs); i++) {
         STK_TRY(take_pair(f, &pairs[i], &f->out->rank, &f->out->world_size, &there));
         if (there)
             return found(f, &pairs[i]);
@@ -420,6 +435,15 @@ stk_status stk_ranks_detect(const stk_ranks_given *given, stk_lookup_fn *lookup,
     STK_TRY(take_given(&g, &ranks, err));
     stk__sized_write(out, &ranks);
     return STK_OK;
+}
+
+uint64_t stk_ranks_sharing(const stk_ranks *ranks)
+{
+    stk_ranks r = {.struct_size = sizeof r, .local_world_size = 1};
+
+    stk__sized_copy(&r, sizeof r, ranks);
+    /* Cores that the launcher has bound a rank to are its part already. */
+    return r.local_known && !r.bound ? r.local_world_size : 1;
 }
 
 int stk_ranks_summary(const stk_ranks *ranks, char *text, size_t size)

@@ -63,8 +63,16 @@ class Place(unittest.TestCase):
                 self.assertEqual(_ranks.place(), expected)
         with environment(RANK="2", WORLD_SIZE="2"), self.assertRaisesRegex(_native.InvalidError, "RANK='2' is none of the 2"):
             stoker.Loader("digits:")
-        self.assertEqual(_native.ranks(torchrun(1, 2)), ("torchrun", 1, 2, 1, 2))
+        self.assertEqual(_native.ranks(torchrun(1, 2)), ("torchrun", 1, 2, 1, 2, 2))
         self.assertRaises(TypeError, _native.ranks, [])
+
+    def test_cores_are_shared(self):
+        bound = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+                 "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}
+        for variables, expected in (({}, 1), (torchrun(2, 3), 3), (bound, 4), ({**bound, "OMPI_MCA_orte_bound_at_launch": "1"}, 1),
+                                    ({"RANK": "0"}, 1), ({"SLURM_NTASKS_PER_NODE": "3", "SLURM_JOB_ID": "7"}, 1)):
+            with self.subTest(variables), environment(**variables):
+                self.assertEqual(_ranks.local_ranks(), expected)
 
     def test_torch_distributed_prevails(self):
         begun = types.SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, get_rank=lambda: 1,

@@ -283,8 +283,9 @@ class Threads(unittest.TestCase):
             self.assertTrue(Dask("single-threaded").check(7, 1, 7))
 
     def test_ranks_of_this_machine(self):
-        os.environ["LOCAL_WORLD_SIZE"] = "3"
-        self.addCleanup(os.environ.pop, "LOCAL_WORLD_SIZE")
+        for name, value in {"RANK": "1", "WORLD_SIZE": "3", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "3"}.items():
+            os.environ[name] = value
+            self.addCleanup(os.environ.pop, name)
         with self.assertWarnsRegex(RuntimeWarning, "3 ranks x 2 workers x 2 threads of Dask are 12 threads, and 11"):
             Dask("threads:2").check(2, cores=11)
 

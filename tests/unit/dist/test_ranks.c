@@ -103,6 +103,19 @@ static const struct {
      "",
      "",
      0},
+    {"a process of Lightning's own launcher, which is told no rank",
+     {"WORLD_SIZE=4", "NODE_RANK=1", "LOCAL_RANK=1", "MASTER_ADDR=10.0.0.7"},
+     STK_LAUNCHER_NONE,
+     0,
+     1,
+     0,
+     1,
+     0,
+     1,
+     false,
+     "",
+     "",
+     0},
     {"srun",
      {"SLURM_PROCID=6", "SLURM_NTASKS=7", "SLURM_STEP_NUM_TASKS=7", "SLURM_LOCALID=0",
       "SLURM_NODEID=3", "SLURM_STEP_NUM_NODES=4", "SLURM_STEP_TASKS_PER_NODE=2(x3),1",
@@ -296,15 +309,26 @@ static void test_bound(void **state)
     static const struct {
         environment e;
         bool bound;
+        uint64_t sharing; /* its cores */
     } cases[] = {
-        {{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2", "OMPI_MCA_orte_bound_at_launch=1"},
-         true},
-        {{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2"}, false},
-        {{"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_ID=0", "SLURM_CPU_BIND_LIST=0x3"}, true},
-        {{"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_ID=0"}, false},
+        {{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=0",
+          "OMPI_COMM_WORLD_LOCAL_SIZE=2", "OMPI_MCA_orte_bound_at_launch=1"},
+         true,
+         1},
+        {{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=0",
+          "OMPI_COMM_WORLD_LOCAL_SIZE=2"},
+         false,
+         2},
+        /* Nobody says how many are here. */
+        {{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2"}, false, 1},
+        {{"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_ID=0", "SLURM_CPU_BIND_LIST=0x3"},
+         true,
+         1},
+        {{"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_ID=0"}, false, 1},
         {{"RANK=1", "WORLD_SIZE=2", "SLURM_PROCID=0", "SLURM_NTASKS=1", "SLURM_STEP_ID=0",
           "SLURM_CPU_BIND_LIST=0x3"},
-         false},
+         false,
+         1},
     };
     stk_ranks r;
     stk_error err;
@@ -313,6 +337,7 @@ static void test_bound(void **state)
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
         assert_ok(detect(cases[i].e, NULL, &r, &err), &err);
         assert_int_equal(r.bound, cases[i].bound);
+        assert_int_equal(stk_ranks_sharing(&r), cases[i].sharing);
     }
 }
 
