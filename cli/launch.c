@@ -30,6 +30,9 @@ static const stk_option_table *launch_table(void)
         {"heartbeat_timeout", STK_OPTION_DOUBLE, AT(heartbeat_timeout), "30", 0, 1e6, NULL, "S",
          "Seconds without a sign of life after which a rank counts as lost, or twice the longest "
          "silence that was none; 0: nobody looks."},
+        {"heartbeat_host", STK_OPTION_STRING, AT(heartbeat_host), NULL, 0, 0, NULL, "HOST",
+         "Name or address by which ranks of other machines, started by mpirun or srun, reach this "
+         "one with their signs of life (UDP, a free port); else its host name."},
         {"grace", STK_OPTION_DOUBLE, AT(grace), "30", 0, 1e6, NULL, "S",
          "Seconds from the signal that asks ranks to end until they are killed."},
         {"main_port", STK_OPTION_UINT, AT(main_port), "0", 0, 65535, NULL, "PORT",
@@ -126,6 +129,10 @@ static int check(struct launch *launch)
     }
     if (o->min_ranks && !o->max_restarts) {
         cli_error("launch.min_ranks: it has no effect without max_restarts");
+        return CLI_USAGE;
+    }
+    if (o->heartbeat_host && o->launcher == LAUNCH_LOCAL) {
+        cli_error("launch.heartbeat_host: ranks of launcher local are of this machine");
         return CLI_USAGE;
     }
     if (o->main_port && o->launcher != LAUNCH_LOCAL) {
@@ -232,11 +239,25 @@ static int run(struct launch *launch)
     }
 }
 
+static void watch_over(struct launch *launch)
+{
+    const char *host = launch->options.heartbeat_host;
+    stk_error err;
+
+    if (launch->options.heartbeat_timeout <= 0)
+        return;
+    if (stk_heartbeat_create(launch->cli->config_context, launch->ranks, &launch->heartbeat,
+                             &err) != STK_OK)
+        cli_warning("%s: a rank that hangs is not noticed", err.text);
+    else if (launch->how != LAUNCH_LOCAL &&
+             stk_heartbeat_listen(launch->heartbeat, host ? host : launch->host, &err) != STK_OK)
+        cli_warning("%s: a rank of another machine that hangs is not noticed", err.text);
+}
+
 int cli_launch(struct cli *cli)
 {
     static struct launch launch;
     char **words = calloc(2 * (size_t)cli->argc + 1, sizeof *words);
-    stk_error err;
 
     launch = (struct launch){.cli = cli};
     if (!words) {
@@ -255,10 +276,7 @@ int cli_launch(struct cli *cli)
         launch.ranks = launch.options.ranks;
         launch.child = calloc(launch.ranks, sizeof *launch.child);
         gethostname(launch.host, sizeof launch.host - 1);
-        if (launch.options.heartbeat_timeout > 0 &&
-            stk_heartbeat_create(cli->config_context, launch.ranks, &launch.heartbeat, &err) !=
-                STK_OK)
-            cli_warning("%s: a rank that hangs is not noticed", err.text);
+        watch_over(&launch);
         launch.beside = cli_text_stream(stderr);
         launch_forward(&launch);
         if (!launch.child || !launch.beside)

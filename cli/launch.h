@@ -19,6 +19,7 @@ struct launch_options {
     int32_t launcher;
     uint64_t ranks, min_ranks, max_restarts, main_port;
     double heartbeat_timeout, grace; /* seconds */
+    const char *heartbeat_host;      /* as other machines know this one; NULL: by its name */
 };
 
 #define LAUNCH_LINE 8192 /* bytes of a line that is kept together */
@@ -45,7 +46,6 @@ struct launch {
     char **command; /* ended by NULL */
     FILE *beside;   /* standard error, as text */
     enum launch_how how;
-    bool open_mpi; /* mpirun is Open MPI's */
     char host[256];
     /* Of the attempt that is under way. */
     uint64_t attempt, ranks, children; /* children: 1 of mpirun and srun */
@@ -82,6 +82,13 @@ void launch_forward(const struct launch *launch);
 int launch_choose(struct launch *launch);
 /* The words in front of the command; how many, at most `room`. */
 size_t launch_words(const struct launch *launch, const char **words, size_t room);
+/* Look for mpirun, and whose it is. False: there is none. */
+bool launch_mpirun_find(void);
+/* Once it was found: its words in front of a command for `ranks` ranks. `label`: whose a line of
+ * their output is stands in front of it. `variable` of the environment is for ranks of other
+ * machines, too; NULL: none is. */
+size_t launch_mpirun_words(uint64_t ranks, bool label, const char *variable, const char **words,
+                           size_t room);
 
 /* ---- Watching (launch_watch.c) --------------------------------------------------------------- */
 
@@ -90,8 +97,8 @@ uint64_t launch_ns(double seconds);
 
 /* The first rank that gives no sign of life in time ends the attempt. */
 void launch_watch(struct launch *launch);
-/* Say of a rank that it failed, and why; the first one counts. */
-void launch_fail(struct launch *launch, int64_t rank, int code, const char *why);
+/* Say of a rank on `host` that it failed, and why; the first one counts. */
+void launch_fail(struct launch *launch, int64_t rank, const char *host, int code, const char *why);
 /* What became of a child that ended badly. */
 void launch_ended(struct launch *launch, uint64_t i);
 

@@ -22,12 +22,18 @@ static const struct launch *volatile forwarding;
 
 /* ---- Signals --------------------------------------------------------------------------------- */
 
-/* Ranks that mpirun or srun has started, as far as they give signs of life. Their number. */
+/* Ranks that mpirun or srun has started, as far as they give signs of life. Their number; 0: some
+ * are on other machines, which only those two reach. */
 static uint64_t tell_ranks(const struct launch *launch, int signal)
 {
     stk_heartbeat_row row = {.struct_size = sizeof row};
     uint64_t n = 0;
 
+    for (uint64_t r = 0; launch->heartbeat && r < launch->ranks; r++) {
+        stk_heartbeat_read(launch->heartbeat, r, &row);
+        if (row.heard_ns)
+            return 0;
+    }
     for (uint64_t r = 0; launch->heartbeat && r < launch->ranks; r++) {
         stk_heartbeat_read(launch->heartbeat, r, &row);
         if (row.pid <= 1 || row.doing == STK_DOING_END)
@@ -114,7 +120,7 @@ static void set_environment(const struct launch *launch, uint64_t rank)
                                          "OMPI_MCA_orte_bound_at_launch"};
     static const char *const own[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
                                       "GROUP_RANK"};
-    char path[64];
+    char path[512];
 
     set_number("TORCHELASTIC_RESTART_COUNT", launch->attempt);
     set_number("TORCHELASTIC_MAX_RESTARTS", launch->options.max_restarts);
@@ -252,7 +258,7 @@ static void start_all(struct launch *launch)
         char why[512];
         snprintf(why, sizeof why, "'%.300s' could not be started: %s", what, strerror(error));
         launch->hopeless = true;
-        launch_fail(launch, launch->how == LAUNCH_LOCAL ? (int64_t)i : -1,
+        launch_fail(launch, launch->how == LAUNCH_LOCAL ? (int64_t)i : -1, launch->host,
                     error == ENOENT ? 127 : 126, why);
         return;
     }

@@ -7,6 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A word of a command line. */
+struct word {
+    const char *text;
+    bool wanted;
+};
+
+static bool open_mpi; /* mpirun is Open MPI's */
+
 /* Whether the search path has a program. */
 static bool has_program(const char *name)
 {
@@ -57,42 +65,72 @@ int launch_choose(struct launch *launch)
         return refuse("srun", "is not in the PATH");
     if (launch->how == LAUNCH_SRUN && !slurm)
         return refuse("srun", "starts tasks within a job of Slurm, and this is none");
-    if (launch->how == LAUNCH_MPIRUN && !has_program("mpirun"))
+    if (launch->how == LAUNCH_MPIRUN && !launch_mpirun_find())
         return refuse("mpirun", "is not in the PATH");
-    if (launch->how == LAUNCH_MPIRUN)
-        launch->open_mpi = is_open_mpi();
     return CLI_GO_ON;
+}
+
+/* The words that are wanted of a list. */
+static size_t take_words(const struct word *all, size_t count, const char **words, size_t room)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (all[i].wanted && n < room)
+            words[n++] = all[i].text;
+    return n;
+}
+
+static const char *as_number(uint64_t value)
+{
+    static char number[24];
+
+    snprintf(number, sizeof number, "%" PRIu64, value);
+    return number;
+}
+
+bool launch_mpirun_find(void)
+{
+    if (!has_program("mpirun"))
+        return false;
+    open_mpi = is_open_mpi();
+    return true;
+}
+
+size_t launch_mpirun_words(uint64_t ranks, bool label, const char *variable, const char **words,
+                           size_t room)
+{
+    const struct word all[] = {
+        {"mpirun", true},
+        {"--allow-run-as-root", open_mpi && geteuid() == 0},
+        /* Cores are divided by the ranks themselves, which see those of all. */
+        {"--oversubscribe", open_mpi},
+        {"--bind-to", open_mpi},
+        {"none", open_mpi},
+        {"--tag-output", open_mpi && label},
+        {"-prepend-rank", !open_mpi && label},
+        {"-x", open_mpi && variable}, /* MPICH passes on all of them */
+        {variable, open_mpi && variable},
+        {"-n", true},
+        {as_number(ranks), true},
+    };
+
+    return take_words(all, sizeof all / sizeof *all, words, room);
 }
 
 size_t launch_words(const struct launch *launch, const char **words, size_t room)
 {
-    static char number[24];
-    const bool root = geteuid() == 0;
-    size_t n = 0;
-    const struct {
-        enum launch_how how;
-        const char *word;
-        bool wanted;
-    } all[] = {
-        {LAUNCH_MPIRUN, "mpirun", true},
-        {LAUNCH_MPIRUN, "--allow-run-as-root", launch->open_mpi && root},
-        /* Cores are divided by the ranks themselves, which see those of all. */
-        {LAUNCH_MPIRUN, "--oversubscribe", launch->open_mpi},
-        {LAUNCH_MPIRUN, "--bind-to", launch->open_mpi},
-        {LAUNCH_MPIRUN, "none", launch->open_mpi},
-        {LAUNCH_MPIRUN, "--tag-output", launch->open_mpi},
-        {LAUNCH_MPIRUN, "-prepend-rank", !launch->open_mpi},
-        {LAUNCH_SRUN, "srun", true},
-        {LAUNCH_SRUN, "--label", true},
+    const struct word all[] = {
+        {"srun", true},
+        {"--label", true},
         /* One that ends badly ends the step. */
-        {LAUNCH_SRUN, "--kill-on-bad-exit=1", true},
-        {launch->how, "-n", launch->how != LAUNCH_LOCAL},
-        {launch->how, number, launch->how != LAUNCH_LOCAL},
+        {"--kill-on-bad-exit=1", true},
+        {"-n", true},
+        {as_number(launch->ranks), true},
     };
 
-    snprintf(number, sizeof number, "%" PRIu64, launch->ranks);
-    for (size_t i = 0; i < sizeof all / sizeof *all && n < room; i++)
-        if (all[i].how == launch->how && all[i].wanted)
-            words[n++] = all[i].word;
-    return n;
+    if (launch->how == LAUNCH_MPIRUN)
+        return launch_mpirun_words(launch->ranks, true,
+                                   launch->heartbeat ? "STOKER_HEARTBEAT" : NULL, words, room);
+    return launch->how == LAUNCH_SRUN ? take_words(all, sizeof all / sizeof *all, words, room) : 0;
 }

@@ -30,7 +30,7 @@ static char state_of(int64_t pid)
     return end && end[1] == ' ' ? end[2] : 0;
 }
 
-void launch_fail(struct launch *launch, int64_t rank, int code, const char *why)
+void launch_fail(struct launch *launch, int64_t rank, const char *host, int code, const char *why)
 {
     if (launch->failed || cli_interrupted())
         return;
@@ -38,10 +38,10 @@ void launch_fail(struct launch *launch, int64_t rank, int code, const char *why)
     launch->code = code;
     launch->kill_ns = cli_now_ns() + launch_ns(launch->options.grace);
     if (rank < 0)
-        cli_error("on %s: %s; the ranks are stopped", launch->host, why);
+        cli_error("on %s: %s; the ranks are stopped", host, why);
     else
-        cli_error("rank %" PRId64 " of %" PRIu64 " on %s: %s%s", rank, launch->ranks, launch->host,
-                  why, launch->ranks > 1 ? "; the others are stopped" : "");
+        cli_error("rank %" PRId64 " of %" PRIu64 " on %s: %s%s", rank, launch->ranks, host, why,
+                  launch->ranks > 1 ? "; the others are stopped" : "");
     /* mpirun and srun stop the others by themselves, as the one that failed is gone. */
     if (launch->how == LAUNCH_LOCAL)
         launch_signal(launch, SIGTERM);
@@ -72,7 +72,8 @@ void launch_ended(struct launch *launch, uint64_t i)
     /* Wrong usage is the same the next time. */
     if (WIFEXITED(how) && WEXITSTATUS(how) == CLI_USAGE && !launch->failed)
         launch->hopeless = true;
-    launch_fail(launch, rank, WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how), why);
+    launch_fail(launch, rank, launch->host,
+                WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how), why);
 }
 
 /* ---- Signs of life --------------------------------------------------------------------------- */
@@ -80,7 +81,8 @@ void launch_ended(struct launch *launch, uint64_t i)
 /* What is known of a rank at one look. */
 struct look {
     stk_heartbeat_row row;
-    char state; /* of its process; 0: gone */
+    char state; /* of its process; 0: gone; of another machine 'R' */
+    bool mute;  /* of another machine, from where nothing comes */
     uint64_t silent_ns;
 };
 
@@ -89,17 +91,19 @@ static struct look look_at(const struct launch *launch, uint64_t rank, uint64_t 
     struct look look = {.row = {.struct_size = sizeof look.row}};
 
     stk_heartbeat_read(launch->heartbeat, rank, &look.row);
-    look.state = state_of(look.row.pid);
-    /* Its clock is this one's: a rank of another machine cannot open the sheet. */
+    look.state = look.row.heard_ns ? 'R' : state_of(look.row.pid);
+    /* One that waits for others, or computes, is heard all the same. */
+    look.mute = look.row.heard_ns && now > look.row.heard_ns &&
+                now - look.row.heard_ns > launch_ns(launch->options.heartbeat_timeout) / 2;
     look.silent_ns = now > look.row.at_ns ? now - look.row.at_ns : 0;
     return look;
 }
 
-/* Whether `a` is more likely than `b` to be what all others wait for: it is stopped, or not in a
- * collective, or has done fewer steps, or was silent first. */
+/* Whether `a` is more likely than `b` to be what all others wait for: it is stopped or mute, or not
+ * in a collective, or has done fewer steps, or was silent first. */
 static bool is_worse(const struct look *a, const struct look *b)
 {
-    const bool stopped[] = {a->state == 'T', b->state == 'T'};
+    const bool stopped[] = {a->state == 'T' || a->mute, b->state == 'T' || b->mute};
     const bool meets[] = {a->row.doing == STK_DOING_COLLECTIVE,
                           b->row.doing == STK_DOING_COLLECTIVE};
 
@@ -112,21 +116,53 @@ static bool is_worse(const struct look *a, const struct look *b)
     return a->silent_ns > b->silent_ns;
 }
 
+/* Whether a process or its machine is gone: what the other ranks of that machine do says it. */
+static const char *say_mute(const struct launch *launch, uint64_t rank, const struct look *look,
+                            char *text, size_t size)
+{
+    const uint64_t now = cli_now_ns();
+    uint64_t beside = 0, mute = 0;
+
+    for (uint64_t r = 0; r < launch->ranks; r++) {
+        const struct look other = look_at(launch, r, now);
+        if (r == rank || !other.row.heard_ns || other.row.doing == STK_DOING_END ||
+            strcmp(other.row.host, look->row.host) != 0)
+            continue;
+        beside++;
+        mute += other.mute;
+    }
+    if (beside > mute)
+        return "stopped by a signal (SIGSTOP) or by the kernel: others of its machine are heard";
+    if (!beside)
+        return "and nothing is heard from its machine: the network is cut, or the machine or the "
+               "process stopped";
+    snprintf(text, size,
+             "and nothing is heard from its machine, of %" PRIu64
+             " ranks: the network is cut, or the machine is down",
+             beside + 1);
+    return text;
+}
+
 static void fail_silent(struct launch *launch, uint64_t rank, const struct look *look)
 {
     static const char *const doing[] = {[STK_DOING_NOTHING] = "before its first step",
                                         [STK_DOING_DATA] = "in its step",
                                         [STK_DOING_COLLECTIVE] = "in a collective"};
-    char why[256];
+    char why[256], mute[160];
 
     snprintf(why, sizeof why, "no sign of life for %.1f s after %" PRIu64 " steps, %s",
              (double)look->silent_ns / 1e9, look->row.steps,
-             look->state == 'T'   ? "stopped by a signal (SIGSTOP)"
+             look->mute           ? say_mute(launch, rank, look, mute, sizeof mute)
+             : look->state == 'T' ? "stopped by a signal (SIGSTOP)"
              : look->state == 'D' ? "waiting in the kernel for a disk or network"
                                   : doing[look->row.doing]);
-    launch_fail(launch, (int64_t)rank, CLI_FAILED, why);
-    /* It does not hear what would stop it. */
-    if (look->row.pid > 1)
+    launch_fail(launch, (int64_t)rank, look->row.heard_ns ? look->row.host : launch->host,
+                CLI_FAILED, why);
+    /* It does not hear what would stop it; that of another machine whoever started it has to end.
+     */
+    if (look->row.heard_ns)
+        launch_signal(launch, SIGTERM);
+    else if (look->row.pid > 1)
         kill((pid_t)look->row.pid, SIGKILL);
 }
 
@@ -139,7 +175,7 @@ static bool fail_gone(struct launch *launch, uint64_t rank, const struct look *l
         return false;
     snprintf(why, sizeof why, "its process %" PRId64 " ended without a word after %.1f s",
              look->row.pid, (double)(cli_now_ns() - launch->began_ns) / 1e9);
-    launch_fail(launch, (int64_t)rank, CLI_FAILED, why);
+    launch_fail(launch, (int64_t)rank, launch->host, CLI_FAILED, why);
     return true;
 }
 
@@ -153,7 +189,7 @@ static uint64_t limit_of(struct launch *launch)
 
 static void watch_beats(struct launch *launch, uint64_t now)
 {
-    const uint64_t limit = limit_of(launch);
+    const uint64_t limit = limit_of(launch), least = launch_ns(launch->options.heartbeat_timeout);
     struct look worst = {0};
     int64_t found = -1;
     bool due = false;
@@ -172,9 +208,10 @@ static void watch_beats(struct launch *launch, uint64_t now)
             look.row.beats > 2)
             launch->longest_ns = look.row.at_ns - *last;
         *last = look.row.at_ns;
-        due |= look.silent_ns > limit;
+        /* What is sent all the time is missed at once, however long a step may be silent. */
+        due |= look.silent_ns > limit || (look.mute && now - look.row.heard_ns > least);
         /* Those that wait for it became silent a little later. */
-        if (look.silent_ns > limit / 2 && (found < 0 || is_worse(&look, &worst))) {
+        if ((look.silent_ns > limit / 2 || look.mute) && (found < 0 || is_worse(&look, &worst))) {
             worst = look;
             found = (int64_t)r;
         }
@@ -195,7 +232,7 @@ static void watch_stopped(struct launch *launch, uint64_t now)
         char why[128];
         snprintf(why, sizeof why, "stopped by a signal (SIGSTOP) for %.1f s",
                  (double)(now - child->stopped_ns) / 1e9);
-        launch_fail(launch, (int64_t)i, CLI_FAILED, why);
+        launch_fail(launch, (int64_t)i, launch->host, CLI_FAILED, why);
         kill(-child->pid, SIGKILL);
         return;
     }
@@ -207,8 +244,10 @@ void launch_watch(struct launch *launch)
 
     if (launch->failed || cli_interrupted() || launch->options.heartbeat_timeout <= 0)
         return;
-    if (launch->heartbeat)
+    if (launch->heartbeat) {
+        stk_heartbeat_receive(launch->heartbeat);
         watch_beats(launch, now);
+    }
     if (!launch->failed)
         watch_stopped(launch, now);
 }

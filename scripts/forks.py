@@ -29,7 +29,7 @@ EXEMPT = [
     (r"stk_model_(get_plan|get_layer|set_probe)", "memory of one thread"),
     (r"stk_optimizer_(num_groups|[gs]et_lr|get_state)", "memory of one thread"),
     (r"stk_model_module_model", "reads a pointer"),
-    (r"stk_heartbeat_(path|read|clear|beat)", "reads what creation fixed; reads and sets atomic numbers"),
+    (r"stk_heartbeat_(path|read|clear|beat|receive)", "reads what creation fixed, or a socket; reads and sets atomic numbers"),
     (r"stk_(saver|restorer)_\w+", "lives within one call of a trainer, which is refused"),
     (r"stk_trainer_(set_console|set_profiler|set_accumulate|weights_changed|stop|resume|should_stop)", "sets memory of one thread or atomic flags"),
     (r"stk_trainer_(context|get_options|current_epoch|global_step|metric|metric_at|num_batches|optimizers|log_dir|ckpt_path|"

@@ -28,6 +28,13 @@ def no_mount():
                           stderr=subprocess.DEVNULL).returncode != 0 or not os.path.exists("/dev/loop-control")
 
 
+def no_netns():
+    if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "nsenter", "unshare"))):
+        return True
+    return subprocess.run(["unshare", "--net", "--uts", "--pid", "--fork", "--mount-proc", "ip", "link", "add", "a", "type", "veth", "peer", "name", "b"],
+                          stderr=subprocess.DEVNULL).returncode != 0
+
+
 def no_io_uring():
     parameters = ctypes.create_string_buffer(120)
     fd = ctypes.CDLL(None).syscall(SYS_IO_URING_SETUP, 4, parameters)
@@ -52,6 +59,7 @@ def holds(root, build, condition, sanitizer):
         "file": lambda: not os.path.exists(what),
         "python": lambda: no_python_modules(what),
         "mount": no_mount,
+        "netns": no_netns,
         "io_uring": no_io_uring,
         "onednn": lambda: no_onednn(build),
         "sanitizer": lambda: sanitizer,

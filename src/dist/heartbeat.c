@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Signs of life: a sheet of memory with a row for each rank. */
-#include <stoker/heartbeat.h>
+#include "dist/heartbeat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/base.h"
-#include "base/probe.h"
 #include "base/sized.h"
 
 #define NAME       "stoker-heartbeat" /* of the memory */
@@ -19,39 +17,11 @@
 #define VERSION    1
 #define MOST_RANKS 65536
 
-/* One writer each, on a line of its own. */
-typedef struct row {
-    _Alignas(STK_CACHE_LINE) atomic_uint_fast64_t beats;
-    atomic_uint_fast64_t at_ns, steps;
-    atomic_int_fast64_t pid;
-    atomic_uint_fast32_t doing;
-} row;
-
-typedef struct sheet {
-    char magic[8];
-    uint32_t version, ranks;
-    row rows[];
-} sheet;
-
-struct stk_heartbeat {
-    stk_context *ctx;
-    stk__probe probe; /* of a rank */
-    int fd;
-    long pid; /* of the process that made it */
-    uint64_t bytes, ranks;
-    sheet *sheet;
-    row *own; /* of a rank; NULL: it watches */
-};
-
-static uint64_t bytes_of(uint64_t ranks)
-{
-    return sizeof(sheet) + ranks * sizeof(row);
-}
-
 static void release(stk_heartbeat *h)
 {
     stk_context *ctx = h->ctx;
 
+    stk__beat_listener_close(h);
     if (h->sheet)
         munmap(h->sheet, h->bytes);
     if (h->fd >= 0)
@@ -75,7 +45,8 @@ static stk_status make(stk_context *ctx, stk_heartbeat **out, stk_error *err)
 
 static stk_status map(stk_heartbeat *h, stk_error *err)
 {
-    void *at = mmap(NULL, h->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, h->fd, 0);
+    const int kind = h->fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
+    void *at = mmap(NULL, h->bytes, PROT_READ | PROT_WRITE, kind, h->fd, 0);
 
     if (at == MAP_FAILED)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for signs of life");
@@ -88,7 +59,7 @@ static stk_status map(stk_heartbeat *h, stk_error *err)
 static stk_status make_sheet(stk_heartbeat *h, uint64_t ranks, stk_error *err)
 {
     h->ranks = ranks;
-    h->bytes = bytes_of(ranks);
+    h->bytes = stk__beat_bytes(ranks);
     h->fd = memfd_create(NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     /* No writer can make it smaller under the others. */
     if (h->fd < 0 || ftruncate(h->fd, (off_t)h->bytes) != 0 ||
@@ -123,7 +94,12 @@ stk_status stk_heartbeat_create(stk_context *context, uint64_t ranks, stk_heartb
 
 int stk_heartbeat_path(const stk_heartbeat *h, char *text, size_t size)
 {
-    return snprintf(text, size, "/proc/%ld/fd/%d", h->pid, h->fd);
+    int n = snprintf(text, size, "/proc/%ld/fd/%d%s", h->pid, h->fd, h->listener ? "," : "");
+
+    if (h->listener)
+        n += (size_t)n < size ? stk__beat_url_write(h, text + n, size - (size_t)n)
+                              : stk__beat_url_write(h, NULL, 0);
+    return n;
 }
 
 void stk_heartbeat_read(const stk_heartbeat *h, uint64_t rank, stk_heartbeat_row *out)
@@ -131,31 +107,33 @@ void stk_heartbeat_read(const stk_heartbeat *h, uint64_t rank, stk_heartbeat_row
     stk_heartbeat_row found = {.struct_size = sizeof found};
 
     if (rank < h->ranks) {
-        row *r = &h->sheet->rows[rank];
+        stk__beat_row *r = &h->sheet->rows[rank];
         const uint_fast32_t doing = atomic_load(&r->doing);
         found.doing = doing <= STK_DOING_END ? (stk_doing)doing : STK_DOING_NOTHING;
         found.beats = atomic_load(&r->beats);
         found.at_ns = atomic_load(&r->at_ns);
         found.steps = atomic_load(&r->steps);
         found.pid = atomic_load(&r->pid);
+        stk__beat_heard(h, rank, &found);
     }
     stk__sized_write(out, &found);
 }
 
 void stk_heartbeat_clear(stk_heartbeat *h)
 {
-    memset(h->sheet->rows, 0, h->ranks * sizeof(row));
+    stk__beat_forget(h);
+    memset(h->sheet->rows, 0, h->ranks * sizeof(stk__beat_row));
 }
 
 /* ---- A rank ---------------------------------------------------------------------------------- */
 
-static void beat(row *own)
+static void beat(stk__beat_row *own)
 {
     atomic_store_explicit(&own->at_ns, stk__now_ns(), memory_order_relaxed);
     atomic_fetch_add_explicit(&own->beats, 1, memory_order_release);
 }
 
-static void beat_doing(row *own, stk_doing doing)
+static void beat_doing(stk__beat_row *own, stk_doing doing)
 {
     atomic_store_explicit(&own->doing, doing, memory_order_relaxed);
     beat(own);
@@ -187,7 +165,7 @@ static void on_event(void *user, const stk__event *event)
 static stk_status open_sheet(stk_heartbeat *h, const char *path, uint64_t rank, stk_error *err)
 {
     struct stat st;
-    sheet head;
+    stk__beat_sheet head;
 
     h->fd = open(path, O_RDWR | O_CLOEXEC);
     if (h->fd < 0)
@@ -198,7 +176,7 @@ static stk_status open_sheet(stk_heartbeat *h, const char *path, uint64_t rank, 
     if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(h->fd, &st) != 0 ||
         pread(h->fd, &head, sizeof head, 0) != (ssize_t)sizeof head ||
         memcmp(head.magic, MAGIC, sizeof MAGIC) != 0 || head.version != VERSION ||
-        head.ranks > MOST_RANKS || (uint64_t)st.st_size != bytes_of(head.ranks))
+        head.ranks > MOST_RANKS || (uint64_t)st.st_size != stk__beat_bytes(head.ranks))
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_MEASURE, path, STK_NO_OFFSET,
                             "%s: no sheet of signs of life of this version", path);
     if (rank >= head.ranks)
@@ -206,10 +184,38 @@ static stk_status open_sheet(stk_heartbeat *h, const char *path, uint64_t rank, 
                          "%s: signs of life of %u ranks have no row for rank %" PRIu64, path,
                          head.ranks, rank);
     h->ranks = head.ranks;
-    h->bytes = bytes_of(head.ranks);
+    h->bytes = stk__beat_bytes(head.ranks);
     STK_TRY(map(h, err));
     h->own = &h->sheet->rows[rank];
     return STK_OK;
+}
+
+/* A sheet of its own, whose row is sent: of a rank on another machine. */
+static stk_status open_remote(stk_heartbeat *h, const char *url, uint64_t rank, stk_error *err)
+{
+    /* What the other way has left. */
+    if (h->fd >= 0)
+        close(h->fd);
+    h->fd = -1;
+    h->ranks = 1;
+    h->bytes = stk__beat_bytes(1);
+    STK_TRY(map(h, err));
+    h->own = &h->sheet->rows[0];
+    beat(h->own);
+    return stk__beat_sender_open(h, url, rank, err);
+}
+
+static stk_status open_either(stk_heartbeat *h, const char *path, uint64_t rank, stk_error *err)
+{
+    const char *url = stk__beat_url(path);
+    char local[128];
+
+    if (!url)
+        return open_sheet(h, path, rank, err);
+    snprintf(local, sizeof local, "%.*s", (int)STK_MIN(url - path - 1, 127), path);
+    const stk_status status = open_sheet(h, local, rank, err);
+    /* A sheet without such a row is the watcher's all the same. */
+    return status == STK_OK || status == STK_EINVAL ? status : open_remote(h, url, rank, err);
 }
 
 stk_status stk_heartbeat_open(stk_context *context, const char *path, uint64_t rank,
@@ -220,7 +226,7 @@ stk_status stk_heartbeat_open(stk_context *context, const char *path, uint64_t r
     *out = NULL;
     stk_error_init(err);
     STK_TRY(make(context, &h, err));
-    stk_status status = open_sheet(h, path, rank, err);
+    stk_status status = open_either(h, path, rank, err);
     if (status == STK_OK) {
         h->probe = (stk__probe){.event = on_event, .user = h};
         if (stk__probe_add(context, &h->probe) != STK_OK)
@@ -229,6 +235,7 @@ stk_status stk_heartbeat_open(stk_context *context, const char *path, uint64_t r
                                "or a sheet first");
     }
     if (status != STK_OK) {
+        stk__beat_sender_close(h);
         release(h);
         return status;
     }
@@ -258,5 +265,6 @@ void stk_heartbeat_close(stk_heartbeat **heartbeat)
         stk__probe_remove(h->ctx, &h->probe);
         beat_doing(h->own, STK_DOING_END);
     }
+    stk__beat_sender_close(h);
     release(h);
 }

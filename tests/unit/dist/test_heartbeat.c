@@ -3,11 +3,15 @@
 #include <stoker/heartbeat.h>
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "base/probe.h"
 #include "support/support.h"
 
@@ -90,6 +94,146 @@ static void test_events(void **state)
     stk_heartbeat_close(NULL);
 }
 
+/* ---- Other machines -------------------------------------------------------------------------- */
+
+/* The way for ranks of other machines, as if the sheet were not here. */
+static void remote_path(struct fixture *f, char path[512])
+{
+    char whole[512];
+    stk_error err;
+
+    assert_ok(stk_heartbeat_listen(f->watcher, "127.0.0.1", &err), &err);
+    const int length = stk_heartbeat_path(f->watcher, whole, sizeof whole);
+    assert_int_equal(length, strlen(whole));
+    const char *comma = strchr(whole, ',');
+    assert_non_null(comma);
+    snprintf(path, 512, "/nowhere%s", comma);
+}
+
+/* Until what the rank does is known, which takes a few of its datagrams. */
+static stk_heartbeat_row hear(struct fixture *f, uint64_t rank, stk_doing doing)
+{
+    stk_heartbeat_row row;
+
+    do {
+        stk_heartbeat_receive(f->watcher);
+        row = row_of(f, rank);
+    } while (!row.beats || row.doing != doing);
+    return row;
+}
+
+static void test_remote(void **state)
+{
+    struct fixture *f = *state;
+    char path[512], host[STK_HEARTBEAT_HOST];
+    stk_heartbeat *rank;
+    stk_error err;
+
+    remote_path(f, path);
+    assert_ok(stk_heartbeat_open(f->ctx, path, 1, &rank, &err), &err);
+    stk_heartbeat_row row = hear(f, 1, STK_DOING_NOTHING);
+    assert_int_equal(row.pid, getpid());
+    assert_true(row.heard_ns >= row.at_ns && row.at_ns > 0);
+    gethostname(host, sizeof host);
+    assert_string_equal(row.host, host);
+    emit(f, STK__EVENT_DELIVER);
+    emit(f, STK__EVENT_MEET);
+    row = hear(f, 1, STK_DOING_COLLECTIVE);
+    assert_int_equal(row.steps, 1);
+    /* It is heard while nothing happens, which it says. */
+    const uint64_t heard = row.heard_ns;
+    while (row.heard_ns == heard)
+        row = hear(f, 1, STK_DOING_COLLECTIVE);
+    assert_true(row.heard_ns - row.at_ns > 100000000);
+    assert_int_equal(row_of(f, 0).heard_ns, 0);
+    stk_heartbeat_close(&rank);
+    hear(f, 1, STK_DOING_END);
+    /* What comes from before counts no more. */
+    assert_ok(stk_heartbeat_open(f->ctx, path, 2, &rank, &err), &err);
+    hear(f, 2, STK_DOING_NOTHING);
+    stk_heartbeat_clear(f->watcher);
+    stk_heartbeat_close(&rank);
+    for (int i = 0; i < 100; i++)
+        stk_heartbeat_receive(f->watcher);
+    assert_int_equal(row_of(f, 2).beats, 0);
+    assert_int_equal(row_of(f, 2).heard_ns, 0);
+}
+
+/* The sheet itself is taken where it is there, address or not. */
+static void test_local_beside_remote(void **state)
+{
+    struct fixture *f = *state;
+    char path[512];
+    stk_heartbeat *rank;
+    stk_error err;
+
+    assert_ok(stk_heartbeat_listen(f->watcher, "fe80::1", &err), &err);
+    stk_heartbeat_path(f->watcher, path, sizeof path);
+    assert_non_null(strstr(path, ",udp://[fe80::1]:"));
+    assert_ok(stk_heartbeat_open(f->ctx, path, 1, &rank, &err), &err);
+    assert_int_equal(row_of(f, 1).beats, 1);
+    assert_int_equal(row_of(f, 1).heard_ns, 0);
+    stk_heartbeat_close(&rank);
+    assert_int_equal(stk_heartbeat_open(f->ctx, path, 3, &rank, &err), STK_EINVAL);
+}
+
+/* Datagrams that are none of a rank's are as if they had not come. */
+static void test_foreign_datagrams(void **state)
+{
+    struct fixture *f = *state;
+    char path[512], bytes[512];
+    stk_error err;
+
+    remote_path(f, path);
+    const char *port = strrchr(path, ':') + 1;
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                   .sin_port = htons((uint16_t)strtoul(port, NULL, 10))};
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    for (size_t n = 0; n < sizeof bytes; n++) {
+        memset(bytes, (int)n, sizeof bytes);
+        memcpy(bytes, "STKLIFE", 8);
+        memcpy(bytes + 8, &(uint32_t){1}, 4);
+        assert_int_equal(send(fd, bytes, n, 0), n);
+        stk_heartbeat_receive(f->watcher);
+    }
+    close(fd);
+    for (uint64_t r = 0; r < 3; r++)
+        assert_int_equal(row_of(f, r).beats, 0);
+    assert_int_equal(stk_heartbeat_listen(f->watcher, "127.0.0.1", &err), STK_EINVAL);
+}
+
+static void test_remote_refused(void **state)
+{
+    static const char *const none[] = {
+        "/nowhere,udp://",
+        "/nowhere,udp://127.0.0.1/00112233445566778899aabbccddeeff",
+        "/nowhere,udp://127.0.0.1:70000000/00112233445566778899aabbccddeeff",
+        "/nowhere,udp://:7/00112233445566778899aabbccddeeff",
+        "/nowhere,udp://127.0.0.1:7/0011",
+        "/nowhere,udp://127.0.0.1:7/00112233445566778899aabbccddeefg",
+    };
+    static const char *const hosts[] = {"", "a,b", "a/b", "[::1]", "a b"};
+    struct fixture *f = *state;
+    stk_heartbeat *rank;
+    stk_error err;
+
+    for (size_t i = 0; i < STK_COUNT(none); i++) {
+        assert_int_equal(stk_heartbeat_open(f->ctx, none[i], 0, &rank, &err), STK_EINVAL);
+        assert_null(rank);
+    }
+    for (size_t i = 0; i < STK_COUNT(hosts); i++)
+        assert_int_equal(stk_heartbeat_listen(f->watcher, hosts[i], &err), STK_EINVAL);
+    assert_int_equal(stk_heartbeat_open(f->ctx, "/nowhere", 0, &rank, &err), STK_ENOENT);
+    assert_int_equal(stk_heartbeat_open(f->ctx,
+                                        "/nowhere,udp://no.such.host.invalid:7/"
+                                        "00112233445566778899aabbccddeeff",
+                                        0, &rank, &err),
+                     STK_EIO);
+    assert_non_null(strstr(err.text, "--heartbeat-host"));
+}
+
 /* From another process; a child of a rank does not speak for it. */
 static void test_process(void **state)
 {
@@ -151,6 +295,10 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_remote, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_local_beside_remote, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_foreign_datagrams, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_remote_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events, setup, teardown),
         cmocka_unit_test_setup_teardown(test_process, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),

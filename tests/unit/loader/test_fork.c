@@ -133,6 +133,7 @@ static void call_stores(world *w)
     stk_live_state seen = {.struct_size = sizeof seen, .pid = 1};
     stk_heartbeat *heartbeat;
     REFUSED(stk_heartbeat_create, w->ctx, 1, &heartbeat, NULL);
+    REFUSED(stk_heartbeat_listen, w->heartbeat, "localhost", NULL);
     REFUSED(stk_heartbeat_open, w->ctx, "/proc/self/fd/0", 0, &heartbeat, NULL);
     REFUSED(stk_live_open, w->ctx, "x", "x", &live, NULL);
     RETURNS(stk_live_get, seen.pid == 0, w->live, &seen);
