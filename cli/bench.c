@@ -165,7 +165,10 @@ static bool run_one(struct bench *b, size_t i, uint64_t repeat)
     setting.log_summary = !b->cli->log;
     if (good) {
         struct bench_task task = {.cli = b->cli, .plan = &b->plan, .setting = setting};
-        bench_fork(&task, hash, results);
+        if (setting.bench->all_reduce)
+            bench_mpi(&task, hash, results);
+        else
+            bench_fork(&task, hash, results);
         if (repeat == 0)
             warn_workers(&setting, &results[0].figures);
         good = bench_keep(&b->plan, i, &setting, results, &b->log_failed);
@@ -322,6 +325,8 @@ int cli_bench(struct cli *cli)
     if (code != CLI_GO_ON)
         return code;
     cli_console_once(cli);
+    /* What is to be said of all ranks their parent says. */
+    cli->quiet |= bench_mpi_is_rank();
     code = cli_ranks(cli);
     if (code == CLI_GO_ON)
         code = cli_live_bind(cli);
@@ -329,6 +334,11 @@ int cli_bench(struct cli *cli)
         code = bench_plan_make(cli, &b.plan);
     if (code == CLI_GO_ON)
         code = prepare_threads(cli, &b.plan);
+    if (code == CLI_GO_ON && bench_mpi_is_rank()) {
+        code = bench_mpi_rank(cli, &b.plan);
+        bench_plan_free(&b.plan);
+        return code;
+    }
     if (code == CLI_GO_ON)
         code = find_log(cli, bench_recipe_fit(b.plan.recipes) != NULL, b.log);
     if (code == CLI_GO_ON) {

@@ -55,6 +55,7 @@ struct bench_task {
     struct bench_meeting *meeting;
     FILE *hashes; /* takes a stk_bench_hash for each row; NULL: none are asked for */
     pid_t parent; /* that forks it */
+    bool joined;  /* it has met the other ranks over their MPI */
 };
 
 /* Measure, in a process of its own. */
@@ -70,6 +71,14 @@ void bench_fail(struct bench_result *result, stk_status status, const char *text
 /* Run the ranks of a task, each in a child, and wait for them. `results` has one for each; `hash`
  * takes the lines of --hash, NULL: none. */
 void bench_fork(struct bench_task *task, FILE *hash, struct bench_result *results);
+
+/* ---- Ranks of an MPI (bench_mpi.c) ----------------------------------------------------------- */
+
+/* The same of a task with an all-reduce, whose ranks mpirun starts. */
+void bench_mpi(struct bench_task *task, FILE *hash, struct bench_result *results);
+/* Whether this process is one of them, and what it does then: the exit code. */
+bool bench_mpi_is_rank(void);
+int bench_mpi_rank(struct cli *cli, const struct bench_plan *plan);
 
 /* ---- The real step (bench_train.c) ---------------------------------------------------------- */
 
@@ -134,6 +143,8 @@ void bench_csv(FILE *out, const struct bench_rows *rows);
 
 /* A paragraph: what was waited for (bench_ledger.c). Nothing where it is not known. */
 void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row);
+/* A line for each setting with an all-reduce: what it takes (bench_ledger.c). */
+void bench_all_reduce_print(FILE *out, size_t width, const struct bench_rows *rows);
 /* A line for each option of which more gives no more: from which value on (bench_sweep.c). */
 void bench_sweep_print(FILE *out, size_t width, const struct bench_rows *rows);
 /* The tables of whole trainings, and what they say together (bench_trainings.c). */

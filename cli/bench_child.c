@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <stoker/collectives.h>
+
 #define MEET_NS UINT64_C(30000000000)
 
 /* Wait until all ranks are here, or one of them is gone. */
@@ -58,11 +60,28 @@ static void end_hashes(FILE *hashes, struct bench_result *result)
              strerror(errno));
 }
 
+/* Meet the other ranks over the MPI that has started them, for what ends each step. */
+static stk_status join(struct bench_task *task, stk_context *context, stk_collectives **out,
+                       stk_error *err)
+{
+    stk_collectives_options options;
+
+    if (!task->setting.bench->all_reduce)
+        return STK_OK;
+    stk_collectives_options_init(&options);
+    options.transport = cli_ranks_transport();
+    const stk_status status = stk_collectives_open(context, &options, out, err);
+    task->joined = status == STK_OK;
+    task->setting.strategy = task->joined ? stk_collectives_strategy(*out) : NULL;
+    return status;
+}
+
 void bench_run(struct bench_task *task, struct bench_result *result)
 {
     stk_bench_setting *setting = &task->setting;
     const struct bench_recipe *recipe = bench_recipe_of(task->plan->recipes, setting->which);
     stk_recipe *train = NULL;
+    stk_collectives *collectives = NULL;
     stk_context *context;
     stk_bench *bench = NULL;
     stk_status status = STK_OK;
@@ -83,7 +102,8 @@ void bench_run(struct bench_task *task, struct bench_result *result)
         return;
     }
     stk_error_init(&err);
-    if (recipe)
+    status = join(task, context, &collectives, &err);
+    if (recipe && status == STK_OK)
         status = bench_train_create(task->cli, context, recipe, setting->loader->batch_size, &train,
                                     &setting->step, &err);
     setting->meet = meet;
@@ -103,4 +123,5 @@ void bench_run(struct bench_task *task, struct bench_result *result)
     }
     stk_bench_destroy(&bench);
     stk_recipe_destroy(&train);
+    stk_collectives_close(&collectives);
 }

@@ -73,6 +73,8 @@ static size_t list_figures(const struct bench_row *row, bool trainings, struct f
         {"steps", (double)f->steps},
         {"wall", f->wall},
         {"setup", r->setup},
+        {"all_reduce", r->all_reduce},
+        {"all_reduce_most", r->all_reduce_most},
         {"ceiling_samples_per_s", f->ceiling_samples_per_s},
         {"other_cores", r->other_cores},
         {"events", (double)r->events},

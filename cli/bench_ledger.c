@@ -16,6 +16,27 @@ static void print_tiers(FILE *out, size_t width, const stk_figures *f)
         cli_paragraph(out, width, 0, text);
 }
 
+void bench_all_reduce_print(FILE *out, size_t width, const struct bench_rows *rows)
+{
+    char text[STK_BENCH_LABEL + 256], size[32], least[32], most[32];
+
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct bench_row *row = &rows->rows[i];
+        const stk_bench_result *result = row->row.result;
+        const stk_figures *f = row->row.judged;
+        if (!row->row.ended || !row->setting.bench->all_reduce || !f->steps)
+            continue;
+        cli_short_number(least, sizeof least, 1e3 * result->all_reduce);
+        cli_short_number(most, sizeof most, 1e3 * result->all_reduce_most);
+        snprintf(text, sizeof text,
+                 "%s: the all-reduce of %s takes %s ms of a step (%.1f %% of the time) in the "
+                 "rank that comes last, %s ms in the one that waits longest for it.",
+                 row->setting.label, stk_size_text((double)row->setting.bench->all_reduce, size),
+                 least, 100 * result->all_reduce * (double)f->steps / f->wall, most);
+        cli_paragraph(out, width, 0, text);
+    }
+}
+
 void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row)
 {
     const stk_figures *f = row->row.judged;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* What is asked of the command and not of the library. Words for who typed it. */
-static int check(const stk_bench_setting *setting, const stk_loader_options *loader,
-                 const stk_bench_options *bench)
+static int check(const struct cli *cli, const stk_bench_setting *setting,
+                 const stk_loader_options *loader, const stk_bench_options *bench)
 {
     if (!setting->dataset || !setting->dataset[0]) {
         cli_error("no dataset: give --dataset SPEC ('digits:' needs no files) or a path");
@@ -18,6 +18,15 @@ static int check(const stk_bench_setting *setting, const stk_loader_options *loa
         cli_error("--ranks %" PRIu64
                   " sets rank and world_size itself: leave out --rank and --world-size",
                   bench->ranks);
+        return CLI_USAGE;
+    }
+    if (bench->all_reduce && bench->ranks < 2) {
+        cli_error("--all-reduce is made by several ranks: give --ranks N as well");
+        return CLI_USAGE;
+    }
+    if (bench->all_reduce && stk_config_count(cli->config, "dashboard")) {
+        cli_error("--dashboard: ranks with --all-reduce are mpirun's, and have no page: leave out "
+                  "one of the two");
         return CLI_USAGE;
     }
     return CLI_GO_ON;
@@ -37,7 +46,7 @@ static stk_status adjust(void *user, stk_bench_setting *setting, stk_loader_opti
                      ? bench_recipe_check(cli)
                      : bench_recipe_make(cli, setting, loader, bench, &plan->recipes);
     if (plan->code == CLI_GO_ON)
-        plan->code = check(setting, loader, bench);
+        plan->code = check(cli, setting, loader, bench);
     /* The launcher says it, unless somebody else does; a whole training asks by itself. */
     if (step != BENCH_FIT && bench->ranks == 1 && !cli_ranks_given(cli)) {
         loader->rank = cli->ranks.rank;

@@ -353,8 +353,8 @@ static void print_title(struct cli *cli, FILE *out, const stk_bench_setting *set
     if (bench->num_batches)
         fprintf(out, " of %" PRIu64 " batches", bench->num_batches);
     if (bench->ranks > 1)
-        fprintf(out, ", %" PRIu64 " ranks (rates and memory summed, waits of the slowest)",
-                bench->ranks);
+        fprintf(out, ", %" PRIu64 " ranks%s (rates and memory summed, waits of the slowest)",
+                bench->ranks, bench->all_reduce ? " by mpirun" : "");
     fputs("\n\n", out);
 }
 
@@ -386,6 +386,7 @@ static void print_words(struct cli *cli, FILE *out, const struct bench_rows *row
             print_verdict(out, width, "Worst", worst);
             bench_ledger_print(out, width, worst);
         }
+        bench_all_reduce_print(out, width, rows);
         bench_network_print(out, width, rows);
         bench_sweep_print(out, width, rows);
         print_ceiling(out, width, best);

@@ -7,6 +7,7 @@
 #include <stoker/chunks.h>
 #include <stoker/loader.h>
 #include <stoker/measure.h>
+#include <stoker/strategy.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -66,7 +67,8 @@ typedef struct stk_bench_options {
     uint64_t trace_every;
     double min_seconds;
     uint64_t min_batches;
-    double max_seconds; /**< 0: no limit */
+    double max_seconds;  /**< 0: no limit */
+    uint64_t all_reduce; /**< bytes that `strategy` of the setting combines in each step; 0: none */
 } stk_bench_options;
 
 static inline void stk_bench_options_init(stk_bench_options *options)
@@ -164,6 +166,10 @@ typedef struct stk_bench_setting {
     const char *measure;              /**< what the rung adds to the one before: "io_depth=32" */
     const char *options_json;         /**< all options, as a JSON object */
     const stk_prediction *prediction; /**< what is expected of it, for the log; NULL: nothing */
+    /** Ranks whose all-reduce of `bench->all_reduce` bytes ends each step, as that of gradients
+     * does. They have equally many steps, until all have enough. It is called by the thread of
+     * stk_bench_run(), and lives as long as the run. NULL: none. */
+    const stk_strategy *strategy;
 } stk_bench_setting;
 
 #define STK_BENCH_LABEL 256 /* bytes of a label with its end */
@@ -208,6 +214,10 @@ typedef struct stk_bench_result {
     char environment[64]; /**< "OMP_WAIT_POLICY=passive": to be set before a process starts whose
                              step computes on several threads, else they keep their cores busy
                              between steps and take them from the workers; empty: nothing */
+    /** Mean seconds of the all-reduce of a step, with the wait for ranks that come later; 0: there
+     * was none. Of several ranks: of the one that came last, and of the one that waited most.
+     */
+    double all_reduce, all_reduce_most;
 } stk_bench_result;
 
 typedef struct stk_bench stk_bench;

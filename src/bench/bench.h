@@ -38,6 +38,21 @@ stk_status stk__bench_step_failure(const stk__bench_step *step, stk_error *err);
 /* CPU time of all steps so far. */
 uint64_t stk__bench_step_cpu_ns(const stk__bench_step *step);
 
+/* ---- The step's all-reduce (all_reduce.c) --------------------------------------------------- */
+
+typedef struct stk__bench_all_reduce stk__bench_all_reduce;
+
+/* Of `bytes`, over the ranks of `strategy`; 0 bytes: *out is NULL. */
+stk_status stk__bench_all_reduce_create(stk_context *ctx, const stk_strategy *strategy,
+                                        uint64_t bytes, stk__bench_all_reduce **out,
+                                        stk_error *err);
+void stk__bench_all_reduce_destroy(stk__bench_all_reduce *reduce);
+/* Once in a step. `enough`: this rank need not go on; `ends`: it will not. */
+stk_status stk__bench_all_reduce_run(stk__bench_all_reduce *reduce, bool enough, bool ends,
+                                     stk_error *err);
+/* Whether the last one was, for all ranks alike. */
+bool stk__bench_all_reduce_over(const stk__bench_all_reduce *reduce);
+
 /* ---- Processes (tree.c) --------------------------------------------------------------------- */
 
 /* This process and all below it: CPU time, with that of children which ended; */
@@ -78,11 +93,11 @@ stk_status stk__bench_hash_epochs(stk_context *ctx, stk_loader *loader, uint64_t
 
 /* An epoch of the log: what it was spent on; and all those before. */
 typedef struct stk__bench_ledger {
-    uint64_t begin_ns, step_ns;
+    uint64_t begin_ns, step_ns, reduce_ns;
     stk_waits waits; /* before it */
     stk_tiers tiers; /* likewise */
     struct {
-        uint64_t wall_ns, step_ns;
+        uint64_t wall_ns, step_ns, reduce_ns;
         stk_waits waits;
         stk_tiers tiers;
     } all;

@@ -61,6 +61,12 @@ static stk_status check(const stk_bench *bench, stk_error *err)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "bench.step: '%.100s' names a step, and none is given with the setting",
                          options->step);
+    if (!options->all_reduce != !s->strategy)
+        return stk__fail(
+            err, STK_EINVAL, STK_STAGE_OPTIONS,
+            options->all_reduce
+                ? "bench.all_reduce: nothing carries it; set stk_bench_setting.strategy"
+                : "a strategy does nothing without bytes: set bench.all_reduce");
     if (s->step && !s->step->run)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "the step has no function 'run'; set stk_bench_step.run");
@@ -89,6 +95,11 @@ static stk_status take_setting(stk_bench *bench, const stk_bench_setting *theirs
         STK_TRY(stk__sized_read(&bench->feed, sizeof bench->feed, s->feed, "stk_bench_feed",
                                 STK_STAGE_OPTIONS, err));
         s->feed = &bench->feed;
+    }
+    if (s->strategy) {
+        STK_TRY(stk__sized_read(&bench->strategy, sizeof bench->strategy, s->strategy,
+                                "stk_strategy", STK_STAGE_OPTIONS, err));
+        s->strategy = &bench->strategy;
     }
     s->repeat = STK_MAX(s->repeat, 1);
     s->number = STK_MAX(s->number, 1);

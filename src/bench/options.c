@@ -2,7 +2,8 @@
 /* What is measured, and for how long. */
 #include "bench/bench.h"
 
-#define AT(member) offsetof(stk_bench_options, member)
+#define AT(member)   offsetof(stk_bench_options, member)
+#define MOST_REDUCED 1e12 /* bytes */
 
 static const stk_option rows[] = {
     {"step", STK_OPTION_STRING, AT(step), NULL, 0, 0, NULL, "KIND:CONFIG",
@@ -30,6 +31,9 @@ static const stk_option rows[] = {
      "Measure every setting so many times, in turn; rows show the run of the median rate."},
     {"ranks", STK_OPTION_UINT, AT(ranks), "1", 1, STK_BENCH_MAX_RANKS, NULL, NULL,
      "Processes that share each global batch on this machine, measured together."},
+    {"all_reduce", STK_OPTION_SIZE, AT(all_reduce), "0", 0, MOST_REDUCED, NULL, NULL,
+     "Bytes that all ranks combine at the end of each step, as gradients are: its ranks are then "
+     "started by mpirun, whose MPI carries them. With ranks; 0: none."},
     {"ceiling", STK_OPTION_BOOL, AT(ceiling), "false", 0, 0, NULL, NULL,
      "Add a row that serves one batch again and again: what if data were free."},
     {"published", STK_OPTION_BOOL, AT(published), "false", 0, 0, NULL, NULL,

@@ -50,6 +50,9 @@ static void add_result(stk_bench_result *sum, const stk_bench_result *one)
         memcpy(sum->bad, one->bad, sizeof sum->bad);
     sum->stoker_peak_bytes += one->stoker_peak_bytes;
     sum->check_failed |= one->check_failed;
+    /* Who comes last waits for nobody. */
+    sum->all_reduce = STK_MIN(sum->all_reduce, one->all_reduce);
+    sum->all_reduce_most = STK_MAX(sum->all_reduce_most, one->all_reduce_most);
     sum->interrupted |= one->interrupted;
     sum->log_failed |= one->log_failed;
 }

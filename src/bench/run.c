@@ -14,12 +14,10 @@
 #include <sys/prctl.h>
 
 #include "base/sized.h"
-#include "base/text.h"
 #include "measure/measure.h"
 
-#define PROGRESS_NS        UINT64_C(100000000)
-#define TRACE_PATH         4096
-#define PREDICTION_MEMBERS 1024 /* bytes that those of the event fit */
+#define PROGRESS_NS UINT64_C(100000000)
+#define TRACE_PATH  4096
 
 static bool cancelled(const stk__bench_run *run)
 {
@@ -39,44 +37,6 @@ static stk_status fail(stk__bench_run *run, stk_status status, const char *text)
 }
 
 /* ---- Setup ---------------------------------------------------------------------------------- */
-
-/* What is expected of the run stands before what comes of it. */
-static void log_prediction(const stk__bench_run *run)
-{
-    char members[PREDICTION_MEMBERS];
-
-    if (!run->setting->prediction || run->setting->rank != 0)
-        return;
-    stk_prediction_format(run->setting->prediction, members, sizeof members);
-    stk_event_log_write(run->log, "prediction", NULL, run->setup_ns, STK_NO_DURATION, members);
-}
-
-static stk_status open_log(stk__bench_run *run)
-{
-    const stk_bench_setting *setting = run->setting;
-    stk__text more = {.ctx = run->bench->ctx};
-
-    if (!setting->log)
-        return STK_OK;
-    STK_TRY(stk_event_log_open(run->bench->ctx, setting->log, &run->log, &run->result->error));
-    run->result->log_written = true;
-    stk__text_add(&more, "%s%s\"rank\": %" PRIu64 ", \"world_size\": %" PRIu64,
-                  setting->about ? setting->about : "",
-                  setting->about && *setting->about ? ", " : "", run->loader_options.rank,
-                  run->loader_options.world_size);
-    stk__text_add(&more, ", \"repeat\": %" PRIu64, setting->repeat);
-    if (!more.failed)
-        stk_event_log_write(run->log, "run start", NULL, run->start_ns, STK_NO_DURATION,
-                            more.bytes);
-    stk__text_release(&more);
-    if (more.failed)
-        return fail(run, STK_ENOMEM, "no memory for the log");
-    if (setting->log_summary)
-        stk__event_log_summarize(run->log);
-    log_prediction(run);
-    stk_event_log_write(run->log, "setup start", NULL, run->setup_ns, STK_NO_DURATION, NULL);
-    return STK_OK;
-}
 
 /* The trace of the first rank, in its first run; further settings have files of their own. */
 static stk_status open_trace(stk__bench_run *run)
@@ -157,11 +117,13 @@ static stk_status set_up(stk__bench_run *run)
     if (!run->waits)
         return fail(run, STK_ENOMEM, "no memory for the figures");
     STK_TRY(prepare_step(run));
+    STK_TRY(stk__bench_all_reduce_create(ctx, run->setting->strategy, run->options->all_reduce,
+                                         &run->reduce, err));
     if (spec && run->options->drop_cache && run->setting->rank == 0)
         stk__bench_files_drop(spec);
     run->figures->cached_share = spec ? stk__bench_files_cached(ctx, spec) : -1;
     run->setup_ns = stk__now_ns();
-    STK_TRY(open_log(run));
+    STK_TRY(stk__bench_run_log_open(run));
     STK_TRY(stk__counter_open(ctx, &run->counter, err));
     STK_TRY(open_trace(run));
     STK_TRY(open_data(run));
@@ -247,43 +209,6 @@ static void give_back(stk__bench_run *run, stk_batch **batch)
     *batch = NULL;
 }
 
-static void log_epoch(stk__bench_run *run, bool start)
-{
-    stk_loader_stats stats = {.struct_size = sizeof stats, .waits = run->fed_waits};
-    char text[48];
-
-    if (!run->log)
-        return;
-    uint64_t now = stk__now_ns();
-    snprintf(text, sizeof text, "\"epoch\": %" PRIu64, run->epoch);
-    stk_event_log_write(run->log, start ? "epoch start" : "epoch end", text, now,
-                        start ? STK_NO_DURATION : now - run->epoch_ns, NULL);
-    if (start)
-        run->epoch_ns = now;
-    if (run->loader)
-        stk_loader_get_stats(run->loader, &stats);
-    if (run->loader || run->feed)
-        stk__bench_ledger_epoch(&run->ledger, run->log, &stats, start, run->epoch, now);
-}
-
-static void log_training(stk__bench_run *run, const char *name, uint64_t when_ns,
-                         uint64_t duration_ns)
-{
-    stk_loader_stats stats = {.struct_size = sizeof stats};
-    char text[48], more[96];
-
-    if (!run->log || run->setting->log_summary)
-        return;
-    snprintf(text, sizeof text, "\"batch\": %" PRIu64, run->batch);
-    int n = snprintf(more, sizeof more, "\"epoch\": %" PRIu64, run->epoch);
-    /* Asked within the step: it lengthens no wait. */
-    if (run->loader && duration_ns == STK_NO_DURATION) {
-        stk_loader_get_stats(run->loader, &stats);
-        snprintf(more + n, sizeof more - (size_t)n, ", \"ready\": %" PRIu64, stats.ready);
-    }
-    stk_event_log_write(run->log, name, text, when_ns, duration_ns, more);
-}
-
 static void show_progress(stk__bench_run *run, double share)
 {
     uint64_t now = stk__now_ns();
@@ -324,6 +249,20 @@ static bool enough(stk__bench_run *run)
     return done || run->num_waits == run->waits_room;
 }
 
+/* What the ranks do together at the end of a step; seconds of it. */
+static double reduce(stk__bench_run *run)
+{
+    const uint64_t start = stk__now_ns();
+
+    if (!run->reduce || run->reduced != STK_OK)
+        return 0;
+    run->reduced =
+        stk__bench_all_reduce_run(run->reduce, run->enough, cancelled(run), &run->result->error);
+    const uint64_t took = stk__now_ns() - start;
+    run->ledger.reduce_ns += took;
+    return stk__seconds(took);
+}
+
 /* One step of the window. `start` is when its batch had come. */
 static void measured_step(stk__bench_run *run, const stk_batch *batch, uint64_t start)
 {
@@ -331,7 +270,8 @@ static void measured_step(stk__bench_run *run, const stk_batch *batch, uint64_t 
 
     if (counted) {
         double wait = stk__seconds(start - run->end_ns);
-        run->waits[run->num_waits++] = wait;
+        if (run->num_waits < run->waits_room)
+            run->waits[run->num_waits++] = wait;
         if (run->new_epoch) {
             run->turns += wait;
             run->num_turns++;
@@ -339,16 +279,18 @@ static void measured_step(stk__bench_run *run, const stk_batch *batch, uint64_t 
         run->samples += run->count;
     }
     run->new_epoch = false;
-    log_training(run, "training start", start, STK_NO_DURATION);
+    stk__bench_run_log_step(run, "training start", start, STK_NO_DURATION, 0);
     stk__bench_step_run(run->step, batch);
+    run->ledger.step_ns += stk__now_ns() - start;
+    const double reduced = reduce(run);
     run->end_ns = stk__now_ns();
-    log_training(run, "training end", run->end_ns, run->end_ns - start);
-    run->ledger.step_ns += run->end_ns - start;
+    stk__bench_run_log_step(run, "training end", run->end_ns, run->end_ns - start, reduced);
     if (!run->keeps && !run->feed)
         stk__event_trace_step(run->trace, stk_batch_epoch(batch), stk_batch_step(batch), start,
                               run->end_ns);
     if (counted) {
         run->step_sum += stk__seconds(run->end_ns - start);
+        run->reduce_sum += reduced;
         run->steps++;
     } else {
         stk__bench_window_begin(run, run->end_ns);
@@ -372,7 +314,11 @@ static stk_status run_epoch(stk__bench_run *run)
         measured_step(run, batch, now);
         give_back(run, &batch);
         status = stk__bench_step_failure(run->step, &run->result->error);
-        if (status != STK_OK || enough(run))
+        if (status == STK_OK)
+            status = run->reduced;
+        run->enough = enough(run);
+        if (status != STK_OK ||
+            (run->reduce ? stk__bench_all_reduce_over(run->reduce) : run->enough))
             return status;
     }
 }
@@ -391,9 +337,9 @@ static stk_status train(stk__bench_run *run)
     stk_status status = STK_OK;
 
     for (;;) {
-        log_epoch(run, true);
+        stk__bench_run_log_epoch(run, true);
         status = run_epoch(run);
-        log_epoch(run, false);
+        stk__bench_run_log_epoch(run, false);
         if (status != STK_EOS)
             return status;
         /* An epoch without a batch: the loader's own `epochs` are over. */
@@ -433,10 +379,14 @@ static stk_status warm_up(stk__bench_run *run)
             return status;
         if (i++ == 0)
             run->figures->first_wait = stk__seconds(stk__now_ns() - run->asked_ns);
-        if (!anew)
+        if (!anew) {
             stk__bench_step_run(run->step, batch);
+            reduce(run);
+        }
         last = !anew && is_last(run, batch);
         give_back(run, &batch);
+        if (run->reduced != STK_OK)
+            return run->reduced;
     }
     if (!anew || run->options->warmup == 0)
         return STK_OK;
@@ -464,26 +414,6 @@ static stk_status keep_one(stk__bench_run *run)
 }
 
 /* ---- The run -------------------------------------------------------------------------------- */
-
-static void end_log(stk__bench_run *run)
-{
-    stk_bench_result *result = run->result;
-    stk_error err;
-
-    if (stk__event_trace_close(&run->trace, &err) != STK_OK) {
-        result->log_failed = true;
-        stk__message(run->bench->ctx, STK_MESSAGE_ERROR, "%s", err.text);
-    }
-    if (!run->log)
-        return;
-    stk__bench_ledger_end(&run->ledger, run->log);
-    stk__event_log_verdict(run->log, run->figures);
-    stk_event_log_write(run->log, "run end", NULL, 0, stk__now_ns() - run->start_ns, NULL);
-    if (stk_event_log_close(&run->log, &err) != STK_OK) {
-        result->log_failed = true;
-        stk__message(run->bench->ctx, STK_MESSAGE_ERROR, "%s", err.text);
-    }
-}
 
 /* Read the same again, untimed. */
 static stk_status hash_pass(stk__bench_run *run)
@@ -540,7 +470,7 @@ static void conclude(stk__bench_run *run)
         stk__bench_estimate_entropy(run->dataset, f);
     if (run->counter)
         stk__bench_window_check(run);
-    end_log(run);
+    stk__bench_run_log_end(run);
     if (result->status == STK_OK && run->setting->hash && !run->setting->free_data &&
         !cancelled(run))
         result->status = hash_pass(run);
@@ -576,6 +506,7 @@ stk_status stk_bench_run(stk_bench *bench, stk_bench_result *out, stk_figures *f
     stk__counter_close(&run.counter);
     stk_dataset_close(&run.opened);
     stk__bench_step_destroy(run.step);
+    stk__bench_all_reduce_destroy(run.reduce);
     if (run.waits)
         munmap(run.waits, run.waits_room * sizeof *run.waits);
     prctl(PR_SET_TIMERSLACK, slack > 0 ? (unsigned long)slack : 0ul, 0ul, 0ul, 0ul);

@@ -13,6 +13,7 @@ struct stk_bench {
     stk_loader_options loader_options;
     stk_bench_step step;
     stk_bench_feed feed;
+    stk_strategy strategy;
     atomic_bool cancelled;
     _Atomic(stk_loader *) loader; /* that a cancel is to reach; NULL: none */
     atomic_int cancelling;        /* calls of stk_bench_cancel() at work */
@@ -40,6 +41,9 @@ typedef struct stk__bench_run {
     stk_batch *kept; /* where it is of a loader */
     uint64_t count;  /* samples of the batch that was taken last */
     stk__bench_step *step;
+    stk__bench_all_reduce *reduce; /* of each step; NULL: none */
+    stk_status reduced;            /* what became of the last one */
+    bool enough;                   /* this rank need not go on */
     stk__bench_memory *memory;
     stk__bench_ledger ledger;
 
@@ -63,7 +67,7 @@ typedef struct stk__bench_run {
     /* The window: from the end of its first step. */
     bool in_window;
     uint64_t window_ns, steps, samples;
-    double step_sum;
+    double step_sum, reduce_sum; /* step_sum has the all-reduce in it */
     uint64_t cpu_ns, step_cpu_ns, allocations;
     stk__usage usage;
     stk__counts counts;
@@ -74,6 +78,19 @@ typedef struct stk__bench_run {
 /* The loader that a cancel is to reach; NULL: none. When this returns no cancel is in the one
  * before. */
 void stk__bench_publish(stk_bench *bench, stk_loader *loader);
+
+/* ---- The log (run_log.c); without one they do nothing ---------------------------------------- */
+
+stk_status stk__bench_run_log_open(stk__bench_run *run);
+/* An epoch begins, or ends. */
+void stk__bench_run_log_epoch(stk__bench_run *run, bool start);
+/* A step begins (without a duration), or ends after `reduced` seconds of its all-reduce. */
+void stk__bench_run_log_step(stk__bench_run *run, const char *name, uint64_t when_ns,
+                             uint64_t duration_ns, double reduced);
+/* The verdict, the end, and that of the trace. */
+void stk__bench_run_log_end(stk__bench_run *run);
+
+/* ---- The window (window.c) ------------------------------------------------------------------- */
 
 /* The end of the first step: what was done so far is not part of the window. */
 void stk__bench_window_begin(stk__bench_run *run, uint64_t now);

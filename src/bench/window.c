@@ -103,7 +103,9 @@ static void time_figures(stk__bench_run *run, stk_figures *f)
     f->samples_per_s = stk__bench_over((double)run->samples, f->wall);
     f->step_time = stk__bench_over(run->step_sum, (double)run->steps);
     f->step_share = stk__bench_over(run->step_sum, f->wall);
-    f->step_stretch = alone > 0 && run->steps ? f->step_time / alone : 1;
+    const double reduce = stk__bench_over(run->reduce_sum, (double)run->steps);
+    f->step_stretch = alone > 0 && run->steps ? (f->step_time - reduce) / alone : 1;
+    run->result->all_reduce = run->result->all_reduce_most = reduce;
     f->epoch_turn = stk__bench_over(run->turns, (double)run->num_turns);
 }
 
