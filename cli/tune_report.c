@@ -126,8 +126,8 @@ void tune_print(const struct tune_view *view, FILE *out)
                      100 * a->model_error);
         snprintf(text, sizeof text,
                  "%zu settings in the grid: %" PRIu64 " predicted%s, %" PRIu64 " run, in %" PRIu64
-                 " runs.",
-                 stk_tune_count(view->tune), a->predicted, reach, a->measured, a->runs);
+                 " runs of %.0f s together.",
+                 stk_tune_count(view->tune), a->predicted, reach, a->measured, a->runs, a->took);
         cli_paragraph(out, width, 0, text);
     }
     print_remarks(view, out, width);
@@ -209,6 +209,8 @@ void tune_json(const struct tune_view *view, FILE *out)
     json_count(out, "saturated_depth", a->more_depth ? -1 : a->saturated_depth);
     fprintf(out, ", \"predicted\": %" PRIu64 ", \"measured\": %" PRIu64 ", \"runs\": %" PRIu64,
             a->predicted, a->measured, a->runs);
+    fprintf(out, ", \"timed_out\": %s", a->timed_out ? "true" : "false");
+    cli_json_member_number(out, "took", a->took);
     cli_json_member_number(out, "model_error", a->model_error);
     cli_json_member_text(out, "verdict", a->text);
     cli_json_member_text(out, "log", view->log);

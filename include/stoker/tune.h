@@ -34,7 +34,8 @@ typedef struct stk_tune_options {
     double core_price;   /**< of an hour of a core */
     double gpu_price;    /**< of an hour of what the step runs on */
     uint64_t verify;     /**< predicted settings that are run at most */
-    uint64_t rounds;     /**< further runs of each of the last ones, in turn */
+    uint64_t rounds;     /**< further runs of each of the last ones at most, in turn */
+    double max_time;     /**< s that all runs may take; NaN: a share of what a grid would take */
 } stk_tune_options;
 
 static inline void stk_tune_options_init(stk_tune_options *options)
@@ -83,6 +84,9 @@ typedef struct stk_tune_run {
     size_t setting; /**< of the plan */
     stk_tune_phase phase;
     uint64_t number; /**< which run this is, from 1 */
+    /** What is enough of min_seconds, min_batches and max_seconds: the first run is recorded, and
+     * takes all of it; of others a part will do. A longer run does no harm but for the time. */
+    double length;
 } stk_tune_run;
 
 /**
@@ -90,8 +94,10 @@ typedef struct stk_tune_run {
  * `log` is the log of all runs with all events, from which the first of them is taken for the
  * predictions; NULL: its figures have to do, and predictions know no spread.
  *
- * @return STK_OK and *out; STK_EOS once the answer is known; a run that failed ends it with the
- * failure where it is the one as given, any other is left out.
+ * A run takes the time from one call to the next, or what its result says where that is more.
+ *
+ * @return STK_OK and *out; STK_EOS once the answer is known, or the time is over; a run that failed
+ * ends it with the failure where it is the one as given, any other is left out.
  *
  * Blocks: simulates the whole grid once, some seconds. Errors: STK_EINVAL (no run was added),
  * STK_ENOMEM, STK_EFORK.
@@ -129,6 +135,8 @@ typedef struct stk_tune_answer {
     uint32_t struct_size;
     size_t best, given, defaults, baseline; /**< defaults: of the library; baseline: no workers */
     bool ended;      /**< all runs were made; else the best of those that were */
+    bool timed_out;  /**< more runs would have been, had there been time */
+    double took;     /**< s of all runs, and of what was between them */
     bool reached;    /**< the wait is within max_wait */
     bool gain;       /**< the best is better than the one as given, beyond what runs differ */
     double speed_up; /**< of the best over the one as given; NaN: unknown */

@@ -42,24 +42,17 @@ static uint64_t run_of(const stk_report *report, uint64_t number)
     return found;
 }
 
-/* Where a run that was measured is predicted from: its log, or its figures alone. */
+/* What a run that was measured is predicted from: its log, or its figures alone. */
 typedef struct source {
     stk_report *report; /* NULL: figures */
-    uint64_t run;
     stk_figures figures;
+    stk__predictor *predictor;
 } source;
 
-static stk_status predict(const stk_bench_plan *plan, const source *from, const stk_what_if *what,
-                          stk_prediction *out, stk_error *err)
+static void close_source(source *from)
 {
-    const stk_recording recording = {.struct_size = sizeof recording,
-                                     .figures = &from->figures,
-                                     .whole_batches = from->figures.budget_bytes == 0};
-
-    *out = (stk_prediction){.struct_size = sizeof *out};
-    if (from->report)
-        return stk_report_predict(from->report, from->run, what, out, err);
-    return stk_predict(plan->ctx, &recording, what, out, err);
+    stk__predictor_destroy(&from->predictor);
+    stk_report_destroy(&from->report);
 }
 
 /* Neither the ceiling, nor a rung, nor a whole training. */
@@ -70,7 +63,18 @@ static bool can_be(const stk__bench_planned *s)
     return !s->setting.free_data && !s->setting.rung && !(step && strncmp(step, "fit", 3) == 0);
 }
 
-/* The log of the run, where it can be read and has it. */
+/* The recording in the log of the run, where that can be read and has it. */
+static stk_status read_log(const stk_bench_plan *plan, uint64_t number, const char *log,
+                           source *from, stk_recording *out, stk_error *err)
+{
+    STK_TRY(stk_report_create(plan->ctx, &from->report, err));
+    const stk_status status = stk_report_read(from->report, log, err);
+    const uint64_t run = run_of(from->report, number);
+    if (status == STK_OK && run != UINT64_MAX)
+        return stk__report_recording(from->report, run, out, err);
+    return status == STK_ENOMEM ? status : STK_OK;
+}
+
 static stk_status open_source(const stk_bench_plan *plan, const stk__bench_planned *measured,
                               const char *log, source *out, stk_error *err)
 {
@@ -78,14 +82,12 @@ static stk_status open_source(const stk_bench_plan *plan, const stk__bench_plann
 
     *out = (source){.figures = run->judged};
     out->figures.samples_per_s /= STK_MAX(run->judged.ranks, 1);
-    if (!log)
-        return STK_OK;
-    STK_TRY(stk_report_create(plan->ctx, &out->report, err));
-    const stk_status status = stk_report_read(out->report, log, err);
-    out->run = run_of(out->report, measured->setting.number);
-    if (status != STK_OK || out->run == UINT64_MAX)
-        stk_report_destroy(&out->report);
-    return status == STK_ENOMEM ? status : STK_OK;
+    stk_recording recording = {.struct_size = sizeof recording,
+                               .figures = &out->figures,
+                               .whole_batches = out->figures.budget_bytes == 0};
+    if (log)
+        STK_TRY(read_log(plan, measured->setting.number, log, out, &recording, err));
+    return stk__predictor_create(plan->ctx, &recording, &out->predictor, err);
 }
 
 stk_status stk_bench_plan_predict(stk_bench_plan *plan, const char *log, stk_error *err)
@@ -100,15 +102,15 @@ stk_status stk_bench_plan_predict(stk_bench_plan *plan, const char *log, stk_err
             measured = &plan->settings[i];
     if (!measured)
         return STK_OK;
-    STK_TRY(open_source(plan, measured, log, &from, err));
-    stk_status status = STK_OK;
-    for (size_t i = 0; i < plan->count && status != STK_ENOMEM; i++) {
+    stk_status status = open_source(plan, measured, log, &from, err);
+    for (size_t i = 0; i < plan->count && from.predictor && status != STK_ENOMEM; i++) {
         stk__bench_planned *s = &plan->settings[i];
         if (s->num_runs || !can_be(s) || !change_of(plan, measured, s, &what))
             continue;
-        status = predict(plan, &from, &what, &s->prediction, err);
+        s->prediction = (stk_prediction){.struct_size = sizeof s->prediction};
+        status = stk__predictor_ask(from.predictor, &what, &s->prediction, err);
         s->setting.prediction = status == STK_OK ? &s->prediction : NULL;
     }
-    stk_report_destroy(&from.report);
+    close_source(&from);
     return status == STK_ENOMEM ? status : STK_OK;
 }

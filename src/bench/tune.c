@@ -3,12 +3,24 @@
  * Which setting to run next. The one as given is run and recorded, and the whole grid predicted
  * from that. Then the best of all is run, be it predicted or measured, until the best is one that
  * was run: each run corrects what is predicted of its neighbours. The last few are run in turn, so
- * that what drifts on the machine meets all of them.
+ * that what drifts on the machine meets all of them, until it is certain which is best. A run is
+ * not begun where it would end after the time that there is.
  */
 #include "bench/tune.h"
 
+#include <math.h>
+
 #include "base/options.h"
 #include "base/sized.h"
+
+/* What is enough of a run, by the phase: one of its kind is looked at to tell it from others that
+ * are far off, and runs that are compared are several. */
+#define WHOLE    1.0
+#define PART     0.5
+#define LOOK     0.25
+#define OF_GRID  (1.0 / 3) /* of a run for each setting: a tenth of one that is 10 s, of 3 s */
+#define MIN_RUNS 10        /* runs' time at least, */
+#define MIN_TIME 20        /* and s, as runs need some to start, however short they are */
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
@@ -43,21 +55,39 @@ static stk_status check_options(const stk_tune_options *options, stk_error *err)
     return STK_OK;
 }
 
+/* The seconds that there are. Settings with auto are there beside those of the grid. */
+static double time_of(const stk_tune *tune)
+{
+    const double run = tune->plan->settings[tune->given].bench.min_seconds;
+    double settings = 0;
+
+    if (!isnan(tune->options.max_time))
+        return tune->options.max_time;
+    for (size_t i = 0; i < tune->count; i++) {
+        const stk_loader_options *o = &tune->plan->settings[i].loader;
+        settings += o->num_workers != STK_AUTO && o->io_depth != STK_AUTO;
+    }
+    /* How long a run is that counts batches is not known before. */
+    return run > 0 ? STK_MAX(run * STK_MAX(settings * OF_GRID, MIN_RUNS), MIN_TIME) : INFINITY;
+}
+
 static stk_status fill(stk_tune *tune, stk_error *err)
 {
     const size_t n = tune->plan->count;
 
     tune->points = stk__calloc(tune->ctx, n, sizeof *tune->points);
+    tune->seen = stk__calloc(tune->ctx, n, sizeof *tune->seen);
     tune->run = stk__calloc(tune->ctx, n, sizeof *tune->run);
     tune->last = stk__calloc(tune->ctx, n, sizeof *tune->last);
     tune->left = stk__calloc(tune->ctx, n, sizeof *tune->left);
-    if (!tune->points || !tune->run || !tune->last || !tune->left)
+    if (!tune->points || !tune->seen || !tune->run || !tune->last || !tune->left)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for %zu settings", n);
     tune->count = n;
     tune->defaults = find_setting(tune, STK_AUTO, true);
     tune->baseline = find_setting(tune, 0, false);
     for (size_t i = 0; i < n; i++)
         tune->run[i] = tune->plan->settings[i].num_runs > 0;
+    tune->most = time_of(tune);
     return STK_OK;
 }
 
@@ -99,11 +129,32 @@ void stk_tune_destroy(stk_tune **tune)
         return;
     stk_context *ctx = t->ctx;
     stk__free(ctx, t->points);
+    stk__free(ctx, t->seen);
     stk__free(ctx, t->run);
     stk__free(ctx, t->last);
     stk__free(ctx, t->left);
     stk__free(ctx, t);
     stk__context_unref(ctx);
+}
+
+/* ---- Time ------------------------------------------------------------------------------------ */
+
+/* Whether there is time for so many runs more, if each takes as long as those before. */
+static bool has_time(stk_tune *tune, uint64_t runs)
+{
+    const double each = tune->runs > 1 ? (tune->spent - tune->first) / (double)(tune->runs - 1)
+                                       : PART * tune->spent;
+    const bool has = tune->runs == 0 || tune->spent + (double)runs * each <= tune->most;
+
+    tune->timed_out |= !has;
+    return has;
+}
+
+static double length_of(const stk_tune *tune, size_t i)
+{
+    if (tune->runs == 0)
+        return WHOLE;
+    return tune->phase == STK_TUNE_MEASURE && i == tune->baseline ? LOOK : PART;
 }
 
 /* ---- What comes next ------------------------------------------------------------------------- */
@@ -117,6 +168,25 @@ static size_t next_known(const stk_tune *tune)
         if (known[i] < tune->count && !tune->run[known[i]])
             return known[i];
     return tune->count;
+}
+
+/* The setting next above `best` in option `k`, others as there, where it was not run. The model
+ * says that it is no better; whether more help is what it knows least. `count`: there is none. */
+static size_t next_above(const stk_tune *tune, size_t best, size_t k)
+{
+    const stk_tune_point *of = &tune->points[best];
+    size_t found = tune->count;
+
+    for (size_t i = 0; i < tune->count; i++) {
+        const stk_tune_point *p = &tune->points[i];
+        const int64_t value = stk__tune_value(p, k);
+        bool alike = p->allowed && value > stk__tune_value(of, k);
+        for (size_t other = 0; other < STK__TUNE_OWN; other++)
+            alike &= other == k || stk__tune_value(p, other) == stk__tune_value(of, other);
+        if (alike && (found == tune->count || value < stk__tune_value(&tune->points[found], k)))
+            found = i;
+    }
+    return found < tune->count && tune->run[found] ? tune->count : found;
 }
 
 /* A setting that was not run and may be so much faster that it would be the best. */
@@ -133,18 +203,22 @@ static size_t next_hope(const stk_tune *tune, size_t best)
             (found == tune->count || p->samples_per_s > tune->points[found].samples_per_s))
             found = i;
     }
+    /* A step that does not wait has no use for more of anything. */
+    for (size_t k = 0; k < 2 && found == tune->count && of->wait_share > STK__TUNE_TIE; k++)
+        found = next_above(tune, best, k);
     return found;
 }
 
 /* `count`: the best is known. */
-static size_t next_best(const stk_tune *tune)
+static size_t next_best(stk_tune *tune)
 {
     if (tune->verified >= tune->options.verify)
         return tune->count;
-    const size_t best = stk__tune_best(tune->points, tune->count, &tune->options, NULL);
-    if (best == tune->count || !tune->run[best])
-        return best;
-    return next_hope(tune, best);
+    size_t best = stk__tune_best(tune->points, tune->count, &tune->options, NULL);
+    if (best < tune->count && tune->run[best])
+        best = next_hope(tune, best);
+    /* The best are to be compared after it. */
+    return best < tune->count && has_time(tune, 1 + STK__TUNE_LAST) ? best : tune->count;
 }
 
 /* The best that were run, and the one as given, are those to be compared. */
@@ -161,20 +235,13 @@ static void choose_last(stk_tune *tune)
     }
 }
 
-/* Of those the one with the fewest runs, so that they go in turn; `count`: all have enough. */
-static size_t next_last(const stk_tune *tune)
+/* Of those the one to run again; `count`: it is certain which is best, or there is no time. */
+static size_t next_last(stk_tune *tune)
 {
-    uint64_t fewest = tune->options.rounds + 1;
-    size_t next = tune->count;
+    const size_t next =
+        stk__tune_race(tune->points, tune->seen, tune->count, &tune->options, tune->last);
 
-    for (size_t i = 0; i < tune->count; i++) {
-        const stk__bench_planned *s = &tune->plan->settings[i];
-        if (tune->last[i] && s->num_runs < fewest) {
-            fewest = s->num_runs;
-            next = i;
-        }
-    }
-    return next;
+    return next < tune->count && has_time(tune, 1) ? next : tune->count;
 }
 
 /* Once they are compared, one that was not run may be the best again. */
@@ -184,8 +251,9 @@ static size_t choose_next(stk_tune *tune)
 
     if (tune->phase == STK_TUNE_MEASURE)
         next = next_known(tune);
-    if (next < tune->count)
+    if (next < tune->count && has_time(tune, 1))
         return next;
+    next = tune->count;
     if (tune->phase == STK_TUNE_COMPARE)
         next = next_last(tune);
     if (next < tune->count)
@@ -215,6 +283,7 @@ static stk_status take_run(stk_tune *tune, stk_error *err)
                          tune->at);
     tune->run[tune->at] = true;
     tune->runs++;
+    tune->ran += s->runs[s->num_runs - 1].result.setup + s->runs[s->num_runs - 1].sum.wall;
     if (tune->at != tune->given || s->good)
         return STK_OK;
     const stk_bench_result *result = &s->runs[0].result;
@@ -223,6 +292,17 @@ static stk_status take_run(stk_tune *tune, stk_error *err)
     return result->status < 0 ? result->status
                               : stk__fail(err, STK_ECANCELED, STK_STAGE_MEASURE,
                                           "the run came to no figures: it was interrupted");
+}
+
+static void take_time(stk_tune *tune)
+{
+    const uint64_t now = stk__now_ns();
+
+    if (!tune->begun_ns)
+        tune->begun_ns = now;
+    tune->spent = STK_MAX(stk__seconds(now - tune->begun_ns), tune->ran);
+    if (tune->runs <= 1)
+        tune->first = tune->spent;
 }
 
 stk_status stk_tune_next(stk_tune *tune, const char *log, stk_tune_run *out, stk_error *err)
@@ -235,6 +315,7 @@ stk_status stk_tune_next(stk_tune *tune, const char *log, stk_tune_run *out, stk
         tune->predicted = true;
     }
     stk__tune_refresh(tune);
+    take_time(tune);
     const size_t next = choose_next(tune);
     tune->ended = next == tune->count;
     tune->at = STK_BENCH_NONE;
@@ -242,8 +323,11 @@ stk_status stk_tune_next(stk_tune *tune, const char *log, stk_tune_run *out, stk
         return STK_EOS;
     tune->at = next;
     tune->before = tune->plan->settings[next].num_runs;
-    const stk_tune_run run = {
-        .struct_size = sizeof run, .setting = next, .phase = tune->phase, .number = tune->runs + 1};
+    const stk_tune_run run = {.struct_size = sizeof run,
+                              .setting = next,
+                              .phase = tune->phase,
+                              .number = tune->runs + 1,
+                              .length = length_of(tune, next)};
     stk__sized_write(out, &run);
     return STK_OK;
 }

@@ -21,7 +21,8 @@
 size_t stk__tune_best(const stk_tune_point *points, size_t n, const stk_tune_options *options,
                       const bool *only);
 /* Rates that were predicted, and not measured, become what they are where neighbours that were
- * measured are off as they are; `predicted` stays. */
+ * measured are off as they are, and their intervals as wide as runs near leave them; `predicted`
+ * stays. Once for each time that least and most are those of the prediction. */
 void stk__tune_correct(stk_tune_point *points, size_t n);
 /* What follows from the rate, for a step of `step_time` and `samples` of all ranks. */
 void stk__tune_derive(stk_tune_point *point, double step_time, double samples);
@@ -31,6 +32,22 @@ void stk__tune_front(stk_tune_point *points, size_t n);
  * others at their best; -1: unknown. *more: it is the greatest there is. */
 int64_t stk__tune_saturated(const stk_tune_point *points, size_t n, int k, bool *more);
 
+/* ---- Whether it is certain (tune_race.c), pure ------------------------------------------------
+ */
+
+/* Runs of a point that ended well; squares: of what the logarithms of their rates are off the
+ * mean of these. */
+typedef struct stk__tune_seen {
+    uint64_t runs;
+    double squares;
+} stk__tune_seen;
+
+/* Of the settings that are compared (`only`) the one to run again, those with the fewest runs
+ * first, so that they go in turn; `n`: it is certain which is best, as far as that matters, or
+ * those that could still be had all their rounds. */
+size_t stk__tune_race(const stk_tune_point *points, const stk__tune_seen *seen, size_t n,
+                      const stk_tune_options *options, const bool *only);
+
 /* ---- The tuner --------------------------------------------------------------------------------
  */
 
@@ -39,15 +56,21 @@ struct stk_tune {
     stk_bench_plan *plan;
     stk_tune_options options;
     stk_tune_point *points; /* of the settings, in their order */
+    stk__tune_seen *seen;   /* of the points */
     size_t count, given, defaults, baseline;
     bool *run;  /* of the points: those that were run, be it in vain */
     bool *last; /* likewise: those that are compared in the end */
     bool *left; /* likewise: those that are still to be chosen from */
     stk_tune_phase phase;
-    bool predicted, ended;
+    bool predicted, ended, timed_out;
     size_t at;     /* the point that runs; STK_BENCH_NONE: none yet */
     size_t before; /* runs that it had */
     uint64_t runs, verified;
+    uint64_t begun_ns; /* when the first run was asked for; 0: it was not */
+    double ran;        /* s of all runs, as they say */
+    double spent;      /* s since begun_ns, or `ran` where that is more; */
+    double first;      /* of these for the first run, with the predictions that come of it */
+    double most;       /* s that there are; INFINITY: no bound */
 };
 
 /* What runs and predictions say of all points (tune_points.c). */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Points of a grid -> the best of them. */
+#include <float.h>
 #include <math.h>
 
 #include "bench/tune.h"
@@ -104,25 +105,37 @@ static double distance(const stk_tune_point *a, const stk_tune_point *b)
                   doublings(a->prefetch_factor, b->prefetch_factor));
 }
 
+/* The rate is off as neighbours are; what is left of the interval is the part of the model's that
+ * no run near speaks of, and how far those near are apart. */
+static void put_corrected(stk_tune_point *p, double off, double left, double apart)
+{
+    const double below = p->least > 0 ? log(p->predicted / p->least) : INFINITY,
+                 above = p->most > 0 ? log(p->most / p->predicted) : INFINITY;
+
+    p->samples_per_s = p->predicted * exp(off);
+    p->least = p->samples_per_s * exp(-(sqrt(left) * STK_MAX(below, 0.0) + apart));
+    p->most = p->samples_per_s * exp(sqrt(left) * STK_MAX(above, 0.0) + apart);
+}
+
 void stk__tune_correct(stk_tune_point *points, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         stk_tune_point *p = &points[i];
-        double sum = 0, weights = DOUBT;
+        double sum = 0, squares = 0, weights = DOUBT;
         if (p->runs || !(p->predicted > 0))
             continue;
         for (size_t k = 0; k < n; k++) {
             const stk_tune_point *m = &points[k];
             if (!m->runs || !(m->predicted > 0) || !(m->samples_per_s > 0))
                 continue;
-            const double weight = exp(-distance(p, m));
-            sum += weight * log(m->samples_per_s / m->predicted);
+            const double weight = exp(-distance(p, m)), off = log(m->samples_per_s / m->predicted);
+            sum += weight * off;
+            squares += weight * off * off;
             weights += weight;
         }
-        const double off = exp(sum / weights) * p->predicted / p->samples_per_s;
-        p->samples_per_s *= off;
-        p->least *= off;
-        p->most *= off;
+        const double near = STK_MAX(weights - DOUBT, DBL_MIN), mean = sum / near;
+        put_corrected(p, sum / weights, DOUBT / weights,
+                      sqrt(STK_MAX(squares / near - mean * mean, 0.0)));
     }
 }
 

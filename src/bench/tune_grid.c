@@ -29,8 +29,13 @@ static const stk_option rows[] = {
      "objective cost: of the accelerator for an hour; 0: there is none."},
     {"verify", STK_OPTION_UINT, AT(verify), "6", 1, STK_BENCH_MAX_SETTINGS, NULL, "N",
      "Run at most so many of the settings that are predicted to be good."},
-    {"rounds", STK_OPTION_UINT, AT(rounds), "2", 0, 1000, NULL, "N",
-     "Run the best ones so many times more, in turn, before one is chosen."},
+    {"rounds", STK_OPTION_UINT, AT(rounds), "4", 0, 1000, NULL, "N",
+     "Run the best ones at most so many times more, in turn, until it is certain which is best."},
+    {"max_time", STK_OPTION_DURATION, AT(max_time), "auto", 0, 1e6, "auto", "SECONDS",
+     "Begin no run that would end later, but for the first; what is best until then is chosen. "
+     "auto: a third of min_seconds for each setting of the grid, so a tenth of what it would take "
+     "to run each of them for 10 s, where runs are of 3 s; and at least ten times min_seconds, and "
+     "20 s."},
 };
 
 const stk_option_table stk__tune_option_table = {
@@ -48,6 +53,7 @@ const stk_option_table stk__tune_option_table = {
 #define WORKERS       8   /* the grid goes at least so far */
 #define SHORT_SECONDS "3" /* of a run, where nothing is said */
 #define SHORT_BATCHES "20"
+#define SLOW          2                   /* times min_seconds: the longest run */
 #define BESIDE        (UINT64_C(2) << 20) /* bytes that a process takes beside the budget: once, */
 #define BESIDE_WORKER (UINT64_C(3) << 18) /* and for each worker, as measured of small reads; */
 #define BESIDE_SHARE  3                   /* at most so much of the limit is kept for them */
@@ -154,6 +160,24 @@ static stk_status give(stk_config *config, const char *key, const char *value, s
     return stk_config_count(config, key) ? STK_OK : stk_config_set(config, key, value, false, err);
 }
 
+/* Runs are short. What is so slow that it comes to few batches shows it by these. */
+static stk_status bound_runs(stk_config *config, stk_error *err)
+{
+    const bool asked = stk_config_count(config, "bench.min_batches") ||
+                       stk_config_count(config, "bench.num_epochs");
+    stk_bench_options bench;
+    char text[32];
+
+    STK_TRY(give(config, "bench.min_seconds", SHORT_SECONDS, err));
+    STK_TRY(give(config, "bench.min_batches", SHORT_BATCHES, err));
+    stk_bench_options_init(&bench);
+    STK_TRY(stk_config_apply(config, stk_option_table_find("bench"), 0, &bench, err));
+    if (asked || !(bench.min_seconds > 0))
+        return STK_OK;
+    snprintf(text, sizeof text, "%.6f", SLOW * bench.min_seconds);
+    return give(config, "bench.max_seconds", text, err);
+}
+
 /* The most workers of the grid. */
 static uint64_t most_workers(const stk_config *config)
 {
@@ -204,7 +228,6 @@ stk_status stk_tune_grid(stk_config *config, const stk_tune_options *options, st
         list_of(config, &known, k, list);
         STK_TRY(stk_config_set(config, stk__tune_keys[k], list, true, err));
     }
-    STK_TRY(give(config, "bench.min_seconds", SHORT_SECONDS, err));
-    STK_TRY(give(config, "bench.min_batches", SHORT_BATCHES, err));
+    STK_TRY(bound_runs(config, err));
     return python ? STK_OK : bound_memory(config, known.max_memory, err);
 }

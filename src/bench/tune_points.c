@@ -73,6 +73,22 @@ static void put_predicted(const stk_prediction *is, double ranks, stk_tune_point
     p->peak_bytes = is->peak_bytes * ranks;
 }
 
+static void put_seen(const stk__bench_planned *s, stk__tune_seen *seen)
+{
+    double sum = 0, squares = 0;
+
+    *seen = (stk__tune_seen){.runs = s->good};
+    for (size_t i = 0; i < s->num_runs; i++)
+        if (stk__bench_ended_well(&s->runs[i]))
+            sum += log(stk__bench_speed(&s->runs[i]));
+    for (size_t i = 0; i < s->num_runs && s->good; i++) {
+        const double off = log(stk__bench_speed(&s->runs[i])) - sum / (double)s->good;
+        if (stk__bench_ended_well(&s->runs[i]))
+            squares += off * off;
+    }
+    seen->squares = squares;
+}
+
 static void put_point(const stk_tune *tune, size_t i, double ranks, stk_tune_point *p)
 {
     const stk__bench_planned *s = setting_of(tune, i), *given = setting_of(tune, tune->given);
@@ -175,8 +191,10 @@ void stk__tune_refresh(stk_tune *tune)
     const stk__bench_outcome *base = base_of(tune);
     const double ranks = base ? STK_MAX(base->judged.ranks, 1u) : 1;
 
-    for (size_t i = 0; i < tune->count; i++)
+    for (size_t i = 0; i < tune->count; i++) {
         put_point(tune, i, ranks, &tune->points[i]);
+        put_seen(setting_of(tune, i), &tune->seen[i]);
+    }
     if (!base)
         return;
     put_base(tune, ranks);

@@ -122,6 +122,8 @@ static void put_words(const stk_tune *tune, stk_tune_answer *answer)
     add_saturation(tune, answer, &out);
     if (!answer->ended)
         stk__text_add(&out, " Not all runs were made: this is the best of those that were.");
+    else if (answer->timed_out)
+        stk__text_add(&out, " The time was over (max_time) before more could be compared.");
 }
 
 /* ---- The answer ------------------------------------------------------------------------------ */
@@ -141,6 +143,8 @@ void stk_tune_answer_get(const stk_tune *tune, stk_tune_answer *out)
     a.baseline = point_or_none(tune, tune->baseline);
     a.best = best < tune->count ? best : STK_BENCH_NONE;
     a.ended = tune->ended;
+    a.timed_out = tune->timed_out;
+    a.took = tune->spent;
     a.runs = tune->runs;
     a.saturated_workers = stk__tune_saturated(tune->points, tune->count, 0, &a.more_workers);
     a.saturated_depth = stk__tune_saturated(tune->points, tune->count, 1, &a.more_depth);

@@ -6,6 +6,7 @@
 #include <stoker/dataset.h>
 #include <stoker/loader.h>
 #include <stoker/measure.h>
+#include <stoker/report.h>
 
 #include "base/base.h"
 
@@ -20,6 +21,21 @@ char *stk__put_uint(char *at, uint64_t value);
 char *stk__put_seconds(char *at, uint64_t ns);
 /* Unix time in seconds of a count of microseconds, likewise. */
 char *stk__put_wall(char *at, uint64_t us);
+
+/* ---- Predicting (simulate.c) ----------------------------------------------------------------- */
+
+/* A recording that many settings are predicted from: what is the same for all is simulated once.
+ * What it points to outlives it. `what` NULL: as recorded. Errors as of stk_predict(). */
+typedef struct stk__predictor stk__predictor;
+
+stk_status stk__predictor_create(stk_context *ctx, const stk_recording *recording,
+                                 stk__predictor **out, stk_error *err);
+void stk__predictor_destroy(stk__predictor **predictor);
+stk_status stk__predictor_ask(stk__predictor *predictor, const stk_what_if *what,
+                              stk_prediction *out, stk_error *err);
+/* (report_predict.c) Of run `i`, until another log is read. STK_EINVAL: it has no figures. */
+stk_status stk__report_recording(const stk_report *report, uint64_t i, stk_recording *out,
+                                 stk_error *err);
 
 /* ---- Thinning (thin.c) ---------------------------------------------------------------------- */
 

@@ -57,8 +57,7 @@ void stk__run_simulate(stk_report *report, stk__run *run)
         run->verdict = verdict;
 }
 
-/* The recording of run `i`; STK_EINVAL: there is none. */
-static stk_status find_recording(const stk_report *report, uint64_t i, stk_recording *out,
+stk_status stk__report_recording(const stk_report *report, uint64_t i, stk_recording *out,
                                  stk_error *err)
 {
     STK_TRY(stk__context_check(report->ctx, err));
@@ -82,7 +81,7 @@ stk_status stk_report_predict(const stk_report *report, uint64_t i, const stk_wh
 {
     stk_recording recording;
 
-    STK_TRY(find_recording(report, i, &recording, err));
+    STK_TRY(stk__report_recording(report, i, &recording, err));
     return stk_predict(report->ctx, &recording, what_if, out, err);
 }
 
@@ -91,6 +90,6 @@ stk_status stk_report_scale(const stk_report *report, uint64_t i, const stk_what
 {
     stk_recording recording;
 
-    STK_TRY(find_recording(report, i, &recording, err));
+    STK_TRY(stk__report_recording(report, i, &recording, err));
     return stk_predict_scale(report->ctx, &recording, what_if, scale, out, err);
 }

@@ -179,30 +179,103 @@ stk_status stk__stages_settle(stk__stages *stages, const stk__setting *set, doub
     return STK_OK;
 }
 
-static stk_status predict(stk__stages *stages, const stk_recording *recording,
-                          const stk_what_if *what, double *waits, stk_prediction *out,
-                          stk_error *err)
-{
-    stk_figures f = {0};
-    stk__setting set;
-    outcome base, now;
+struct stk__predictor {
+    stk_context *ctx;
+    stk_recording recording;
+    stk_figures figures;
+    stk__stages stages;
+    bool settled; /* the stages are those of the recording */
+    outcome base;
+    double *waits; /* of all runs of the model */
+};
 
-    stk__sized_copy(&f, sizeof f, recording->figures);
-    stk__setting_of(recording, stages, &set);
-    STK_TRY(stk__stages_settle(stages, &set, f.samples_per_s, waits, err));
-    STK_TRY(run_all(stages, &set, waits, &base, err));
-    now = base;
-    if (what) {
-        STK_TRY(stk__setting_change(what, recording, stages, &set, err));
-        STK_TRY(run_all(stages, &set, waits, &now, err));
-    }
-    put_rate(&base, &now, f.samples_per_s, out);
+/* The stages as they were recorded: they are not any more where another storage or step was asked
+ * for. */
+static stk_status settle(stk__predictor *p, stk_error *err)
+{
+    stk__setting set;
+
+    if (p->settled)
+        return STK_OK;
+    stk__stages_release(&p->stages);
+    STK_TRY(stk__stages_of(p->ctx, &p->recording, &p->stages, err));
+    stk__setting_of(&p->recording, &p->stages, &set);
+    STK_TRY(stk__stages_settle(&p->stages, &set, p->figures.samples_per_s, p->waits, err));
+    p->settled = true;
+    return STK_OK;
+}
+
+static stk_status prepare(stk__predictor *p, const stk_recording *recording, stk_error *err)
+{
+    stk__setting set;
+
+    p->recording.struct_size = sizeof p->recording;
+    STK_TRY(stk__sized_read(&p->recording, sizeof p->recording, recording, "stk_recording",
+                            STK_STAGE_MEASURE, err));
+    stk__sized_copy(&p->figures, sizeof p->figures, p->recording.figures);
+    p->waits = stk__calloc(p->ctx, RUNS * STK__SIMULATED_STEPS, sizeof *p->waits);
+    if (!p->waits)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory to simulate");
+    STK_TRY(settle(p, err));
+    stk__setting_of(&p->recording, &p->stages, &set);
+    return run_all(&p->stages, &set, p->waits, &p->base, err);
+}
+
+stk_status stk__predictor_create(stk_context *ctx, const stk_recording *recording,
+                                 stk__predictor **out, stk_error *err)
+{
+    stk__predictor *p = stk__calloc(ctx, 1, sizeof *p);
+
+    *out = NULL;
+    if (!p)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory to simulate");
+    p->ctx = p->stages.ctx = ctx;
+    const stk_status status = prepare(p, recording, err);
+    if (status != STK_OK)
+        stk__predictor_destroy(&p);
+    *out = p;
+    return status;
+}
+
+void stk__predictor_destroy(stk__predictor **predictor)
+{
+    stk__predictor *p = *predictor;
+
+    *predictor = NULL;
+    if (!p)
+        return;
+    stk__stages_release(&p->stages);
+    stk__free(p->ctx, p->waits);
+    stk__free(p->ctx, p);
+}
+
+static stk_status simulate_change(stk__predictor *p, const stk_what_if *what, outcome *now,
+                                  stk_error *err)
+{
+    stk__setting set;
+
+    STK_TRY(settle(p, err));
+    stk__setting_of(&p->recording, &p->stages, &set);
+    p->settled = isnan(what->latency) && isnan(what->bandwidth) && isnan(what->train_step_time);
+    STK_TRY(stk__setting_change(what, &p->recording, &p->stages, &set, err));
+    return run_all(&p->stages, &set, p->waits, now, err);
+}
+
+stk_status stk__predictor_ask(stk__predictor *p, const stk_what_if *what, stk_prediction *out,
+                              stk_error *err)
+{
+    const double bytes = STK_MAX((double)p->figures.peak_bytes - p->base.bytes, 0.0);
+    outcome now = p->base;
+
+    if (what)
+        STK_TRY(simulate_change(p, what, &now, err));
+    put_rate(&p->base, &now, p->figures.samples_per_s, out);
     out->wait = now.wait;
     out->cpu_cores = now.cpu_cores;
-    out->peak_bytes = STK_MAX((double)f.peak_bytes - base.bytes, 0.0) + now.bytes;
+    out->peak_bytes = bytes + now.bytes;
     out->step_time = now.step_time;
     out->step_stretch = now.step_stretch;
-    out->recorded = recording->num_prepare > 0;
+    out->recorded = p->recording.num_prepare > 0;
     return STK_OK;
 }
 
@@ -210,27 +283,18 @@ stk_status stk_predict(stk_context *context, const stk_recording *recording,
                        const stk_what_if *what_if, stk_prediction *out, stk_error *err)
 {
     stk_prediction result = {.struct_size = sizeof result};
-    stk_recording known = {.struct_size = sizeof known};
+    stk__predictor *predictor;
     stk_what_if what;
-    stk__stages stages;
 
     STK_TRY(stk__context_check(context, err));
     STK_TRY(stk__sized_check(out, "stk_prediction", STK_STAGE_MEASURE, err));
-    STK_TRY(
-        stk__sized_read(&known, sizeof known, recording, "stk_recording", STK_STAGE_MEASURE, err));
     stk_what_if_init(&what);
     if (what_if)
         STK_TRY(
             stk__sized_read(&what, sizeof what, what_if, "stk_what_if", STK_STAGE_MEASURE, err));
-    double *waits = stk__calloc(context, RUNS * STK__SIMULATED_STEPS, sizeof *waits);
-    stk_status status =
-        waits ? stk__stages_of(context, &known, &stages, err)
-              : stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory to simulate");
-    if (status == STK_OK)
-        status = predict(&stages, &known, what_if ? &what : NULL, waits, &result, err);
-    if (waits)
-        stk__stages_release(&stages);
-    stk__free(context, waits);
+    STK_TRY(stk__predictor_create(context, recording, &predictor, err));
+    const stk_status status = stk__predictor_ask(predictor, what_if ? &what : NULL, &result, err);
+    stk__predictor_destroy(&predictor);
     if (status == STK_OK)
         stk__sized_write(out, &result);
     return status;
