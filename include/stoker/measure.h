@@ -354,7 +354,7 @@ typedef struct stk_what_if {
     double bandwidth; /**< of the storage, for all ranks together, bytes/s */
     int64_t connections;
     int64_t ranks; /**< on this machine */
-    int32_t cache; /**< position in "auto|none|encoded"; auto: as recorded */
+    int32_t cache; /**< position in "auto|none|encoded|decoded"; auto: as recorded */
 } stk_what_if;
 
 /** What a setting would give: of the steady state, as the figures of a run. */

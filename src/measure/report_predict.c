@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run of a log as a recording that other settings are predicted from. */
+#include "measure/measure.h"
 #include "measure/read.h"
 
 /* Steps of an epoch that has ended, the most of all; 0: none has. */

@@ -15,7 +15,7 @@
 #define SETTLE   8    /* tries of how much of the work waited for a core */
 #define SETTLED  0.99 /* of the recorded rate */
 
-enum { CACHE_AUTO, CACHE_NONE, CACHE_ENCODED };
+enum { CACHE_AUTO, CACHE_NONE, CACHE_ENCODED, CACHE_DECODED };
 
 /* ---- Changes --------------------------------------------------------------------------------- */
 
@@ -51,21 +51,39 @@ static stk_status change_storage(const stk_what_if *what, stk__stages *stages, s
     return STK_OK;
 }
 
+/* Bytes that a cache would keep of a sample. What is decoded for several samples counts in parts;
+ * of ranges that are not decoded both kinds of cache keep the bytes. */
+static double kept_bytes(const stk__stages *stages, int32_t cache)
+{
+    return cache == CACHE_DECODED && stages->decoded_bytes > 0 ? stages->decoded_bytes
+                                                               : stages->reads * stages->read_bytes;
+}
+
 /* Half of the budget beyond two batches, as far as it goes for what an epoch reads. */
 static stk_status change_cache(const stk_what_if *what, const stk_recording *recording,
                                const stk__stages *stages, stk__setting *set, stk_error *err)
 {
-    if (what->cache != CACHE_ENCODED)
+    const bool decoded = what->cache == CACHE_DECODED;
+    const double sample = kept_bytes(stages, what->cache);
+
+    if (what->cache != CACHE_ENCODED && !decoded)
         return STK_OK;
     if (recording->epoch_steps == 0 || !(set->budget > 0))
         return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
-                         "cache=encoded cannot be predicted: the recorded run has not ended an "
+                         "cache=%s cannot be predicted: the recorded run has not ended an "
                          "epoch, so how much there is to keep is not known. Record more steps, or "
-                         "fewer samples");
-    const double epoch = (double)recording->epoch_steps * set->batch * set->ranks * stages->reads *
-                         stages->read_bytes,
-                 room = set->budget / 2 - 2 * set->batch * stages->sample_bytes;
-    set->hit_share = epoch > 0 ? STK_MIN(STK_MAX(room, 0.0) / epoch, 1.0) : 0;
+                         "fewer samples",
+                         decoded ? "decoded" : "encoded");
+    if (decoded && !(sample > 0))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
+                         "cache=decoded cannot be predicted: the recorded run reads nothing that "
+                         "takes time and decodes nothing that samples share, and what of its work "
+                         "a cache would save was not recorded. Run it with the cache");
+    const double epoch = (double)recording->epoch_steps * set->batch * set->ranks * sample,
+                 room = STK_MAX(set->budget / 2 - 2 * set->batch * stages->sample_bytes, 0.0);
+    set->hit_share = epoch > 0 ? STK_MIN(room / epoch, 1.0) : 0;
+    set->cache_bytes = STK_MIN(room, epoch);
+    set->hit_saves = decoded && stages->decoded_bytes > 0 ? stages->beside : 0;
     return STK_OK;
 }
 

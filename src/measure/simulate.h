@@ -21,7 +21,9 @@ typedef struct stk__stages {
     float *prepare; /* of a worker for a sample */
     uint64_t num_prepare;
     double mean_prepare;
-    double cpu;        /* time of all threads but the step's for a sample; 0: not known */
+    double beside; /* of `prepare`, what a worker does for a sample beside it: decoding what samples
+                      share, planning */
+    double cpu;    /* time of all threads but the step's for a sample; 0: not known */
     double least_work; /* as much of `prepare` is left at least where it waited for cores */
     double cpu_share;  /* of a worker's time that it computes; the rest it sleeps */
     double cpu_beside; /* CPU time of other threads for a sample */
@@ -34,8 +36,9 @@ typedef struct stk__stages {
     float *steps;      /* of a step alone */
     uint64_t num_steps;
     double mean_step;
-    double sample_bytes; /* in a batch */
-    double read_bytes;   /* mean of a read */
+    double sample_bytes;  /* in a batch */
+    double read_bytes;    /* mean of a read */
+    double decoded_bytes; /* for a sample, of what samples share; 0: nothing is decoded */
 } stk__stages;
 
 /* What is simulated; numbers are those of one rank. */
@@ -47,6 +50,8 @@ typedef struct stk__setting {
     double budget;        /* bytes; 0: no limit */
     uint64_t epoch_steps; /* after which nothing is ahead; 0: prefetch runs on */
     double hit_share;     /* of the samples whose bytes the cache has */
+    double hit_saves;     /* s of the work of such a sample */
+    double cache_bytes;   /* that it takes */
     bool whole_batches;   /* a worker makes a batch alone, as those of PyTorch do */
     bool helps;           /* the thread of the step helps while it waits, as rows are cheap */
     bool meets;           /* no rank begins a step before all have ended the one before */

@@ -198,7 +198,7 @@ void stk__sim_note_own(stk__sim *m, double seconds)
 
 void stk__sim_figures(const stk__sim *m, stk__simulated *out)
 {
-    double steps = 0, alone = 0, pool = 0;
+    double steps = 0, alone = 0, pool = m->setting->cache_bytes * m->setting->ranks;
 
     for (uint32_t i = 0; i < m->setting->ranks; i++) {
         steps += m->ranks[i].step_sum;

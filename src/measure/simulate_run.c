@@ -193,6 +193,14 @@ static bool is_cached(const stk__sim *m, uint64_t row)
     return fmod((double)row * 0.6180339887498949, 1.0) < m->setting->hit_share;
 }
 
+/* What a worker has to do for a row: less where what it would decode is in the cache. */
+static float work_of(stk__sim *m, stk__sim_rank *r, uint64_t row)
+{
+    const float work = m->stages->prepare[next_record(m, r, &r->samples, m->stages->num_prepare)];
+
+    return is_cached(m, row) ? STK_MAX(work - (float)m->setting->hit_saves, 0.0f) : work;
+}
+
 /* The next row in order; false: not now. */
 static bool admit_row(stk__sim *m, stk__sim_rank *r)
 {
@@ -212,8 +220,7 @@ static bool admit_row(stk__sim *m, stk__sim_rank *r)
     if (number % m->setting->batch == 0)
         *step_at(r, number / m->setting->batch) = (stk__sim_step){0};
     stk__sim_row *row = row_at(r, number);
-    *row = (stk__sim_row){
-        .work = m->stages->prepare[next_record(m, r, &r->samples, m->stages->num_prepare)]};
+    *row = (stk__sim_row){.work = work_of(m, r, number)};
     r->wanted = wanted - count;
     if (count)
         add_reads(m, r, number, row, count);

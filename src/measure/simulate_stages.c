@@ -124,15 +124,20 @@ static double beside_of(const stk_figures *f, double mean, double reads)
     double rest;
 
     if (f->num_workers > 0) {
-        if (!(f->prepare_wait_in + f->prepare_wait_out > 0))
-            return 0;
-        rest = (double)f->num_workers * f->wall - own - f->prepare_wait_in - f->prepare_wait_out;
+        /* What workers were busy with is more than the samples where these share what is decoded.
+         */
+        rest = f->bytes_decoded ? f->prepare_busy - own : 0;
+        if (f->prepare_wait_in + f->prepare_wait_out > 0)
+            rest =
+                (double)f->num_workers * f->wall - own - f->prepare_wait_in - f->prepare_wait_out;
     } else {
         const double storage = w[STK_WAIT_READ_SLOT] + w[STK_WAIT_STORAGE_LATENCY] +
                                w[STK_WAIT_STORAGE_TRANSFER] + w[STK_WAIT_RETRY];
         rest = f->wait.mean * (double)f->steps - own - (reads > 0 ? storage : 0);
     }
-    return within(ratio(rest, samples), 0, 2 * mean + BESIDE_MOST);
+    /* Decoding what samples share may be all of the work. */
+    return within(ratio(rest, samples), 0,
+                  f->bytes_decoded ? MOST_SECONDS : 2 * mean + BESIDE_MOST);
 }
 
 void stk__stages_shorten(stk__stages *stages, double by)
@@ -140,6 +145,7 @@ void stk__stages_shorten(stk__stages *stages, double by)
     for (uint64_t i = 0; i < stages->num_prepare; i++)
         stages->prepare[i] *= (float)by;
     stages->mean_prepare *= by;
+    stages->beside *= by;
     if (!(stages->cpu > 0) || !(stages->mean_prepare > 0)) {
         stages->cpu_share = 1;
         return;
@@ -177,6 +183,7 @@ static stk_status take_work(const stk_recording *recording, const stk_figures *f
                             : beside_of(f, mean_of(out->prepare, out->num_prepare), out->reads);
     for (uint64_t i = 0; i < out->num_prepare; i++)
         out->prepare[i] += (float)more;
+    out->beside = more;
     out->mean_prepare = mean_of(out->prepare, out->num_prepare);
     divide_work(f, out);
     return STK_OK;
@@ -215,6 +222,7 @@ stk_status stk__stages_of(stk_context *ctx, const stk_recording *recording, stk_
         status = take_work(recording, &f, out);
     if (status == STK_OK)
         status = take_steps(recording, &f, out);
+    out->decoded_bytes = within(ratio((double)f.bytes_decoded, (double)f.samples), 0, 1e15);
     out->sample_bytes = within(ratio((double)f.bytes_taken, (double)f.samples), 0, 1e15);
     return status == STK_OK
                ? STK_OK

@@ -30,9 +30,10 @@ static const stk_option rows[] = {
      "Reads that a rank has under way at most, whatever io_depth is."},
     {"ranks", STK_OPTION_INT, AT(ranks), "auto", 1, STK__SIMULATED_RANKS, "auto", "N",
      "Processes on this machine, each with a loader and a step."},
-    {"cache", STK_OPTION_ENUM, AT(cache), "auto", 0, 0, "auto|none|encoded", NULL,
-     "Keep what was read within the budget, from the second epoch on; none: as recorded without "
-     "a cache."},
+    {"cache", STK_OPTION_ENUM, AT(cache), "auto", 0, 0, "auto|none|encoded|decoded", NULL,
+     "Keep what was read, or what came of decoding it, within the budget, from the second epoch "
+     "on; "
+     "none: as recorded without a cache."},
 };
 
 const stk_option_table stk__what_if_option_table = {

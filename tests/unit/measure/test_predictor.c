@@ -63,10 +63,102 @@ static void test_one_after_the_other(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Chunks of 1,000 bytes that become 4,000 for four samples: ten samples a step, ten steps an epoch.
+ * A worker takes 1 ms for a sample and 2 ms more to decode; it waits for nothing. */
+static stk_figures decoding(void)
+{
+    return (stk_figures){.struct_size = sizeof(stk_figures),
+                         .steps = 100,
+                         .samples = 1000,
+                         .batch_size = 10,
+                         .num_workers = 1,
+                         .io_depth = 64,
+                         .prefetch = 2,
+                         .step_time = 1e-6,
+                         .step_stretch = 1,
+                         .samples_per_s = 1 / 3e-3,
+                         .wall = 3,
+                         .prepare_busy = 1,
+                         .prepare_wait_in = 1e-9,
+                         .budget_bytes = UINT64_C(1) << 30,
+                         .bytes_taken = 1000 * 100,
+                         .ranks = 1,
+                         .requests = 250,
+                         .bytes_read = 250 * 1000,
+                         .bytes_decoded = 250 * 4000,
+                         .read_latency = 1e-3,
+                         .read_seconds = 0.25};
+}
+
+static stk_prediction asked(stk_context *ctx, const stk_recording *recording, const char *text)
+{
+    stk_prediction out = {.struct_size = sizeof out};
+    stk_what_if what;
+    stk_error err;
+
+    stk_what_if_init(&what);
+    assert_ok(stk_what_if_parse(ctx, text, &what, &err), &err);
+    assert_ok(stk_predict(ctx, recording, &what, &out, &err), &err);
+    return out;
+}
+
+static void assert_near(double value, double wanted, double share)
+{
+    if (!(value >= (1 - share) * wanted && value <= (1 + share) * wanted))
+        fail_msg("%.6g is not within %.3g of %.6g", value, share, wanted);
+}
+
+/* What was decoded is not decoded again, and takes four times the memory of what was read. */
+static void test_decoded(void **state)
+{
+    stk_figures f = decoding();
+    const stk_recording recording = {
+        .struct_size = sizeof recording, .figures = &f, .epoch_steps = 10};
+    stk_context *ctx = test_context();
+    stk_prediction out = {.struct_size = sizeof out};
+    stk_what_if what;
+    stk_error err;
+
+    (void)state;
+    assert_near(asked(ctx, &recording, "cache=none").samples_per_s, 1 / 3e-3, 0.02);
+    assert_near(asked(ctx, &recording, "cache=encoded").samples_per_s, 1 / 3e-3, 0.02);
+    const stk_prediction all = asked(ctx, &recording, "cache=decoded");
+    assert_near(all.samples_per_s, 1 / 1e-3, 0.02);
+    /* An epoch of 100 samples, of which four share 4,000 bytes. */
+    assert_near(all.peak_bytes - asked(ctx, &recording, "cache=encoded").peak_bytes,
+                100 * (4000 - 1000) / 4, 0.01);
+    /* Half of it is kept: half of the budget, but for two batches. */
+    assert_near(asked(ctx, &recording, "cache=decoded,memory_budget=104000").samples_per_s,
+                1 / 2e-3, 0.05);
+    /* Nothing is decoded for several samples: the bytes as read are what is kept. */
+    f.bytes_decoded = 0;
+    assert_near(asked(ctx, &recording, "cache=decoded").samples_per_s, 1 / 3e-3, 0.02);
+    /* No worker has waited: that it decodes shows in what it was busy with. */
+    float prepare[100];
+    for (size_t i = 0; i < STK_COUNT(prepare); i++)
+        prepare[i] = 1e-3f;
+    stk_recording recorded = recording;
+    recorded.prepare = prepare;
+    recorded.num_prepare = STK_COUNT(prepare);
+    f.bytes_decoded = 250 * 4000;
+    f.prepare_busy = 3;
+    f.prepare_wait_in = 0;
+    assert_near(asked(ctx, &recorded, "cache=none").samples_per_s, 1 / 3e-3, 0.02);
+    assert_near(asked(ctx, &recorded, "cache=decoded").samples_per_s, 1 / 1e-3, 0.02);
+    f.bytes_decoded = 0;
+    f.requests = 0;
+    stk_what_if_init(&what);
+    assert_ok(stk_what_if_parse(ctx, "cache=decoded", &what, &err), &err);
+    assert_int_equal(stk_predict(ctx, &recording, &what, &out, &err), STK_EINVAL);
+    assert_non_null(strstr(err.text, "Run it with the cache"));
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_after_the_other),
+        cmocka_unit_test(test_decoded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
