@@ -77,10 +77,11 @@ static stk_status fill(stk_tune *tune, stk_error *err)
 
     tune->points = stk__calloc(tune->ctx, n, sizeof *tune->points);
     tune->seen = stk__calloc(tune->ctx, n, sizeof *tune->seen);
+    tune->bytes = stk__calloc(tune->ctx, n, sizeof *tune->bytes);
     tune->run = stk__calloc(tune->ctx, n, sizeof *tune->run);
     tune->last = stk__calloc(tune->ctx, n, sizeof *tune->last);
     tune->left = stk__calloc(tune->ctx, n, sizeof *tune->left);
-    if (!tune->points || !tune->seen || !tune->run || !tune->last || !tune->left)
+    if (!tune->points || !tune->seen || !tune->bytes || !tune->run || !tune->last || !tune->left)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for %zu settings", n);
     tune->count = n;
     tune->defaults = find_setting(tune, STK_AUTO, true);
@@ -130,6 +131,7 @@ void stk_tune_destroy(stk_tune **tune)
     stk_context *ctx = t->ctx;
     stk__free(ctx, t->points);
     stk__free(ctx, t->seen);
+    stk__free(ctx, t->bytes);
     stk__free(ctx, t->run);
     stk__free(ctx, t->last);
     stk__free(ctx, t->left);
@@ -170,43 +172,57 @@ static size_t next_known(const stk_tune *tune)
     return tune->count;
 }
 
-/* The setting next above `best` in option `k`, others as there, where it was not run. The model
- * says that it is no better; whether more help is what it knows least. `count`: there is none. */
-static size_t next_above(const stk_tune *tune, size_t best, size_t k)
+/* The setting next above `best` in the options of `which` (bits, in the order of stk__tune_keys),
+ * others as there, where it was not run. The model says that it is no better; whether more help is
+ * what it knows least. `count`: there is none. */
+static size_t next_above(const stk_tune *tune, size_t best, unsigned which)
 {
     const stk_tune_point *of = &tune->points[best];
     size_t found = tune->count;
 
     for (size_t i = 0; i < tune->count; i++) {
         const stk_tune_point *p = &tune->points[i];
-        const int64_t value = stk__tune_value(p, k);
-        bool alike = p->allowed && value > stk__tune_value(of, k);
-        for (size_t other = 0; other < STK__TUNE_OWN; other++)
-            alike &= other == k || stk__tune_value(p, other) == stk__tune_value(of, other);
-        if (alike && (found == tune->count || value < stk__tune_value(&tune->points[found], k)))
+        bool is = p->allowed;
+        for (size_t k = 0; k < STK__TUNE_OWN; k++)
+            is &= which >> k & 1 ? stk__tune_value(p, k) > stk__tune_value(of, k)
+                                 : stk__tune_value(p, k) == stk__tune_value(of, k);
+        if (is && (found == tune->count || (p->num_workers <= tune->points[found].num_workers &&
+                                            p->io_depth <= tune->points[found].io_depth)))
             found = i;
     }
     return found < tune->count && tune->run[found] ? tune->count : found;
 }
 
-/* A setting that was not run and may be so much faster that it would be the best. */
+/* A setting that was not run and is so much faster, as far as its interval goes, that it would be
+ * the best. */
 static size_t next_hope(const stk_tune *tune, size_t best)
 {
     const stk_tune_point *of = &tune->points[best];
     size_t found = tune->count;
 
-    if (tune->options.objective == STK_TUNE_WAIT && of->wait_share <= tune->options.max_wait)
-        return tune->count;
     for (size_t i = 0; i < tune->count; i++) {
         const stk_tune_point *p = &tune->points[i];
         if (!tune->run[i] && p->allowed && p->most > of->samples_per_s * (1 + STK__TUNE_TIE) &&
             (found == tune->count || p->samples_per_s > tune->points[found].samples_per_s))
             found = i;
     }
-    /* A step that does not wait has no use for more of anything. */
-    for (size_t k = 0; k < 2 && found == tune->count && of->wait_share > STK__TUNE_TIE; k++)
-        found = next_above(tune, best, k);
     return found;
+}
+
+/* What may be better than the best, which was run: more workers, more reads, more of both, as
+ * either may be no use without the other; then what is predicted to be. */
+static size_t next_better(const stk_tune *tune, size_t best)
+{
+    const stk_tune_point *of = &tune->points[best];
+    size_t found = tune->count;
+
+    if (tune->options.objective == STK_TUNE_WAIT && of->wait_share <= tune->options.max_wait)
+        return tune->count;
+    /* A step that does not wait has no use for more of anything. */
+    for (unsigned which = 1; which <= 3 && found == tune->count; which++)
+        if (of->wait_share > STK__TUNE_TIE)
+            found = next_above(tune, best, which);
+    return found < tune->count ? found : next_hope(tune, best);
 }
 
 /* `count`: the best is known. */
@@ -216,7 +232,7 @@ static size_t next_best(stk_tune *tune)
         return tune->count;
     size_t best = stk__tune_best(tune->points, tune->count, &tune->options, NULL);
     if (best < tune->count && tune->run[best])
-        best = next_hope(tune, best);
+        best = next_better(tune, best);
     /* The best are to be compared after it. */
     return best < tune->count && has_time(tune, 1 + STK__TUNE_LAST) ? best : tune->count;
 }

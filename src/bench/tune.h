@@ -24,6 +24,9 @@ size_t stk__tune_best(const stk_tune_point *points, size_t n, const stk_tune_opt
  * measured are off as they are, and their intervals as wide as runs near leave them; `predicted`
  * stays. Once for each time that least and most are those of the prediction. */
 void stk__tune_correct(stk_tune_point *points, size_t n);
+/* Memory that was predicted, and not measured, becomes what it is where the settings that were run
+ * are off as they are, by so much for each worker. `predicted`: bytes of all points; NaN: none. */
+void stk__tune_correct_bytes(stk_tune_point *points, const double *predicted, size_t n);
 /* What follows from the rate, for a step of `step_time` and `samples` of all ranks. */
 void stk__tune_derive(stk_tune_point *point, double step_time, double samples);
 /* Mark those that no other is better than. */
@@ -57,6 +60,7 @@ struct stk_tune {
     stk_tune_options options;
     stk_tune_point *points; /* of the settings, in their order */
     stk__tune_seen *seen;   /* of the points */
+    double *bytes;          /* of the points, as predicted; NaN: they are not */
     size_t count, given, defaults, baseline;
     bool *run;  /* of the points: those that were run, be it in vain */
     bool *last; /* likewise: those that are compared in the end */

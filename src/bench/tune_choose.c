@@ -139,6 +139,31 @@ void stk__tune_correct(stk_tune_point *points, size_t n)
     }
 }
 
+void stk__tune_correct_bytes(stk_tune_point *points, const double *predicted, size_t n)
+{
+    double runs = 0, workers = 0, off = 0, square = 0, product = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const double w = (double)points[i].num_workers, is = points[i].peak_bytes - predicted[i];
+        if (!points[i].runs || isnan(is) || w < 0)
+            continue;
+        runs++;
+        workers += w;
+        off += is;
+        square += w * w;
+        product += w * is;
+    }
+    if (!(runs > 0))
+        return;
+    const double spread = square - workers * workers / runs,
+                 each = spread > 0 ? (product - workers * off / runs) / spread : 0,
+                 by = STK_MAX(each, 0.0), all = (off - by * workers) / runs;
+    for (size_t i = 0; i < n; i++)
+        if (!points[i].runs && !isnan(predicted[i]) && points[i].num_workers >= 0)
+            points[i].peak_bytes =
+                STK_MAX(predicted[i] + all + by * (double)points[i].num_workers, 0.0);
+}
+
 void stk__tune_derive(stk_tune_point *point, double step_time, double samples)
 {
     const double seconds = samples / point->samples_per_s;

@@ -27,7 +27,7 @@ static const stk_option rows[] = {
      "step."},
     {"gpu_price", STK_OPTION_DOUBLE, AT(gpu_price), "2", 0, 1e6, NULL, "MONEY",
      "objective cost: of the accelerator for an hour; 0: there is none."},
-    {"verify", STK_OPTION_UINT, AT(verify), "6", 1, STK_BENCH_MAX_SETTINGS, NULL, "N",
+    {"verify", STK_OPTION_UINT, AT(verify), "10", 1, STK_BENCH_MAX_SETTINGS, NULL, "N",
      "Run at most so many of the settings that are predicted to be good."},
     {"rounds", STK_OPTION_UINT, AT(rounds), "4", 0, 1000, NULL, "N",
      "Run the best ones at most so many times more, in turn, until it is certain which is best."},

@@ -177,6 +177,16 @@ static void put_base(stk_tune *tune, double ranks)
     }
 }
 
+/* Of the setting that all is predicted from the memory is known. */
+static void put_bytes(stk_tune *tune, double ranks)
+{
+    for (size_t i = 0; i < tune->count; i++) {
+        const stk_prediction *is = setting_of(tune, i)->setting.prediction;
+        tune->bytes[i] = is ? is->peak_bytes * ranks : NAN;
+    }
+    tune->bytes[tune->given] = tune->points[tune->given].peak_bytes;
+}
+
 static double cost_of(const stk_tune *tune, const stk_tune_point *p, const stk_figures *base)
 {
     const double cores = (double)p->num_workers * STK_MAX(base->ranks, 1u) +
@@ -199,6 +209,8 @@ void stk__tune_refresh(stk_tune *tune)
         return;
     put_base(tune, ranks);
     stk__tune_correct(tune->points, tune->count);
+    put_bytes(tune, ranks);
+    stk__tune_correct_bytes(tune->points, tune->bytes, tune->count);
     for (size_t i = 0; i < tune->count; i++) {
         stk_tune_point *p = &tune->points[i];
         const stk_prediction *is = setting_of(tune, i)->setting.prediction;

@@ -279,10 +279,24 @@ static stk_status simulate_change(stk__predictor *p, const stk_what_if *what, ou
     return run_all(&p->stages, &set, p->waits, now, err);
 }
 
+/* Memory beside the batches. Workers that are processes have it, each its own: an interpreter, the
+ * dataset, what it computes with; without any the process of the step does what one of them would.
+ */
+static double bytes_beside(const stk__predictor *p, const stk_what_if *what)
+{
+    const double bytes = STK_MAX((double)p->figures.peak_bytes - p->base.bytes, 0.0);
+    stk__setting set;
+
+    stk__setting_of(&p->recording, &p->stages, &set);
+    if (!what || !set.whole_batches || set.workers == 0)
+        return bytes;
+    return bytes * STK_MAX(chosen(what->num_workers, set.workers), 1u) / set.workers;
+}
+
 stk_status stk__predictor_ask(stk__predictor *p, const stk_what_if *what, stk_prediction *out,
                               stk_error *err)
 {
-    const double bytes = STK_MAX((double)p->figures.peak_bytes - p->base.bytes, 0.0);
+    const double bytes = bytes_beside(p, what);
     outcome now = p->base;
 
     if (what)

@@ -398,6 +398,30 @@ static void test_correction(void **state)
     assert_true(points[1].most / points[1].samples_per_s > 1.25);
 }
 
+/* Processes that work take memory that nobody foresaw: as much for each. */
+static void test_memory(void **state)
+{
+    stk_tune_point points[] = {point(100, 50, 0), point(200, 110, 2), point(400, 70, 4),
+                               point(400, 90, 8), point(400, 7, -1)};
+    double predicted[] = {40, 60, 70, 90, 7};
+
+    (void)state;
+    points[0].runs = points[1].runs = 1;
+    stk__tune_correct_bytes(points, predicted, 5);
+    assert_true(points[0].peak_bytes == 50 && points[1].peak_bytes == 110);
+    assert_true(fabs(points[2].peak_bytes - (70 + 10 + 4 * 20)) < 1e-9);
+    assert_true(fabs(points[3].peak_bytes - (90 + 10 + 8 * 20)) < 1e-9);
+    assert_true(points[4].peak_bytes == 7);
+    /* Of one number of workers, and where more take less, all are off alike. */
+    points[0].runs = 0;
+    stk__tune_correct_bytes(points, predicted, 5);
+    assert_true(points[3].peak_bytes == 90 + 50 && points[0].peak_bytes == 40 + 50);
+    points[0].runs = 1;
+    points[0].peak_bytes = 110;
+    stk__tune_correct_bytes(points, predicted, 5);
+    assert_true(points[3].peak_bytes == 90 + 60);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_cost),      cmocka_unit_test(test_failures),
         cmocka_unit_test(test_grid),      cmocka_unit_test(test_configuration),
         cmocka_unit_test(test_choice),    cmocka_unit_test(test_correction),
+        cmocka_unit_test(test_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,11 +154,33 @@ static void test_decoded(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Two processes take 400 MiB beside their batches: 200 each. Without any one is left. */
+static void test_processes(void **state)
+{
+    const double mib = 1024.0 * 1024.0;
+    stk_figures f = decoding();
+    stk_recording recording = {
+        .struct_size = sizeof recording, .figures = &f, .whole_batches = true};
+    stk_context *ctx = test_context();
+
+    (void)state;
+    f.num_workers = 2;
+    f.peak_bytes = 400 << 20;
+    assert_near(asked(ctx, &recording, "num_workers=2").peak_bytes, 400 * mib, 0.01);
+    assert_near(asked(ctx, &recording, "num_workers=8").peak_bytes, 1600 * mib, 0.01);
+    assert_near(asked(ctx, &recording, "num_workers=0").peak_bytes, 200 * mib, 0.01);
+    /* Threads share what there is. */
+    recording.whole_batches = false;
+    assert_near(asked(ctx, &recording, "num_workers=8").peak_bytes, 400 * mib, 0.01);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_after_the_other),
         cmocka_unit_test(test_decoded),
+        cmocka_unit_test(test_processes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
