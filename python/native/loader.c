@@ -12,6 +12,7 @@ typedef struct loader {
     stk_loader_options options;
     PyObject *texts; /* that the options point into */
     stk_py_meter meter;
+    stk_py_live live;
     stk_py_held_list held;
     bool own;          /* the source is of no use to others */
     bool busy, warned; /* busy: a thread is in a call without the GIL */
@@ -115,9 +116,13 @@ static int fill(loader *self, PyObject *given, PyObject *texts, const Py_buffer 
     status = begin(self, order, step, &err);
     Py_END_ALLOW_THREADS
     stk_py_hand_over_messages(self->source);
-    if (status != STK_OK)
+    if (status != STK_OK) {
         stk_py_raise(&err);
-    return status == STK_OK ? 0 : -1;
+        return -1;
+    }
+    const char *spec = PyUnicode_Check(given) ? PyUnicode_AsUTF8AndSize(given, NULL) : NULL;
+    stk_py_live_begin(&self->live, spec ? spec : "a dataset of Python", &self->options);
+    return 0;
 }
 
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
@@ -149,6 +154,7 @@ static void end(loader *self)
 
     self->loader = NULL; /* from here on nobody else reaches it */
     stk_py_meter_end(&self->meter);
+    stk_py_live_end(&self->live);
     Py_BEGIN_ALLOW_THREADS
     stk_loader_destroy(&ended);
     stk_dataset_close(&self->dataset);
@@ -243,6 +249,7 @@ static stk_status wait_for_batch(loader *self, stk_batch **batch, stk_error *err
     stk_status status;
 
     self->busy = true;
+    stk_py_live_look(&self->live, self->source->context);
     Py_BEGIN_ALLOW_THREADS
     status = stk_loader_next(self->loader, LOOK_MS, batch, err);
     Py_END_ALLOW_THREADS

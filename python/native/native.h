@@ -9,6 +9,7 @@
 
 #include <stoker/bench.h>
 #include <stoker/dlpack.h>
+#include <stoker/live.h>
 #include <stoker/loader.h>
 #include <stoker/measure.h>
 
@@ -91,6 +92,21 @@ PyObject *stk_py_record_batch(stk_py_held *held);
 
 /* As a dict. New reference. */
 PyObject *stk_py_stats(const stk_loader_stats *stats);
+
+/* What others see of a loader that has been at work for some time. Guarded by the GIL. */
+typedef struct stk_py_live {
+    stk_live *open; /* NULL: not yet, or it could not be */
+    bool tried;
+    int64_t born; /* s of CLOCK_MONOTONIC */
+    char label[128];
+} stk_py_live;
+
+/* `name` is that of the dataset. */
+void stk_py_live_begin(stk_py_live *live, const char *name, const stk_loader_options *options);
+/* From time to time, by who may let go of the GIL: it opens the sheet once. */
+void stk_py_live_look(stk_py_live *live, stk_context *context);
+/* Before the loader goes. */
+void stk_py_live_end(stk_py_live *live);
 
 /* The meter of a loop. Guarded by the GIL. Zeros are one that has measured nothing. */
 typedef struct stk_py_meter {
