@@ -26,7 +26,7 @@ VENVS = {"ffcv": Path(os.environ.get("STOKER_PEERS_FFCV_VENV", CACHE / "ffcv")),
 RECHUNKER = ("rechunker==0.5.4", "zarr==2.18.7", "numcodecs==0.15.2", "xarray==2026.9.0", "dask[array]==2026.8.0",
              "netCDF4==1.7.5.1.post1")
 TIMEOUT = 600
-SCRIPTS = ("ledger", "online", "tune", "verdicts", "whatif")  # benchmarks of another kind, with options of their own
+SCRIPTS = ("ledger", "online", "scale", "tune", "verdicts", "whatif")  # benchmarks of another kind, with options of their own
 
 
 def median_of(rows, key):

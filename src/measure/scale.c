@@ -62,6 +62,14 @@ static stk_status run_machines(const stk__stages *stages, stk__setting *set, scr
     return STK_OK;
 }
 
+/* The ranks of a machine that has fewer cores take turns to move their bytes, and to wake up. */
+static double crowding(const stk__setting *set, const stk_scale *scale)
+{
+    const double here = (double)STK_MIN(scale->ranks, scale->per_machine);
+
+    return isfinite(set->cores) ? STK_MAX(here / set->cores, 1.0) : 1;
+}
+
 /* Any of the ranks may have a slow step. */
 static double slowness(const stk_scale *scale, double step)
 {
@@ -105,7 +113,8 @@ static stk_status predict(stk__stages *stages, stk__setting *set, const stk_scal
     out->machines = (scale->ranks + scale->per_machine - 1) / scale->per_machine;
     stages->bandwidth = fmin(bandwidth, scale->storage / (double)out->machines);
     out->comm = stk__scale_all_reduce(scale->collective, (double)scale->ranks,
-                                      (double)scale->gradients, scale->alpha, scale->beta);
+                                      (double)scale->gradients, scale->alpha, scale->beta) *
+                crowding(set, scale);
     out->comm_wait = STK_MAX(out->comm - scale->overlap * stages->mean_step, 0.0);
     const double slow = slowness(scale, stages->mean_step);
     set->ranks = (uint32_t)STK_MIN(scale->ranks, scale->per_machine);

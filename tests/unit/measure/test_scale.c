@@ -169,6 +169,10 @@ static void test_even_steps(void **state)
     assert_near(hidden.comm_wait, comm - 2e-3, 1e-6);
     assert_near(hidden.efficiency, 10e-3 / (8e-3 + comm), 1e-6);
     assert_true(predict("ranks=8,alpha=50us,overlap=1").comm_wait == 0);
+    /* Where ranks share cores, what each of them does for it takes its turn: four to a core. */
+    const double alone = predict("ranks=8,cores=8,alpha=50us").comm;
+    assert_near(predict("ranks=8,cores=2,alpha=50us").comm, 4 * alone, 1e-9);
+    assert_near(predict("ranks=64,per_machine=2,cores=2,alpha=50us").comm, 2 * alone, 1e-9);
     /* One slow step of all: 1 - 0.999^64 of them. */
     const stk_scaled slow = predict("ranks=64,slow_share=0.001,slow_factor=3");
     assert_near(slow.efficiency, 10 / (10 + 20 * (1 - pow(0.999, 64))), 1e-6);
