@@ -434,22 +434,6 @@ ssize_t stk_py_receive(int from, int flags, char packet[STK_PY_PACKET_SIZE], PyO
     return *sent ? got : -1;
 }
 
-static PyObject *slab_receive(PyObject *module, PyObject *args)
-{
-    char packet[STK_PY_PACKET_SIZE];
-    int from, flags;
-    PyObject *sent;
-
-    if (!PyArg_ParseTuple(args, "ii", &from, &flags))
-        return NULL;
-    const ssize_t got = stk_py_receive(from, flags, packet, &sent);
-    if (got == -2)
-        PyErr_SetFromErrno(PyExc_OSError);
-    if (got < 0)
-        return NULL;
-    return Py_BuildValue("(y#N)", packet, (Py_ssize_t)got, sent ? sent : Py_NewRef(Py_None));
-}
-
 /* ---- The end of the consumer ---- */
 
 static void *watch(void *pidfd)
@@ -485,9 +469,6 @@ static PyObject *end_with(PyObject *module, PyObject *argument)
 static PyMethodDef functions[] = {
     {"slab_create", slab_create, METH_O,
      "slab_create($module, size, /)\n--\n\nA sealed Slab of so many bytes, and its descriptor."},
-    {"slab_receive", slab_receive, METH_VARARGS,
-     "slab_receive($module, fd, flags, /)\n--\n\n"
-     "The next packet of a socket, and the Slab whose descriptor came with it or None."},
     {"end_with", end_with, METH_O,
      "end_with($module, pidfd, /)\n--\n\nEnd this process when the one of `pidfd` has ended."},
     {NULL, NULL, 0, NULL}};

@@ -10,6 +10,7 @@
 enum {
     STK_PY_SLAB_HEADER = 64,   /* bytes of a slab that are not for values */
     STK_PY_PACKET_SIZE = 8192, /* the most that one has */
+    STK_PY_TASK_NUMBERS = 512, /* the most indices that a task has as numbers */
 };
 
 /* The next packet of a socket: its bytes, 0: there will be none. `slab`: what came with it, or

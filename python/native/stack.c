@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of many samples -> one array of a batch, where they are alike. */
-#include "native.h"
+#include "stack.h"
 
-/* Where rows go: from `at` up to `end`. */
-typedef struct rows {
-    Py_buffer target;
-    char *at;
-} rows;
-
-static int rows_open(PyObject *target, Py_ssize_t offset, Py_ssize_t bytes, rows *out)
+int stk_py_rows_open(PyObject *target, Py_ssize_t offset, Py_ssize_t bytes, stk_py_rows *out)
 {
     if (PyObject_GetBuffer(target, &out->target, PyBUF_WRITABLE))
         return -1;
@@ -23,6 +17,68 @@ static int rows_open(PyObject *target, Py_ssize_t offset, Py_ssize_t bytes, rows
 
 /* ---- Arrays ---- */
 
+/* The first fields of NumPy's arrays, PyArrayObject_fields of its ndarraytypes.h, which every
+ * version of its binary interface has. A buffer of an array costs a text of its type each time. */
+typedef struct ndarray {
+    PyObject_HEAD
+    char *data;
+    int rank;
+    Py_ssize_t *shape, *strides;
+    PyObject *base, *dtype;
+    int flags;
+} ndarray;
+
+enum { C_CONTIGUOUS = 1 };
+
+/* The class whose objects have been seen to be so; NULL: none. */
+static PyTypeObject *known_class;
+
+/* Whether the class of an array is as above, seen by what NumPy says of this one. */
+static PyObject *know_arrays(PyObject *module, PyObject *args)
+{
+    const ndarray *a;
+    PyObject *array, *shape, *dtype;
+    unsigned long long data;
+    Py_ssize_t size;
+    int flags;
+
+    if (!PyArg_ParseTuple(args, "OnKO!Oi", &array, &size, &data, &PyTuple_Type, &shape, &dtype,
+                          &flags))
+        return NULL;
+    a = (const ndarray *)array;
+    bool known = size >= (Py_ssize_t)sizeof *a && (uintptr_t)a->data == data &&
+                 a->rank == PyTuple_Size(shape) && a->dtype == dtype && a->flags == flags;
+    for (int i = 0; known && i < a->rank; i++)
+        known = a->shape[i] == PyLong_AsSsize_t(PyTuple_GetItem(shape, i));
+    if (PyErr_Occurred())
+        return NULL;
+    known_class = known ? Py_TYPE(array) : NULL;
+    Py_XINCREF((PyObject *)known_class);
+    return PyBool_FromLong(known);
+}
+
+/* Whether it lies in one piece and is like the other one; false: its buffer says. */
+static bool is_plain(PyObject *item, PyObject *like)
+{
+    const ndarray *a = (const ndarray *)item, *b = (const ndarray *)like;
+
+    return Py_TYPE(item) == known_class && Py_TYPE(like) == known_class && a->dtype == b->dtype &&
+           a->rank == b->rank && a->flags & C_CONTIGUOUS &&
+           (a->rank == 0 || memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0);
+}
+
+void stk_py_expect_array(PyObject *item)
+{
+    enum { LINE = 64, MOST = 4096 };
+    const ndarray *a = (const ndarray *)item;
+
+    if (Py_TYPE(item) != known_class || a->rank == 0 || !(a->flags & C_CONTIGUOUS))
+        return;
+    const Py_ssize_t size = a->strides[0] < MOST ? a->strides[0] * a->shape[0] : MOST;
+    for (Py_ssize_t at = 0; at < size && at < MOST; at += LINE)
+        __builtin_prefetch(a->data + at);
+}
+
 static bool alike(const Py_buffer *a, const Py_buffer *first)
 {
     if (a->itemsize != first->itemsize || a->ndim != first->ndim || a->len != first->len ||
@@ -34,11 +90,14 @@ static bool alike(const Py_buffer *a, const Py_buffer *first)
     return true;
 }
 
-/* 1: its row is written; 0: it is not like the first; -1: an exception. */
-static int write_array(PyObject *item, const Py_buffer *first, char *to)
+int stk_py_write_array(PyObject *item, PyObject *like, const Py_buffer *first, char *to)
 {
     Py_buffer a;
 
+    if (is_plain(item, like)) {
+        memcpy(to, ((const ndarray *)item)->data, (size_t)first->len);
+        return 1;
+    }
     if (PyObject_GetBuffer(item, &a, PyBUF_STRIDED_RO | PyBUF_FORMAT)) {
         PyErr_Clear();
         return 0;
@@ -57,7 +116,7 @@ static PyObject *stack_arrays(PyObject *module, PyObject *args)
     PyObject *items, *like, *target;
     Py_ssize_t offset;
     Py_buffer first;
-    rows out;
+    stk_py_rows out;
 
     if (!PyArg_ParseTuple(args, "OOOn", &items, &like, &target, &offset))
         return NULL;
@@ -67,11 +126,11 @@ static PyObject *stack_arrays(PyObject *module, PyObject *args)
     Py_ssize_t bytes;
     int done = __builtin_mul_overflow(count, first.len, &bytes)
                    ? -1
-                   : rows_open(target, offset, bytes, &out) + 1;
+                   : stk_py_rows_open(target, offset, bytes, &out) + 1;
     if (done == 1) {
         for (Py_ssize_t i = 0; done == 1 && i < count; i++) {
             PyObject *item = PySequence_GetItem(items, i);
-            done = item ? write_array(item, &first, out.at + i * first.len) : -1;
+            done = item ? stk_py_write_array(item, like, &first, out.at + i * first.len) : -1;
             Py_XDECREF(item);
         }
         PyBuffer_Release(&out.target);
@@ -85,8 +144,7 @@ static PyObject *stack_arrays(PyObject *module, PyObject *args)
 
 /* ---- Numbers ---- */
 
-/* 1, 0, -1 as above; the kinds are those of struct: 'q' int, 'd' float, '?' bool. */
-static int write_number(PyObject *item, int kind, char *to)
+int stk_py_write_number(PyObject *item, int kind, char *to)
 {
     if (kind == 'q' && PyLong_CheckExact(item)) {
         int overflow;
@@ -111,7 +169,7 @@ static PyObject *stack_numbers(PyObject *module, PyObject *args)
     PyObject *items, *target;
     Py_ssize_t offset;
     int kind;
-    rows out;
+    stk_py_rows out;
 
     if (!PyArg_ParseTuple(args, "OCOn", &items, &kind, &target, &offset))
         return NULL;
@@ -121,12 +179,12 @@ static PyObject *stack_numbers(PyObject *module, PyObject *args)
         return NULL;
     if (__builtin_mul_overflow(count, size, &bytes))
         return PyErr_NoMemory();
-    if (rows_open(target, offset, bytes, &out))
+    if (stk_py_rows_open(target, offset, bytes, &out))
         return NULL;
     int done = 1;
     for (Py_ssize_t i = 0; done == 1 && i < count; i++) {
         PyObject *item = PySequence_GetItem(items, i);
-        done = item ? write_number(item, kind, out.at + i * size) : -1;
+        done = item ? stk_py_write_number(item, kind, out.at + i * size) : -1;
         Py_XDECREF(item);
     }
     PyBuffer_Release(&out.target);
@@ -135,19 +193,29 @@ static PyObject *stack_numbers(PyObject *module, PyObject *args)
 
 /* ---- Memory ---- */
 
+/* Reads the memory of this process at addresses that the caller knows. */
 static PyObject *copy_memory(PyObject *module, PyObject *args)
 {
-    PyObject *target;
-    Py_ssize_t offset, size;
-    unsigned long long from;
-    rows out;
+    PyObject *target, *pieces;
+    bool changed = false;
 
-    if (!PyArg_ParseTuple(args, "OnKn", &target, &offset, &from, &size) ||
-        rows_open(target, offset, size, &out))
+    if (!PyArg_ParseTuple(args, "OO!", &target, &PyTuple_Type, &pieces))
         return NULL;
-    memcpy(out.at, (const void *)(uintptr_t)from, (size_t)size);
-    PyBuffer_Release(&out.target);
-    Py_RETURN_NONE;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(pieces); i++) {
+        unsigned long long from;
+        Py_ssize_t offset, size;
+        stk_py_rows out;
+
+        if (!PyArg_ParseTuple(PyTuple_GetItem(pieces, i), "nKn", &offset, &from, &size) ||
+            stk_py_rows_open(target, offset, size, &out))
+            return NULL;
+        if (memcmp(out.at, (const void *)(uintptr_t)from, (size_t)size) != 0) {
+            memcpy(out.at, (const void *)(uintptr_t)from, (size_t)size);
+            changed = true;
+        }
+        PyBuffer_Release(&out.target);
+    }
+    return PyBool_FromLong(changed);
 }
 
 /* splitmix64, of S. Vigna. */
@@ -210,8 +278,13 @@ static PyMethodDef functions[] = {
     {"stack_numbers", stack_numbers, METH_VARARGS,
      "stack_numbers($module, items, kind, target, offset, /)\n--\n\n"
      "Write int ('q'), float ('d') or bool ('?'); False where one is something else."},
+    {"know_arrays", know_arrays, METH_VARARGS,
+     "know_arrays($module, array, size, data, shape, dtype, flags, /)\n--\n\n"
+     "Whether the memory of such an array, an object of `size` bytes, says what NumPy says of it: "
+     "then those of its class are read without their buffers."},
     {"copy_memory", copy_memory, METH_VARARGS,
-     "copy_memory($module, target, offset, address, size, /)\n--\n\nCopy from an address."},
+     "copy_memory($module, target, pieces, /)\n--\n\nCopy (offset, address, size) each: whether "
+     "any was something else before."},
     {"seed_twisters", seed_twisters, METH_VARARGS,
      "seed_twisters($module, numpy, spare, random, /, *position)\n--\n\n"
      "Set the state of NumPy and of random, at these addresses, to what the position says: the "
@@ -220,5 +293,5 @@ static PyMethodDef functions[] = {
 
 int stk_py_add_stack(PyObject *module)
 {
-    return PyModule_AddFunctions(module, functions);
+    return PyModule_AddFunctions(module, functions) ? -1 : stk_py_add_rows(module);
 }

@@ -4,12 +4,16 @@
 The first sample of a batch says what the batch is, as in default_collate: a column for each of its values. Samples are then
 given in groups, and arrays and tensors leave them at once for the slab. What is not among the common types goes through
 default_collate itself, and its tensors are copied.
+
+Small samples of arrays and numbers are mostly like those of the batch before: they are written by one call, which looks at each
+of them, and the batch has the same skeleton.
 """
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import torch
@@ -18,9 +22,10 @@ from torch.utils.data._utils import collate as _torch
 from torch.utils.data._utils import worker as _torch_worker
 
 from stoker import _native
-from stoker.torch._message import DTYPES, Placed, Writer, plain, tensor_at
+from stoker.torch._message import DTYPES, INLINE, Placed, Skeleton, Writer, plain, tensor_at
 
 _GROUP = 1 << 18  # bytes of samples between two writes: they are still in the cache
+_MOST = 16  # columns that are written by one call
 
 _STANDARD = dict(_torch.default_collate_fn_map)
 _OF_ARRAYS: dict[numpy.dtype[Any], torch.dtype] = {
@@ -30,6 +35,8 @@ _OF_ARRAYS: dict[numpy.dtype[Any], torch.dtype] = {
 _OF_NUMBERS: dict[type, tuple[str, torch.dtype]] = {
     int: ("q", torch.int64), float: ("d", torch.float64), bool: ("?", torch.bool),
 }
+_PROBE = numpy.zeros((3, 5, 7), "u2")[1:, ::2]
+_native.know_arrays(_PROBE, type(_PROBE).__basicsize__, _PROBE.ctypes.data, _PROBE.shape, _PROBE.dtype, _PROBE.flags.num)
 
 
 def is_standard(function: object) -> bool:
@@ -164,15 +171,75 @@ def _column(sample: Any, rows: int, writer: Writer) -> Any:
     return _Column()
 
 
-def collate(take: Callable[[int], list[Any]], rows: int, writer: Writer) -> Any:
-    """The skeleton of the batch of all samples that `take` gives, `rows` at most; None: there is none."""
-    group = take(1)
-    if not group:
-        return None
-    column = _column(group[0], rows, writer)
-    limit = max(1, _GROUP // max(column.size, 1))
-    group += take(limit - 1)
-    while group:
-        column.add(group)
-        group = take(limit)
-    return column.value(False)
+class _Form(NamedTuple):
+    """Batches of one kind of small samples: what write_rows() is told, and what is the same in all of them."""
+
+    rows: int
+    kind: type | None  # of a sample: tuple, list or dict; None: it is the only value
+    columns: tuple[tuple[Any, str, Any, int], ...]  # key, kind, like, place
+    end: int  # of the rows in the slab
+    skeleton: bytes
+
+
+def _form_of(column: Any, rows: int, end: int, skeleton: bytes) -> _Form | None:
+    """That of a batch of `rows` samples, where they can be written by one call."""
+    keys: Sequence[Any] = (None,)
+    kind: type | None = None
+    fields = [column]
+    if isinstance(column, _Keys):
+        kind, keys, fields = dict, list(column.fields), list(column.fields.values())
+    elif type(column) is _Fields and not column.named:
+        kind, keys, fields = column.kind, range(len(column.fields)), column.fields
+    columns: list[tuple[Any, str, Any, int]] = []
+    for key, field in zip(keys, fields):
+        if type(field) is _Numbers and field.stack is _native.stack_numbers:
+            columns.append((key, field.like, None, field.place[0]))
+        elif type(field) is _Arrays:  # what is like its first one takes no memory for its values
+            like = numpy.broadcast_to(numpy.empty((), field.first.dtype), field.shape)
+            columns.append((key, "a", like, field.offset))
+        else:
+            return None
+    return _Form(rows, kind, tuple(columns), end, skeleton) if len(columns) <= _MOST and len(skeleton) <= INLINE else None
+
+
+class Collator:
+    """Batches of one worker."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._form: _Form | None = None
+
+    def collate(self, take: Callable[[int], list[Any]], rows: int) -> tuple[bytes, list[pickle.PickleBuffer]]:
+        """The skeleton of the batch of all samples that `take` gives, `rows` at most, and its buffers."""
+        form, group = self._form, []
+        if form is not None and form.rows == rows:
+            group = take(rows)
+            if len(group) == rows and self._write(form, group):
+                return form.skeleton, []
+        return self._by_columns(take, rows, group)
+
+    def _write(self, form: _Form, samples: list[Any]) -> bool:
+        start = self._writer.reserve(0)
+        self._writer.reserve(form.end - start)
+        if _native.write_rows(samples, form.kind, form.columns, self._writer.open()):
+            return True
+        self._writer.forget()
+        return False
+
+    def _by_columns(self, take: Callable[[int], list[Any]], rows: int, group: list[Any]) -> tuple[bytes, list[pickle.PickleBuffer]]:
+        """`group`: the first samples, where they have been taken."""
+        writer, skeleton = self._writer, Skeleton(self._writer)
+        group = group or take(1)
+        if not group:
+            return skeleton.write(None), []
+        column = _column(group[0], rows, writer)
+        end, limit = writer.reserve(0), max(1, _GROUP // max(column.size, 1))
+        group += take(max(0, limit - len(group)))
+        whole = len(group) == rows
+        while group:
+            column.add(group)
+            group = take(limit)
+        written = skeleton.write(column.value(False))
+        if whole:
+            self._form = _form_of(column, rows, end, written)
+        return written, skeleton.buffers

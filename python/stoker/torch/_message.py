@@ -2,8 +2,8 @@
 """What a consumer and a worker say to each other: small messages on a socket, values in slabs.
 
 A task is the index of a batch. An answer is a slab: the header, the random state behind the batch, the tensors of the batch,
-and its skeleton, which is the pickle of the batch with a place in the slab for each tensor. Each message is one packet, so a
-process that is killed leaves no half of one.
+and its skeleton, which is the pickle of the batch with a place in the slab for each tensor. An answer whose random state is
+that of the one before has none. Each message is one packet, so a process that is killed leaves no half of one.
 """
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _SHORT = 512  # bytes of one that may be that of the batch before: it has tensor
 BATCH, ERROR, END = range(3)  # kinds of answers
 TASK, EPOCH = range(2)  # kinds of tasks
 
-_TASK = struct.Struct("=BIQQ")  # kind, epoch, number, bytes of the payload
-# Kind, epoch, number, slab, slab that is gone + 1, place and size of the payload and of the dataset's state, buffers.
-_ANSWER = struct.Struct("=BIQIIQQQQI")
+_TASK = struct.Struct("=BBIQQ")  # kind, whether the payload is numbers, epoch, number, bytes of the payload
+# Kind, whether the random state has moved, epoch, number, slab, slab that is gone + 1, place and size of the payload and of the dataset's state, buffers.
+_ANSWER = struct.Struct("=BBIQIIQQQQI")
 _BUFFER = struct.Struct("=QQ")
 
 # What DLPack calls the types: code, bits.
@@ -82,6 +82,8 @@ class Task(NamedTuple):
 
 def send_task(to: socket.socket, task: Task) -> None:
     """Without waiting: BlockingIOError where the socket is full."""
+    if _native.task_send(to.fileno(), *task):  # a list of ints
+        return
     payload = pickle.dumps(task.index, 5)
     if len(payload) <= INLINE:
         _native.task_send(to.fileno(), task.kind, task.epoch, task.number, payload)
@@ -89,20 +91,20 @@ def send_task(to: socket.socket, task: Task) -> None:
     slab, fd = _native.slab_create(HEADER + len(payload))
     try:
         memory_of(slab.lease(False))[HEADER:] = payload
-        _send(to, _TASK.pack(task.kind, task.epoch, task.number, len(payload)), fd, socket.MSG_DONTWAIT)
+        _send(to, _TASK.pack(task.kind, False, task.epoch, task.number, len(payload)), fd, socket.MSG_DONTWAIT)
     finally:
         os.close(fd)
 
 
 def receive_task(source: socket.socket) -> Task | None:
     """The next one; None: there will be none."""
-    packet, slab = _native.slab_receive(source.fileno(), 0)
-    if not packet:
+    parts = _native.task_receive(source.fileno())
+    if parts is None:
         return None
-    kind, epoch, number, size = _TASK.unpack_from(packet)
-    if slab is None:
-        return Task(kind, epoch, number, pickle.loads(memoryview(packet)[_TASK.size:]))
-    return Task(kind, epoch, number, pickle.loads(memory_of(slab.lease(False))[HEADER:HEADER + size]))
+    kind, epoch, number, payload, slab = parts
+    if slab is not None:
+        payload = memory_of(slab.lease(False))[HEADER:HEADER + payload]
+    return Task(kind, epoch, number, payload if type(payload) is list else pickle.loads(payload))
 
 
 # ---- Answers ----
@@ -175,9 +177,10 @@ def value_of(answer: Answer, copied: bool = False) -> Any:
     return reader.load()
 
 
-def receive_answer(source: int, slabs: dict[int, _native.Slab], states: bool) -> Answer | None:
-    """Without waiting. None: there is none; EOFError: there will be none. `states`: with the random state."""
-    parts = _native.answer_receive(source, slabs, _random.SIZE if states else 0)
+def receive_answer(source: int, slabs: dict[int, _native.Slab], states: bool, before: bytes | None) -> Answer | None:
+    """Without waiting. None: there is none; EOFError: there will be none. `states`: with the random state, which may be that
+    of the answer `before`."""
+    parts = _native.answer_receive(source, slabs, _random.SIZE if states else 0, before)
     return None if parts is None else Answer(*parts)
 
 
@@ -199,7 +202,8 @@ class Writer:
 
     def __init__(self, to: socket.socket, states: bool) -> None:
         self._to = to
-        self._states = states
+        self._random = _random.Watch() if states else None  # the random state of the last answer
+        self._known = False  # there was one
         self._first = HEADER + (_aligned(_random.SIZE) if states else 0)
         self._slabs: dict[int, _Own] = {}
         self._next = 0
@@ -246,16 +250,20 @@ class Writer:
             memory_of(lease)[self._first:len(own.slab)] = own.memory[self._first:]
             return lease
         free = [which for which, own in self._slabs.items() if not own.slab.given]
-        fitting = [which for which in free if len(self._slabs[which].slab) >= need]
-        if len(free) > 4 or (free and not fitting):
-            self._drop(next((which for which in free if which not in fitting[:1]), free[0]))
-        if not fitting:
+        fitting = next((which for which in free if len(self._slabs[which].slab) >= need), None)
+        if len(free) > 4 or (free and fitting is None):
+            self._drop(next((which for which in free if which != fitting), free[0]))
+        if fitting is None:
             return self._create(need)
-        self._which = fitting[0]
-        return self._slabs[self._which].lease
+        self._which = fitting
+        return self._slabs[fitting].lease
 
     def fill(self, payload: bytes, buffers: list[pickle.PickleBuffer], extra: bytes) -> None:
         """All of the answer; `extra` is the dataset's state."""
+        if not buffers and not extra and len(payload) <= INLINE:
+            self.open()
+            self._places, self._inline = (0, len(payload), 0, 0, 0), payload
+            return
         table = b""
         for buffer in buffers:
             raw = buffer.raw()
@@ -278,12 +286,14 @@ class Writer:
         """Hand over what was filled in."""
         assert self._which is not None
         own = self._slabs[self._which]
-        if self._states:
-            _random.save(own.lease, HEADER)
+        moved = self._random is not None and (self._random.moved() or not self._known)
+        if self._random is not None and moved:
+            own.memory[HEADER:HEADER + _random.SIZE] = self._random.state
         own.slab.give()
-        packet = _ANSWER.pack(kind, task.epoch, task.number, self._which, 0 if self._gone is None else self._gone + 1, *self._places)
+        packet = _ANSWER.pack(kind, moved, task.epoch, task.number, self._which, 0 if self._gone is None else self._gone + 1, *self._places)
         try:
             _send(self._to, packet + self._inline, self._fd)
+            self._known = True
         finally:
             if self._fd is not None:
                 os.close(self._fd)

@@ -113,7 +113,7 @@ class Process:
         if self.lost:
             raise EOFError
         try:
-            answer = receive_answer(self.fd, self.slabs, self.states)
+            answer = receive_answer(self.fd, self.slabs, self.states, self.state)
         except (OSError, MemoryError):  # of this process: another worker makes the batch again
             self.lost = True
             self.process.kill()

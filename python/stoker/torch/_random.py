@@ -4,13 +4,14 @@
 A state is one row of bytes, the same whatever way it was read: torch's own bytes, then for NumPy and for `random` 624 words,
 a position, a flag and the spare number of a pair of normal ones. Reading through the public functions takes 70 us, as they
 make a tuple of every word; where the words lie in memory is found out once, by looking for known ones, and then they are
-copied.
+compared with those of the last look, and copied where they are others.
 """
 from __future__ import annotations
 
 import _random
 import array
 import ctypes
+import os
 import random
 import struct
 from collections.abc import Sequence
@@ -26,6 +27,10 @@ _TORCH = torch.Generator().get_state().numel()
 _MT = struct.Struct(f"={_WORDS}Ii")  # words, position
 _SPARE_NUMBER = struct.Struct("=id")  # whether there is one, and it
 _ONE = _MT.size + _SPARE_NUMBER.size
+# Where torch's bytes have their words and the numbers kept for normal draws; CPUGeneratorImplState of its CPUGeneratorImpl.cpp.
+_TORCH_WORDS = 24
+_TORCH_NORMAL = _TORCH_WORDS + 8 * _WORDS
+_TORCH_BEFORE = 20  # bytes of a generator before its words: the seed, the place and whether there was a seed
 SIZE = _TORCH + 2 * _ONE
 
 
@@ -51,53 +56,101 @@ def _python_words() -> int | None:
     return at if at >= 0 else None
 
 
-_SPARE, _PYTHON = _numpy_spare(), _python_words()
+def _torch_state() -> tuple[int, int] | None:
+    """Where a generator of torch has all that its state is made of, seen from its start, and how many bytes that is.
+
+    The numbers kept for normal draws are found by known ones, as the words are.
+    """
+    probe = torch.Generator().manual_seed(1)
+    state = bytearray(probe.get_state().numpy())
+    words = numpy.frombuffer(state, numpy.uint64, _WORDS, _TORCH_WORDS).astype(numpy.uint32).tobytes()
+    numbers = struct.pack("=d", 1.2345678), struct.pack("=f", 7.654321)
+    state[_TORCH_NORMAL + 8:_TORCH_NORMAL + 16] = numbers[0]
+    state[_TORCH_NORMAL + 24:_TORCH_NORMAL + 28] = struct.pack("=i", 1)
+    state[_TORCH - 8:_TORCH] = numbers[1] + struct.pack("=i", 1)
+    try:
+        probe.set_state(torch.frombuffer(state, dtype=torch.uint8))
+        with open("/proc/self/mem", "rb", buffering=0) as own:  # what is not there is an error, and no fault
+            memory = os.pread(own.fileno(), 4096, probe._cdata)  # type: ignore[attr-defined]
+    except (OSError, RuntimeError):
+        return None
+    at = memory.find(words)
+    found = [memory.find(number, at + len(words)) for number in numbers]
+    if at < _TORCH_BEFORE or min(found) < 0:
+        return None
+    end = max(place + len(number) + 1 for place, number in zip(found, numbers))  # each has its flag behind it
+    return at - _TORCH_BEFORE, end - at + _TORCH_BEFORE
 
 
-def _save_numpy(target: Any, at: int) -> None:
-    used: Any = numpy.random.mtrand._rand
-    source = used._bit_generator
-    if _SPARE is None or type(source) is not numpy.random.MT19937:
-        state = used.get_state(legacy=False)
-        known = state["bit_generator"] == "MT19937"
-        words = (*state["state"]["key"], state["state"]["pos"]) if known else (0,) * (_WORDS + 1)
-        spare = (state["has_gauss"], state["gauss"]) if known else (0, 0.0)
-        _pack(target, at, words, *spare)
-        return
-    _native.copy_memory(target, at, source.ctypes.state_address, _MT.size)
-    _native.copy_memory(target, at + _MT.size, id(used) + _SPARE, 4)
-    _native.copy_memory(target, at + _MT.size + 4, id(used) + _SPARE + 8, 8)
+_SPARE, _PYTHON, _OF_TORCH = _numpy_spare(), _python_words(), _torch_state()
 
 
-def _save_python(target: Any, at: int) -> None:
-    used: Any = random._inst
-    spare = used.gauss_next
-    if _PYTHON is None:
-        _pack(target, at, used.getstate()[1], spare is not None, spare or 0.0)
-        return
-    _native.copy_memory(target, at, id(used) + _PYTHON + 4, _MT.size - 4)
-    _native.copy_memory(target, at + _MT.size - 4, id(used) + _PYTHON, 4)
-    _SPARE_NUMBER.pack_into(memoryview(target), at + _MT.size, spare is not None, spare or 0.0)
+class Watch:
+    """The random state of this process, as it was when one looked last."""
+
+    def __init__(self) -> None:
+        self._size = _OF_TORCH[1] if _OF_TORCH else 0
+        self._memory = bytearray(SIZE + self._size)  # the state, and that of torch as it lies in memory
+        self._found: tuple[Any, Any, Any, Any] | None = None  # the generators whose places are known
+        self._pieces: tuple[tuple[int, int, int], ...] = ()
+        self._spare: float | None = None  # of random
+        self.moved()
+
+    @property
+    def state(self) -> bytes:
+        return bytes(self._memory[:SIZE])
+
+    def moved(self) -> bool:
+        """Look: whether the state is another one than it was."""
+        numpys: Any = numpy.random.mtrand._rand
+        pythons: Any = random._inst
+        found, torchs = self._found, torch.default_generator
+        if not found or found[0] is not numpys or found[1] is not numpys._bit_generator or found[2] is not pythons or found[3] is not torchs:
+            self._find(numpys, pythons, torchs)
+        moved = _native.copy_memory(self._memory, self._pieces)
+        if moved or not self._size:
+            state = torchs.get_state()
+            moved |= _native.copy_memory(self._memory, ((0, state.data_ptr(), _TORCH),))
+        if _SPARE is None or type(numpys._bit_generator) is not numpy.random.MT19937:
+            moved |= self._put(_TORCH, _numpy_state(numpys))
+        if _PYTHON is None:
+            moved |= self._put(_TORCH + _ONE, _MT.pack(*pythons.getstate()[1]))
+        spare = pythons.gauss_next
+        if spare is not self._spare:
+            self._spare, moved = spare, True
+            self._put(_TORCH + _ONE + _MT.size, _SPARE_NUMBER.pack(spare is not None, spare or 0.0))
+        return moved
+
+    def _put(self, at: int, value: bytes) -> bool:
+        moved = self._memory[at:at + len(value)] != value
+        self._memory[at:at + len(value)] = value
+        return moved
+
+    def _find(self, numpys: Any, pythons: Any, torchs: Any) -> None:
+        source = numpys._bit_generator
+        pieces: list[tuple[int, int, int]] = []
+        if _OF_TORCH is not None:
+            pieces.append((SIZE, torchs._cdata + _OF_TORCH[0], _OF_TORCH[1]))
+        if _SPARE is not None and type(source) is numpy.random.MT19937:
+            spare, at = id(numpys) + _SPARE, _TORCH + _MT.size
+            pieces += [(_TORCH, source.ctypes.state_address, _MT.size), (at, spare, 4), (at + 4, spare + 8, 8)]
+        if _PYTHON is not None:
+            words, at = id(pythons) + _PYTHON, _TORCH + _ONE
+            pieces += [(at, words + 4, _MT.size - 4), (at + _MT.size - 4, words, 4)]
+        self._found, self._pieces = (numpys, source, pythons, torchs), tuple(pieces)
 
 
-def _pack(target: Any, at: int, words: Sequence[int], flag: bool, spare: float) -> None:
-    _MT.pack_into(memoryview(target), at, *words)
-    _SPARE_NUMBER.pack_into(memoryview(target), at + _MT.size, flag, spare)
-
-
-def save(target: Any, at: int) -> None:
-    """Write the state of this process now, SIZE bytes, to a place of a slab or a bytearray."""
-    of_torch = torch.default_generator.get_state()
-    _native.copy_memory(target, at, of_torch.data_ptr(), _TORCH)
-    _save_numpy(target, at + _TORCH)
-    _save_python(target, at + _TORCH + _ONE)
+def _numpy_state(used: Any) -> bytes:
+    """By the public functions."""
+    state = used.get_state(legacy=False)
+    known = state["bit_generator"] == "MT19937"
+    words = (*state["state"]["key"], state["state"]["pos"]) if known else (0,) * (_WORDS + 1)
+    return _MT.pack(*words) + _SPARE_NUMBER.pack(*((state["has_gauss"], state["gauss"]) if known else (0, 0.0)))
 
 
 def current() -> bytes:
     """The state of this process now."""
-    state = bytearray(SIZE)
-    save(state, 0)
-    return bytes(state)
+    return Watch().state
 
 
 def _parts(state: bytes, at: int) -> tuple[tuple[int, ...], int, bool, float]:

@@ -83,7 +83,6 @@ class Fetcher:
         self.at: Any = None
         self.taken = 0
         self.asked: list[Any] = []
-        self.indices: Iterator[Any] = iter(())
         self.ready: Iterator[Any] | None = None
 
     def begin(self, index: Any) -> int:
@@ -96,29 +95,37 @@ class Fetcher:
             self.ready = iter(samples)
             return len(samples)
         self.asked = list(index)  # whose length is true, and stays so
-        self.indices, self.ready = iter(self.asked), None
+        self.ready = None
         return len(self.asked)
 
     def take(self, count: int) -> list[Any]:
         """The next samples of the batch; fewer: there are no more."""
-        samples: list[Any] = []
         if self.ready is not None:
-            samples.extend(itertools.islice(self.ready, count))
+            samples = list(itertools.islice(self.ready, count))
         elif self.iterator is not None:
-            wanted = 0 if self.ended else len(list(itertools.islice(self.indices, count)))
-            samples.extend(itertools.islice(self.iterator, wanted))
+            wanted = 0 if self.ended else min(count, len(self.asked) - self.taken)
+            samples = list(itertools.islice(self.iterator, wanted))
             self.ended = self.ended or len(samples) < wanted
         else:
-            append, dataset, seed = samples.append, self.dataset, self.seed
-            try:
-                for self.at in itertools.islice(self.indices, count):
-                    if seed is not None:
-                        _random.seed_position(seed, self.number, self.taken + len(samples))
-                    append(dataset[self.at])
-                self.at = self.asked  # what fails now is the batch
-            except StopIteration as e:
-                raise RuntimeError(f"the dataset raised StopIteration at index {self.at!r}") from e
+            samples = self._samples(self.asked[self.taken:self.taken + count])
         self.taken += len(samples)
+        return samples
+
+    def _samples(self, indices: list[Any]) -> list[Any]:
+        samples: list[Any] = []
+        try:
+            if self.seed is None:
+                _native.fetch(self.dataset, indices, samples)
+            else:
+                for place, at in enumerate(indices, self.taken):
+                    _random.seed_position(self.seed, self.number, place)
+                    samples.append(self.dataset[at])
+        except Exception as e:
+            self.at = indices[len(samples)]
+            if isinstance(e, StopIteration):
+                raise RuntimeError(f"the dataset raised StopIteration at index {self.at!r}") from e
+            raise
+        self.at = self.asked  # what fails now is the batch
         return samples
 
     def fetch(self, index: Any) -> Any:
@@ -175,7 +182,8 @@ class Worker:
         self.dataset = plan.dataset
         self.shared = torch.Generator()
         self.failed: Any = None
-        self.direct = plan.auto_collation and _collate.is_standard(plan.collate_fn)
+        standard = plan.auto_collation and _collate.is_standard(plan.collate_fn)
+        self.collator = _collate.Collator(self.writer) if standard else None
         self.ended = False
 
     def _where(self) -> str:
@@ -219,12 +227,12 @@ class Worker:
         assert fetcher is not None
         if self.plan.positions:
             fetcher.seed, fetcher.number = self.base_seed, number
-        if self.direct:
+        if self.collator is not None:
             wanted = fetcher.begin(index)
-            batch = _collate.collate(fetcher.take, wanted, self.writer)
+            made = self.collator.collate(fetcher.take, wanted)
             fetcher.end_where_short(fetcher.taken, wanted)
-        else:
-            batch = fetcher.fetch(index)
+            return made
+        batch = fetcher.fetch(index)
         skeleton = Skeleton(self.writer)
         return skeleton.write(batch), skeleton.buffers
 

@@ -55,10 +55,11 @@ def private_dev_shm(size):
 def received(fd):
     """The slab of a descriptor that another process sends."""
     from stoker import _native
+    from stoker.torch import _message
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        socket.send_fds(theirs, [b"a slab"], [fd])
-        packet, slab = _native.slab_receive(ours.fileno(), 0)
-    assert packet == b"a slab"
+        socket.send_fds(theirs, [_message._TASK.pack(0, False, 1, 2, 3)], [fd])
+        *rest, slab = _native.task_receive(ours.fileno())
+    assert rest == [0, 1, 2, 3]
     return slab

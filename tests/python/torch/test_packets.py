@@ -25,7 +25,7 @@ class Messages(unittest.TestCase):
         os.close(fd)
         memory = memoryview(slab.lease(False))
         memory[64:68], memory[128:131], memory[192:195] = b"word", b"far", b"own"
-        good = {"kind": 0, "epoch": 1, "number": 1 << 40, "slab": 7, "gone": 0, "place": 0, "size": 0, "at": 192, "extra": 3, "count": 0}
+        good = {"kind": 0, "moved": 1, "epoch": 1, "number": 1 << 40, "slab": 7, "gone": 0, "place": 0, "size": 0, "at": 192, "extra": 3, "count": 0}
 
         def answer(inline, state=4, **changed):
             theirs.send(_message._ANSWER.pack(*(good | changed).values()) + inline)

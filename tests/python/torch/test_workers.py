@@ -185,7 +185,7 @@ class Slabs(unittest.TestCase):
             with self.assertRaises(ValueError):
                 received(file.fileno())
         with self.assertRaises(OSError):
-            _native.slab_receive(1 << 20, 0)
+            _native.task_receive(1 << 20)
         with self.assertRaises(ValueError):
             _native.slab_create(8)
 
@@ -392,9 +392,7 @@ class Lifetimes(unittest.TestCase):
 
 class Randoms(unittest.TestCase):
     def state(self):
-        memory = bytearray(_random.SIZE + 3)
-        _random.save(memory, 3)
-        return bytes(memory[3:])
+        return _random.current()
 
     def draws(self):
         return random.random(), random.gauss(0, 1), numpy.random.rand(), numpy.random.standard_normal(), torch.rand(1).item()
