@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import clouds
+import ranks
 import shards
 import tables
 from cases import Case, Workload
@@ -144,6 +145,7 @@ FIRST_BATCH = ("s to the first batch / torch's <= 0.7", lambda f: f.ratio("torch
 WORKLOADS = {
     "cloud": clouds.CLOUD,
     "records": shards.RECORDS,
+    "ranks": ranks.RANKS,
     "tables": tables.TABLES,
     "arrays": Workload("a float32 array of 268 MB, Zarr v3, zstd, chunks 16x64x64 -> memory; MB/s", [
         array("plain", ""), array("sharded", "--per_shard 64"),
