@@ -361,18 +361,26 @@ typedef struct stk_module_ops {
      * configure_optimizers(): a metric that is monitored and that nothing logs is refused there.
      * NULL: not known before it is logged; such a metric fails where it is looked at first. */
     const char *(*logs)(const stk_module *self, stk_phase phase, size_t i, uint32_t *flags);
-    /* (optional) NULL: strategies by which ranks share the optimizer's state out (zero_1) are
-     * refused. In a fit that has one, behind configure() and before configure_optimizers(): of
-     * parameter i of the `n` that state() shows, all of which have gradients in the same order,
-     * the optimizer keeps moments of shards[i] alone, and steps those. state() then shows a moment
-     * as a tensor of rank 1 of these elements. `shards` live as long as the task. Such a module
-     * says stk_trainer_gradient_done(), as a rank may keep its own part of a gradient alone, and
-     * leaves clipping to the trainer wherever several ranks train. */
-    stk_status (*shard)(stk_module *self, const stk_shard *shards, size_t n, stk_error *err);
+    /* (optional) NULL: strategies by which ranks share the training out (zero_1, zero_2, zero_3)
+     * are refused. From now on the tensors of `kinds` lie in parts: of parameter i of the `n` that
+     * state() shows, all of which have gradients in the same order, this rank has shards[i], and
+     * state() shows such a tensor as one of rank 1 of these elements, at their place.
+     *
+     * Called in a fit with STK_STATE_OPTIMIZER behind configure() and before
+     * configure_optimizers(): moments are kept of the shards alone, and those are stepped. A rank
+     * may keep its own part of a gradient alone, so that the module says
+     * stk_trainer_gradient_done(), and leaves clipping to the trainer wherever several ranks train.
+     * For zero_3 called again before the first step, with STK_STATE_PARAMETER as well: the rest of
+     * a parameter keeps its address and is zeros, but from stk_trainer_parameters_wanted(), which
+     * the module calls within its passes, until those of other layers are; `together` of stk_loss
+     * is always set, and a pass without rows makes the same calls. A last time without it, when
+     * parameters are whole again. `shards` live as long as the task. */
+    stk_status (*shard)(stk_module *self, uint32_t kinds, const stk_shard *shards, size_t n,
+                        stk_error *err);
     /* (with shard) Name, type and shape of what a tensor that state() shows is a part of, and the
      * number of its parameter; its data are nobody's. false: the tensor is whole. */
-    bool (*whole)(const stk_module *self, const stk_state_tensor *part, stk_state_tensor *whole,
-                  size_t *parameter);
+    bool (*whole)(const stk_module *self, stk_state_kind kind, const stk_state_tensor *part,
+                  stk_state_tensor *whole, size_t *parameter);
 } stk_module_ops;
 
 /** Every module begins with this. */

@@ -281,6 +281,16 @@ STK_API STK_NODISCARD stk_status stk_trainer_gradient_done(stk_trainer *trainer,
                                                            const stk_state_tensor *gradient,
                                                            stk_error *err);
 
+/** For a module whose parameters lie in parts (shard() of its table), within the passes of a
+ * training step: these, of one layer, are read or written next, and whole when it returns. Those of
+ * layers before may be given up. `data` are as state() showed them when they were whole. All ranks
+ * ask for the same in the same order. On the trainer's thread. Blocks while others send.
+ *
+ * Errors: those of the strategy; STK_EINVAL (no parameter of state()). */
+STK_API STK_NODISCARD stk_status stk_trainer_parameters_wanted(stk_trainer *trainer,
+                                                               const stk_state_tensor *parameters,
+                                                               size_t n, stk_error *err);
+
 /** Add a callback of a kind. `options` may be NULL for the defaults. `out` (may be NULL) shows it;
  * it stays the trainer's. */
 STK_API STK_NODISCARD stk_status stk_trainer_add_callback(stk_trainer *trainer,

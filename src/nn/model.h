@@ -44,6 +44,8 @@ struct stk_model {
     void *sum_user;
     stk__gradient_fn *done; /* of gradients; NULL: nobody waits for them one by one */
     void *done_user;
+    stk__parameters_fn *ask; /* for parameters; NULL: they are there */
+    void *ask_user;
 };
 
 /* Memory of a buffer of the plan that runs. Nobody writes to the caller's input. */
@@ -83,6 +85,8 @@ stk_status stk__model_plans(struct stk_model *model, stk_error *err);
 stk_status stk__model_freeze(struct stk_model *model, const char *patterns, stk_error *err);
 /* Give each that learns its place in the gradients. */
 void stk__gradients_place(struct stk_model *model);
+/* The part of a batch norm in a pass of a process without rows (norm.c); other layers have none. */
+stk_status stk__norm_idle(stk__plan *plan, stk__plan_step *step, bool back, stk_error *err);
 /* Whether a batch norm computes with its running statistics in training, too. */
 bool stk__is_fixed(const struct stk_model *model, const stk__node *node);
 /* Whether a pattern list ("a.*, b") matches a name. */

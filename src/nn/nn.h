@@ -41,7 +41,15 @@ typedef stk_status stk__sum_fn(void *user, double *values, size_t n, stk_error *
 /* Have batch norms of training passes take their statistics of the batches of all that `sum` adds
  * over, as torch.nn.SyncBatchNorm; NULL: of their own. (norm.c) */
 void stk__model_sync(struct stk_model *model, stk__sum_fn *sum, void *user);
-/* The part in such a pass, or in the backward one, of a process without rows. */
+/* Asked for parameters that learn, those of one layer together, before a training pass reads them:
+ * they may lie elsewhere until then. */
+typedef stk_status stk__parameters_fn(void *user, const stk_state_tensor *parameters, size_t n,
+                                      stk_error *err);
+/* NULL: they are there. (run.c) */
+void stk__model_ask_parameters(struct stk_model *model, stk__parameters_fn *ask, void *user);
+/* The part in a pass that others compute together, or in the backward one, of a process without
+ * rows: it adds to their sums, asks for parameters and tells of gradients, which are zero, where
+ * they do. */
 stk_status stk__model_idle(struct stk_model *model, bool back, stk_error *err);
 /* Told of each gradient when a backward pass has done with it, from the last one backwards. */
 typedef stk_status stk__gradient_fn(void *user, const stk_state_tensor *gradient, stk_error *err);

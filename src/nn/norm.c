@@ -317,12 +317,12 @@ static stk_status idle_forward(stk__plan *plan, stk__plan_step *step, double *su
     return STK_OK;
 }
 
-static stk_status idle_step(stk__plan *plan, stk__plan_step *step, bool back, stk_error *err)
+stk_status stk__norm_idle(stk__plan *plan, stk__plan_step *step, bool back, stk_error *err)
 {
     struct stk_model *m = plan->model;
     const uint64_t cols = (uint64_t)step->node->in;
 
-    if (step->ops != &stk__ops_batch_norm || stk__is_fixed(m, step->node) ||
+    if (!m->sum || step->ops != &stk__ops_batch_norm || stk__is_fixed(m, step->node) ||
         (back && !step->backward))
         return STK_OK;
     double *sums = stk__calloc(m->graph.context, 2 * cols + 1, sizeof *sums);
@@ -332,19 +332,6 @@ static stk_status idle_step(stk__plan *plan, stk__plan_step *step, bool back, st
         back ? m->sum(m->sum_user, sums, 2 * cols, err) : idle_forward(plan, step, sums, err);
     stk__free(m->graph.context, sums);
     return status;
-}
-
-stk_status stk__model_idle(struct stk_model *m, bool back, stk_error *err)
-{
-    const uint32_t n = m->graph.num_nodes;
-    stk__plan *plan;
-
-    STK_TRY(stk__model_need(m, true, err));
-    STK_TRY(stk__model_plan(m, 1, true, &plan, err));
-    for (uint32_t i = 0; i < n; i++)
-        STK_TRY(idle_step(plan, &plan->steps[back ? n - 1 - i : i], back, err));
-    m->awaits_backward = false;
-    return STK_OK;
 }
 
 void stk__model_sync(struct stk_model *m, stk__sum_fn *sum, void *user)

@@ -106,7 +106,33 @@ static void tell_loss(const stk__plan *plan, bool backward, uint64_t start)
              2 * count * m->backend->itemsize);
 }
 
-static stk_status forward(stk__plan *plan, stk_error *err)
+/* Those of a node that learn. */
+static stk_status ask(const struct stk_model *m, const stk__node *node, stk_error *err)
+{
+    stk_state_tensor wanted[STK__BIAS + 1];
+    size_t n = 0;
+
+    for (uint32_t k = 0; k < node->num_params; k++) {
+        const stk__param *p = &m->graph.params[node->first_param + k];
+        if (p->trainable && n < STK_COUNT(wanted))
+            stk__param_tensor(m, p, (char *)m->weights + p->offset, &wanted[n++]);
+    }
+    return n ? m->ask(m->ask_user, wanted, n, err) : STK_OK;
+}
+
+/* Within a pass: who brings them computes by other rules. */
+static stk_status ask_within(const struct stk_model *m, const stk__node *node, stk__compute *before,
+                             stk_error *err)
+{
+    if (!m->ask)
+        return STK_OK;
+    stk__compute_end(before);
+    const stk_status status = ask(m, node, err);
+    *before = stk__compute_begin(m->threads);
+    return status;
+}
+
+static stk_status forward(stk__plan *plan, stk__compute *before, stk_error *err)
 {
     struct stk_model *m = plan->model;
 
@@ -114,6 +140,8 @@ static stk_status forward(stk__plan *plan, stk_error *err)
         stk__plan_step *step = &plan->steps[i];
         if (step->absent)
             continue;
+        if (plan->training)
+            STK_TRY(ask_within(m, step->node, before, err));
         uint64_t start = m->probe ? stk__now_ns() : 0;
         STK_TRY(step->ops->forward(plan, step, err));
         if (m->probe)
@@ -164,12 +192,12 @@ stk_status stk_model_forward(stk_model *m, const stk_model_batch *given, bool tr
     STK_TRY(check_batch(m, batch, training, err));
     STK_TRY(stk__model_need(m, training, err));
     m->threads = m->threads_of[training];
-    const stk__compute before = stk__compute_begin(m->threads);
+    stk__compute before = stk__compute_begin(m->threads);
     status = stk__model_plan(m, batch->count, training, &plan, err);
     if (status == STK_OK) {
         m->batch = *batch;
         m->current = plan;
-        status = forward(plan, err);
+        status = forward(plan, &before, err);
     }
     const bool loss = status == STK_OK && batch->target;
     const uint64_t start = m->probe ? stk__now_ns() : 0;
@@ -206,6 +234,40 @@ static stk_status tell_gradients(const struct stk_model *m, const stk__node *nod
     return STK_OK;
 }
 
+void stk__model_ask_parameters(stk_model *m, stk__parameters_fn *asked, void *user)
+{
+    m->ask = asked;
+    m->ask_user = user;
+}
+
+/* Within a pass, likewise where what is told of goes to others at once. */
+static stk_status tell_within(const struct stk_model *m, const stk__node *node,
+                              stk__compute *before, stk_error *err)
+{
+    if (!m->done || !m->ask)
+        return m->done ? tell_gradients(m, node, err) : STK_OK;
+    stk__compute_end(before);
+    const stk_status status = tell_gradients(m, node, err);
+    *before = stk__compute_begin(m->threads);
+    return status;
+}
+
+static stk_status backward_step(stk__plan *plan, stk__plan_step *step, stk__compute *before,
+                                stk_error *err)
+{
+    struct stk_model *m = plan->model;
+
+    STK_TRY(ask_within(m, step->node, before, err));
+    const uint64_t start = m->probe ? stk__now_ns() : 0;
+    if (step->absent)
+        stk__pass_on(plan, step, 0);
+    else
+        STK_TRY(step->ops->backward(plan, step, err));
+    if (m->probe && !step->absent)
+        tell(plan, step, true, start);
+    return tell_within(m, step->node, before, err);
+}
+
 stk_status stk_model_backward(stk_model *m, double scale, stk_error *err)
 {
     STK_TRY(stk__context_check(m->graph.context, err));
@@ -216,7 +278,7 @@ stk_status stk_model_backward(stk_model *m, double scale, stk_error *err)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                          "a backward pass needs a training forward pass before it");
     m->awaits_backward = false;
-    const stk__compute before = stk__compute_begin(m->threads);
+    stk__compute before = stk__compute_begin(m->threads);
     const bool told = m->probe && scale != 1; /* else nothing is done */
     const uint64_t begin = told ? stk__now_ns() : 0;
     stk__scale(m, stk__at(plan, plan->loss_gradient),
@@ -225,21 +287,39 @@ stk_status stk_model_backward(stk_model *m, double scale, stk_error *err)
         tell_loss(plan, true, begin);
     for (uint32_t i = m->graph.num_nodes - 1; i > 0 && status == STK_OK; i--) {
         stk__plan_step *step = &plan->steps[i];
-        if (!step->backward)
-            continue;
-        uint64_t start = m->probe ? stk__now_ns() : 0;
-        if (step->absent)
-            stk__pass_on(plan, step, 0);
-        else
-            status = step->ops->backward(plan, step, err);
-        if (m->probe && !step->absent)
-            tell(plan, step, true, start);
-        if (m->done && status == STK_OK)
-            status = tell_gradients(m, step->node, err);
+        if (step->backward)
+            status = backward_step(plan, step, &before, err);
     }
     stk__compute_end(&before);
     m->has_gradients = true;
     return status;
+}
+
+static stk_status idle_step(stk__plan *plan, stk__plan_step *step, bool back, stk_error *err)
+{
+    const struct stk_model *m = plan->model;
+
+    if (back ? !step->backward : step->absent)
+        return STK_OK;
+    if (m->ask)
+        STK_TRY(ask(m, step->node, err));
+    STK_TRY(stk__norm_idle(plan, step, back, err));
+    return back && m->done ? tell_gradients(m, step->node, err) : STK_OK;
+}
+
+stk_status stk__model_idle(stk_model *m, bool back, stk_error *err)
+{
+    const uint32_t n = m->graph.num_nodes;
+    stk__plan *plan;
+
+    STK_TRY(stk__model_need(m, true, err));
+    STK_TRY(stk__model_plan(m, 1, true, &plan, err));
+    if (back)
+        stk__model_show_gradients(m);
+    for (uint32_t i = 0; i < n; i++)
+        STK_TRY(idle_step(plan, &plan->steps[back ? n - 1 - i : i], back, err));
+    m->awaits_backward = false;
+    return STK_OK;
 }
 
 stk_status stk_model_zero_grad(stk_model *model, stk_error *err)

@@ -178,7 +178,7 @@ static stk_status close_bucket(stk_trainer *t, stk_error *err)
     r->open = false;
     if (r->lists)
         return STK_OK;
-    if (!r->early)
+    if (!r->early || r->here)
         return stk__reduce_bucket(t, b, err);
     stk__overlap_push(t, r->num_buckets);
     return STK_OK;
@@ -225,7 +225,7 @@ static void forget_pieces(stk_trainer *t)
 
     r->num_pieces = r->num_buckets = r->num_listed = 0;
     r->most = FIRST_BUCKET;
-    r->open = r->early = false;
+    r->open = r->early = r->here = false;
 }
 
 stk_status stk__gradients_begin(stk_trainer *t, bool together, stk_error *err)
@@ -238,10 +238,15 @@ stk_status stk__gradients_begin(stk_trainer *t, bool together, stk_error *err)
     /* A module that shares its gradients out says when they are complete. */
     const bool says = r->says_done || r->shards.stage >= 2;
     /* Hooks and detect_anomaly look at what this rank has computed. */
-    if (!says || !r->strategy.any_thread || !t->host_memory || together || !t->at.steps ||
-        t->hooks.rows[STK__HOOK_on_after_backward].n || t->options.detect_anomaly)
+    if (!says || !t->host_memory || !t->at.steps || t->hooks.rows[STK__HOOK_on_after_backward].n ||
+        t->options.detect_anomaly)
         return STK_OK;
-    STK_TRY(stk__overlap_begin(t, err));
+    /* Where the pass itself speaks with the others, a thread beside it would come in between. */
+    r->here = r->shards.parted;
+    if (!r->here && (together || !r->strategy.any_thread))
+        return STK_OK;
+    if (!r->here)
+        STK_TRY(stk__overlap_begin(t, err));
     r->early = true;
     r->shards.scatters = r->shards.stage > 0;
     return STK_OK;
@@ -308,12 +313,12 @@ stk_status stk__reduce_gradients(stk_trainer *t, bool step, stk_error *err)
         status = check_listed(t, err);
     if (status == STK_OK)
         status = take_rest(t, err);
-    if (r->early && status == STK_OK)
+    if (r->early && !r->here && status == STK_OK)
         status = stk__overlap_end(t, err);
     else
         stk__overlap_settle(t);
     /* The list stays, for who clips. */
-    r->open = r->early = false;
+    r->open = r->early = r->here = false;
     return status;
 }
 

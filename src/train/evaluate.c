@@ -152,10 +152,12 @@ static stk_status all_loaders(stk_trainer *t, stk_phase phase, const loop_hooks 
      * count. */
     if (t->at.task == STK_TASK_FIT)
         STK_TRY(stk__share_state(t, STK_STATE_BUFFER, err));
+    status = stk__shards_hold(t, err);
     for (uint32_t i = 0; i < feeds->n && status == STK_OK; i++) {
         t->at.dataloader_idx = i;
         status = one_loader(t, phase, &feeds->feeds[i], hooks, err);
     }
+    stk__shards_let_go(t);
     t->at.dataloader_idx = 0;
     return status;
 }

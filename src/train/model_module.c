@@ -88,6 +88,7 @@ static stk_status configure(stk_module *module, const stk_module_setup *setup, s
     self->ready = false;
     self->shards = NULL;
     self->num_shards = 0;
+    self->parted = false;
     if (fits(self, &o))
         return STK_OK;
     STK_TRY(stk_model_create(self->builder, &o, &model, err));
@@ -271,9 +272,11 @@ static stk_status training_step(stk_module *module, stk_trainer *t, const stk_mo
         .struct_size = sizeof result, .loss = {.value = NAN}, .accuracy = {.value = NAN}};
     stk_model_batch batch;
 
-    loss->together = stk_trainer_get_options(t)->sync_batchnorm;
-    stk__model_sync(self->model, loss->together ? sum : NULL, t);
+    const bool sync = stk_trainer_get_options(t)->sync_batchnorm;
+    loss->together = sync || self->parted;
+    stk__model_sync(self->model, sync ? sum : NULL, t);
     stk__model_tell_gradients(self->model, stk__is_alone(t) ? NULL : gradient_done, t);
+    stk__model_ask_parameters(self->model, self->parted ? stk__module_wants : NULL, t);
     loss->skip = stk_batch_count(at->batch) == 0;
     if (loss->skip && loss->together)
         STK_TRY(stk__model_idle(self->model, false, err));
@@ -408,6 +411,7 @@ static stk_status visit_weights(model_module *self, uint32_t kinds, stk_state_vi
                                 void *user, stk_error *err)
 {
     stk_state_tensor tensor;
+    size_t number = 0;
 
     for (size_t i = 0;; i++) {
         const stk_status status = stk_model_get_state(self->model, i, &tensor, err);
@@ -416,6 +420,9 @@ static stk_status visit_weights(model_module *self, uint32_t kinds, stk_state_vi
         const stk_state_kind kind = is_statistic(tensor.name)              ? STK_STATE_BUFFER
                                     : stk__model_may_learn(self->model, i) ? STK_STATE_PARAMETER
                                                                            : STK_STATE_FROZEN;
+        if (kind == STK_STATE_PARAMETER && self->parted)
+            stk__module_cut(self, number, &tensor);
+        number += kind == STK_STATE_PARAMETER;
         if (kinds & kind)
             STK_TRY(visit(user, kind, &tensor, err));
     }

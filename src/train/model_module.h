@@ -36,6 +36,7 @@ typedef struct stk__model_module {
     bool ready;              /* the optimizer is that of this training */
     const stk_shard *shards; /* of each parameter, what the optimizer has; NULL: all of them */
     size_t num_shards;
+    bool parted;            /* parameters lie in parts, too */
     int64_t schedule_steps; /* calls of the schedule */
     stk__plateau plateau;
     stk__model_fields fields;
@@ -56,9 +57,15 @@ stk_status stk__module_set_learning(stk_module *module, const char *patterns, bo
 /* Whether a group has parameters that learn. */
 bool stk__module_has_group(const stk__model_module *self, uint32_t group);
 /* Have the optimizer of this training keep parts (model_module_shards.c). */
-stk_status stk__module_shard(stk_module *module, const stk_shard *shards, size_t n, stk_error *err);
-bool stk__module_whole(const stk_module *module, const stk_state_tensor *part,
+stk_status stk__module_shard(stk_module *module, uint32_t kinds, const stk_shard *shards, size_t n,
+                             stk_error *err);
+bool stk__module_whole(const stk_module *module, stk_state_kind kind, const stk_state_tensor *part,
                        stk_state_tensor *whole, size_t *parameter);
+/* Have parameters of a layer brought; of stk__model_ask_parameters(). */
+stk_status stk__module_wants(void *trainer, const stk_state_tensor *parameters, size_t n,
+                             stk_error *err);
+/* A parameter, the `number`th that learns, becomes what this rank has of it. */
+void stk__module_cut(const stk__model_module *self, size_t number, stk_state_tensor *tensor);
 /* What it adds to a checkpoint, and what it says to one that it goes on from (model_settings.c). */
 stk_status stk__module_on_save(stk_module *module, stk_trainer *t, const stk_moment *at,
                                stk_error *err);

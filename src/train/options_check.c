@@ -7,7 +7,7 @@
 #include "base/options.h"
 #include "train/trainer.h"
 
-#define STRATEGIES "auto|single_device|ddp|zero_1|zero_2"
+#define STRATEGIES "auto|single_device|ddp|zero_1|zero_2|zero_3|fsdp"
 #define NO_RANKS   "it has no effect with one process; leave it out"
 
 static stk_status refuse(stk_error *err, stk_status status, const char *option, const char *why)
@@ -55,10 +55,11 @@ static stk_status check_machine(stk_context *ctx, const stk_trainer_options *o, 
                                 : meant_of(o->accelerator, "auto|cpu", meant));
     stk__option_show(shown, o->strategy);
     if (!is_one_of(o->strategy, STRATEGIES))
-        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
-                            "trainer.strategy: there is no '%s' here; this build has "
-                            "single_device and, for several processes, ddp, zero_1 and zero_2%s",
-                            shown, meant_of(o->strategy, STRATEGIES, meant));
+        return stk__fail_at(
+            err, STK_ENOTSUP, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
+            "trainer.strategy: there is no '%s' here; this build has "
+            "single_device and, for several processes, ddp, zero_1, zero_2 and zero_3%s",
+            shown, meant_of(o->strategy, STRATEGIES, meant));
     stk__option_show(shown, o->devices);
     if (!is_one_of(o->devices, "auto|1|-1"))
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "devices", STK_NO_OFFSET,

@@ -404,7 +404,7 @@ static stk_status load_one(void *user, stk_state_kind kind, const stk_state_tens
     size_t parameter;
     uint64_t skip = 0;
 
-    if (stk__shard_whole(l->t, tensor, &whole, &parameter))
+    if (stk__shard_whole(l->t, kind, tensor, &whole, &parameter))
         skip = l->t->ranks.shards.own[parameter].from * stk_dtype_size(tensor->dtype);
     snprintf(name, sizeof name, "%s%s", prefix, tensor->name);
     const stk_state_tensor *from = stk__checkpoint_find(l->t->restart.checkpoint, name);

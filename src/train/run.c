@@ -241,6 +241,7 @@ static stk_status set_up(stk_trainer *t, const char *ckpt_path, stk_error *err)
     stk__state_close(t);
     STK_TRY(stk__share_state(
         t, STK_STATE_WEIGHTS | (t->at.task == STK_TASK_FIT ? STK_STATE_OPTIMIZER : 0), err));
+    STK_TRY(stk__shards_part(t, err));
     stk__ledger_mark(&t->ledger, STK__PART_OTHER);
     return STK_OK;
 }
@@ -355,6 +356,19 @@ static stk_status settle(stk_trainer *t, stk_status status, stk_error *err)
     return status;
 }
 
+/* The module has all of its parameters again. The first failure is the task's. */
+static stk_status end_shards(stk_trainer *t, bool together, stk_status status, stk_error *err)
+{
+    stk_error own;
+
+    stk_error_init(&own);
+    const stk_status ended = stk__shards_end(t, together, &own);
+    if (ended == STK_OK || status != STK_OK)
+        return status;
+    *err = own;
+    return ended;
+}
+
 static void clean_up(stk_trainer *t)
 {
     stk__state_close(t);
@@ -429,6 +443,7 @@ stk_status stk__run(stk_trainer *t, stk_task task, stk_module *module, const stk
     const bool together = status == STK_OK || (status == STK_ECANCELED && t->ranks.stop);
     if (status != STK_OK)
         status = stopped(t, status, err);
+    status = end_shards(t, together, status, err);
     status = settle(t, status, err);
     status = stk__ranks_end(t, together, status, err);
     clean_up(t);

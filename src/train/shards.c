@@ -7,7 +7,6 @@
  * by itself: nothing has other bits than by ddp.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,12 +15,12 @@
 /* Stage of ZeRO that a name of a strategy stands for; 0: none. */
 static uint32_t stage_of(const char *strategy)
 {
-    static const char *const names[] = {"zero_1", "zero_2"};
+    static const char *const names[] = {"zero_1", "zero_2", "zero_3"};
 
     for (uint32_t i = 0; i < STK_COUNT(names); i++)
         if (strcmp(strategy, names[i]) == 0)
             return i + 1;
-    return 0;
+    return strcmp(strategy, "fsdp") == 0 ? (uint32_t)STK_COUNT(names) : 0;
 }
 
 /* ---- Who has what ---------------------------------------------------------------------------- */
@@ -36,29 +35,21 @@ const uint64_t *stk__shard_counts(const stk_trainer *t, uint64_t elements)
     return counts;
 }
 
-/* The elements of `count` behind `before` others that are in [from, to) of all. */
-static stk_shard overlap_of(uint64_t before, uint64_t count, uint64_t from, uint64_t to)
-{
-    const uint64_t begin = STK_MAX(from, before), end = STK_MIN(to, before + count);
-
-    return begin < end ? (stk_shard){begin - before, end - begin} : (stk_shard){0, 0};
-}
-
 /* What a rank has of a parameter. */
 static stk_shard shard_of(const stk_trainer *t, size_t parameter, uint64_t rank)
 {
     const stk__shard_place *p = &t->ranks.shards.places[parameter];
     const uint64_t world = t->ranks.strategy.world_size;
 
-    return overlap_of(p->before, p->count, stk__part_from(p->all, world, rank),
-                      stk__part_from(p->all, world, rank + 1));
+    return stk__shard_overlap(p->before, p->count, stk__part_from(p->all, world, rank),
+                              stk__part_from(p->all, world, rank + 1));
 }
 
-bool stk__shard_whole(const stk_trainer *t, const stk_state_tensor *tensor, stk_state_tensor *whole,
-                      size_t *parameter)
+bool stk__shard_whole(const stk_trainer *t, stk_state_kind kind, const stk_state_tensor *tensor,
+                      stk_state_tensor *whole, size_t *parameter)
 {
     *whole = *tensor;
-    return t->ranks.shards.stage && t->ops.whole(t->module, tensor, whole, parameter);
+    return t->ranks.shards.stage && t->ops.whole(t->module, kind, tensor, whole, parameter);
 }
 
 /* ---- Sharing out ----------------------------------------------------------------------------- */
@@ -71,11 +62,12 @@ void stk__shards_release(stk_trainer *t)
     stk__free(t->ctx, s->own);
     stk__free(t->ctx, s->parameters);
     stk__free(t->ctx, s->buckets);
+    stk__free(t->ctx, s->present);
     stk__free(t->ctx, s->counts);
     *s = (stk__shards){0};
 }
 
-static stk_status check(const stk_trainer *t, stk_error *err)
+static stk_status check(const stk_trainer *t, uint32_t stage, stk_error *err)
 {
     const stk_strategy *s = &t->ranks.strategy;
     const char *name = t->options.strategy;
@@ -92,6 +84,12 @@ static stk_status check(const stk_trainer *t, stk_error *err)
                             name, t->ops.name,
                             t->host_memory ? "cannot (shard() of its table)"
                                            : "has its tensors on a device");
+    for (size_t i = 0; i < t->hooks.num_callbacks && stage == 3; i++)
+        if (t->hooks.callbacks[i].ops.average)
+            return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
+                                "trainer.strategy: with %s no rank has whole parameters, which the "
+                                "callback %s keeps means of: train by zero_2",
+                                name, t->hooks.callbacks[i].ops.name);
     return STK_OK;
 }
 
@@ -111,8 +109,9 @@ static stk_status take_memory(stk_trainer *t, stk_error *err)
     s->own = stk__calloc(t->ctx, s->n + 1, sizeof *s->own);
     s->parameters = stk__calloc(t->ctx, r->num_pieces + 1, sizeof *s->parameters);
     s->buckets = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->buckets);
+    s->present = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->present);
     s->counts = stk__calloc(t->ctx, r->strategy.world_size, sizeof *s->counts);
-    return s->places && s->own && s->parameters && s->buckets && s->counts
+    return s->places && s->own && s->parameters && s->buckets && s->present && s->counts
                ? STK_OK
                : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the list of shards");
 }
@@ -122,11 +121,6 @@ typedef struct placing {
     stk__shards *shards;
     size_t parameter, piece, bucket; /* the next; those behind the next */
 } placing;
-
-static uint64_t elements(const stk__gradient_piece *p)
-{
-    return p->bytes / stk_dtype_size(p->dtype);
-}
 
 /* A bucket has its lowest piece, the last one, first. */
 static stk_status place_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
@@ -143,8 +137,8 @@ static stk_status place_one(void *user, stk_state_kind kind, const stk_state_ten
         at->bucket--;
     const stk__gradient_bucket *b = &s->buckets[at->bucket - 1];
     for (size_t i = b->first + b->n - 1; i > at->piece; i--)
-        place->before += elements(&s->parameters[i]);
-    place->count = elements(&s->parameters[at->piece]);
+        place->before += stk__piece_elements(&s->parameters[i]);
+    place->count = stk__piece_elements(&s->parameters[at->piece]);
     place->all = b->bytes / stk_dtype_size(tensor->dtype);
     return STK_OK;
 }
@@ -167,7 +161,7 @@ static stk_status share_out(stk_trainer *t, stk_error *err)
     STK_TRY(t->ops.state(t->module, STK_STATE_PARAMETER, place_one, &at, err));
     for (size_t i = 0; i < s->n; i++)
         s->own[i] = shard_of(t, i, r->strategy.rank);
-    return t->ops.shard(t->module, s->own, s->n, err);
+    return t->ops.shard(t->module, STK_STATE_OPTIMIZER, s->own, s->n, err);
 }
 
 stk_status stk__shards_begin(stk_trainer *t, stk_error *err)
@@ -177,7 +171,7 @@ stk_status stk__shards_begin(stk_trainer *t, stk_error *err)
     stk__shards_release(t);
     if (stage == 0 || t->at.task != STK_TASK_FIT || stk__is_alone(t))
         return STK_OK;
-    STK_TRY(check(t, err));
+    STK_TRY(check(t, stage, err));
     STK_TRY(share_out(t, err));
     t->ranks.shards.stage = stage;
     return STK_OK;
@@ -234,14 +228,137 @@ void stk__shards_drop(const stk_trainer *t, const stk__gradient_piece *pieces,
 
     for (size_t i = b->first + b->n; i-- > b->first;) {
         const stk__gradient_piece *p = &pieces[i];
-        const uint64_t count = elements(p);
-        const stk_shard own = overlap_of(before, count, stk__part_from(all, world, rank),
-                                         stk__part_from(all, world, rank + 1));
+        const uint64_t count = stk__piece_elements(p);
+        const stk_shard own = stk__shard_overlap(before, count, stk__part_from(all, world, rank),
+                                                 stk__part_from(all, world, rank + 1));
         const uint64_t end = own.from + own.count;
         give_back(p->data, own.from * size);
         give_back(p->data + end * size, (count - end) * size);
         before += count;
     }
+}
+
+/* ---- Parameters in parts --------------------------------------------------------------------- */
+
+static void drop_parameters(stk_trainer *t, size_t bucket)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    if (s->present[bucket])
+        stk__shards_drop(t, s->parameters, &s->buckets[bucket]);
+    s->present[bucket] = false;
+}
+
+static stk_status need_parameters(stk_trainer *t, size_t bucket, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    if (!s->present[bucket])
+        STK_TRY(gather_bucket(t, &s->buckets[bucket], err));
+    s->present[bucket] = true;
+    return STK_OK;
+}
+
+stk_status stk__shards_part(stk_trainer *t, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    if (s->stage < 3)
+        return STK_OK;
+    STK_TRY(t->ops.shard(t->module, STK_STATE_OPTIMIZER | STK_STATE_PARAMETER, s->own, s->n, err));
+    s->parted = true;
+    for (size_t i = 0; i < s->num_buckets; i++) {
+        s->present[i] = true;
+        drop_parameters(t, i);
+    }
+    return STK_OK;
+}
+
+stk_status stk__shards_hold(stk_trainer *t, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    for (size_t i = 0; i < s->num_buckets && s->parted; i++)
+        STK_TRY(need_parameters(t, i, err));
+    s->held = s->parted;
+    return STK_OK;
+}
+
+void stk__shards_let_go(stk_trainer *t)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    for (size_t i = 0; i < s->num_buckets && s->parted; i++)
+        drop_parameters(t, i);
+    s->held = false;
+}
+
+stk_status stk__shards_end(stk_trainer *t, bool together, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    if (!s->parted)
+        return STK_OK;
+    const stk_status status = together ? stk__shards_hold(t, err) : STK_OK;
+    if (!together)
+        stk__message(t->ctx, STK_MESSAGE_WARNING,
+                     "other ranks had parts of the parameters, and the training has failed: those "
+                     "of this process are no longer whole; go on from a checkpoint");
+    s->parted = s->held = false;
+    const stk_status told = t->ops.shard(t->module, STK_STATE_OPTIMIZER, s->own, s->n, NULL);
+    return status != STK_OK ? status : told;
+}
+
+/* The bucket of a parameter; false: it is none. */
+static bool find_bucket(const stk__shards *s, const stk_state_tensor *parameter, size_t *bucket)
+{
+    for (size_t b = 0; b < s->num_buckets; b++)
+        for (size_t i = 0; i < s->buckets[b].n; i++)
+            if (s->parameters[s->buckets[b].first + i].data == parameter->data) {
+                *bucket = b;
+                return true;
+            }
+    return false;
+}
+
+/* Layers lie one behind the other, so those of one are in one bucket or in neighbours. */
+static stk_status find_buckets(const stk__shards *s, const stk_state_tensor *parameters, size_t n,
+                               size_t *first, size_t *last, stk_error *err)
+{
+    *first = s->num_buckets;
+    *last = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t bucket = 0;
+        if (parameters[i].bytes == 0)
+            continue;
+        if (!find_bucket(s, &parameters[i], &bucket))
+            return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                             "'%s' is wanted, and was no parameter of the module's state",
+                             parameters[i].name);
+        *first = STK_MIN(*first, bucket);
+        *last = STK_MAX(*last, bucket);
+    }
+    return STK_OK;
+}
+
+stk_status stk_trainer_parameters_wanted(stk_trainer *t, const stk_state_tensor *parameters,
+                                         size_t n, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+    size_t first, last;
+
+    STK_TRY(stk__context_check(t->ctx, err));
+    if (!s->parted || s->held)
+        return STK_OK;
+    STK_TRY(find_buckets(s, parameters, n, &first, &last, err));
+    if (first > last)
+        return STK_OK;
+    for (size_t i = 0; i < s->num_buckets; i++)
+        if (i < first || i > last)
+            drop_parameters(t, i);
+    for (size_t i = first; i <= last; i++)
+        STK_TRY(need_parameters(t, i, err));
+    return STK_OK;
 }
 
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
@@ -258,7 +375,7 @@ static stk_status bring_piece(stk_trainer *t, const stk_state_tensor *part, size
 
     for (uint64_t r = 0; r < s->world_size; r++) {
         const stk_shard shard = shard_of(t, parameter, r);
-        const stk_shard here = overlap_of(shard.from, shard.count, from, from + n);
+        const stk_shard here = stk__shard_overlap(shard.from, shard.count, from, from + n);
         counts[r] = here.count;
         if (r == s->rank)
             memcpy(aside + before * size, (const char *)part->data + here.from * size,
@@ -288,92 +405,4 @@ stk_status stk__shards_bring(stk_trainer *t, const stk_state_tensor *part, size_
     }
     stk__free(t->ctx, aside);
     return status;
-}
-
-/* ---- Clipping -------------------------------------------------------------------------------- */
-
-enum { LANES = 8 }; /* sums that a processor makes at once */
-
-/* What is done to elements: their squares are added to `sum`, they are scaled, or bounded. */
-typedef struct clipping {
-    enum { CLIP_SUM, CLIP_SCALE, CLIP_BOUND } how;
-    double sum, by;
-} clipping;
-
-#define DEFINE_CLIP(type)                                                                          \
-    static double squares_##type(const type *x, uint64_t n)                                        \
-    {                                                                                              \
-        double lanes[LANES] = {0}, sum = 0;                                                        \
-        uint64_t i = 0;                                                                            \
-        for (; i + LANES <= n; i += LANES)                                                         \
-            for (int k = 0; k < LANES; k++)                                                        \
-                lanes[k] += (double)x[i + k] * (double)x[i + k];                                   \
-        for (; i < n; i++)                                                                         \
-            sum += (double)x[i] * (double)x[i];                                                    \
-        for (int k = 0; k < LANES; k++)                                                            \
-            sum += lanes[k];                                                                       \
-        return sum;                                                                                \
-    }                                                                                              \
-    static void clip_##type(clipping *c, type *x, uint64_t n)                                      \
-    {                                                                                              \
-        const type by = (type)c->by;                                                               \
-        if (c->how == CLIP_SUM)                                                                    \
-            c->sum += squares_##type(x, n);                                                        \
-        for (uint64_t i = 0; i < n && c->how == CLIP_SCALE; i++)                                   \
-            x[i] *= by;                                                                            \
-        for (uint64_t i = 0; i < n && c->how == CLIP_BOUND; i++)                                   \
-            x[i] = x[i] > by ? by : x[i] < -by ? -by : x[i];                                       \
-    }
-DEFINE_CLIP(float)
-DEFINE_CLIP(double)
-
-/* Elements [from, to) of a bucket. */
-static stk_status clip_bucket(const stk_trainer *t, const stk__gradient_bucket *b, uint64_t from,
-                              uint64_t to, clipping *c, stk_error *err)
-{
-    uint64_t before = 0;
-
-    for (size_t i = b->first + b->n; i-- > b->first;) {
-        const stk__gradient_piece *p = &t->ranks.pieces[i];
-        const stk_shard s = overlap_of(before, elements(p), from, to);
-        if (p->dtype == STK_FLOAT64)
-            clip_double(c, (double *)(void *)p->data + s.from, s.count);
-        else if (p->dtype == STK_FLOAT32)
-            clip_float(c, (float *)(void *)p->data + s.from, s.count);
-        else
-            return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
-                             "gradients of type %s cannot be clipped", stk_dtype_name(p->dtype));
-        before += elements(p);
-    }
-    return STK_OK;
-}
-
-/* All buckets of this step: the whole of them, or this rank's part. */
-static stk_status clip_buckets(const stk_trainer *t, bool whole, clipping *c, stk_error *err)
-{
-    const stk__ranks *r = &t->ranks;
-    const uint64_t world = r->strategy.world_size, rank = r->strategy.rank;
-
-    for (size_t i = 0; i < r->num_buckets; i++) {
-        const stk__gradient_bucket *b = &r->buckets[i];
-        const uint64_t all = b->bytes / stk_dtype_size(r->pieces[b->first].dtype);
-        const uint64_t from = whole ? 0 : stk__part_from(all, world, rank);
-        const uint64_t to = whole ? all : stk__part_from(all, world, rank + 1);
-        STK_TRY(clip_bucket(t, b, from, to, c, err));
-    }
-    return STK_OK;
-}
-
-stk_status stk__clip_together(stk_trainer *t, double most, stk_error *err)
-{
-    const bool whole = !t->ranks.shards.scatters;
-    clipping c = {.how = CLIP_SUM};
-
-    if (t->options.gradient_clip_algorithm == STK_CLIP_VALUE)
-        return clip_buckets(t, whole, &(clipping){.how = CLIP_BOUND, .by = most}, err);
-    STK_TRY(clip_buckets(t, false, &c, err));
-    STK_TRY(stk__reduce(t, &c.sum, 1, STK_COMBINE_SUM, err));
-    /* As torch.nn.utils.clip_grad_norm_ has it. */
-    c = (clipping){.how = CLIP_SCALE, .by = most / (sqrt(c.sum) + 1e-6)};
-    return c.by < 1 ? clip_buckets(t, whole, &c, err) : STK_OK;
 }

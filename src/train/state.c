@@ -131,7 +131,7 @@ static stk_status give_one(void *user, stk_state_kind kind, const stk_state_tens
     stk_state_tensor whole;
     size_t parameter;
 
-    return stk__shard_whole(t, tensor, &whole, &parameter)
+    return stk__shard_whole(t, kind, tensor, &whole, &parameter)
                ? stk__shards_bring(t, tensor, parameter, NULL, err)
                : STK_OK;
 }
@@ -152,7 +152,7 @@ static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tens
             tensor->name);
     stk_state_tensor home = *tensor;
     size_t parameter;
-    if (stk__shard_whole(saver->trainer, tensor, &home, &parameter))
+    if (stk__shard_whole(saver->trainer, kind, tensor, &home, &parameter))
         return save_parts(saver, tensor, &home, parameter, err);
     const bool averaged = kind == STK_STATE_PARAMETER || kind == STK_STATE_BUFFER;
     void *mean = averaged ? mean_of(saver->trainer, tensor->name) : NULL;
@@ -266,15 +266,18 @@ static stk_status save_hooks(stk_trainer *t, stk_saver *saver, bool weights_only
     return status < 0 ? status : STK_OK;
 }
 
+static uint32_t kinds_of(const stk_trainer *t, bool weights_only)
+{
+    return STK_STATE_WEIGHTS | (weights_only ? 0 : STK_STATE_OPTIMIZER) |
+           (!weights_only && t->loop.window_open ? STK_STATE_GRADIENT : 0);
+}
+
 static stk_status collect(stk_trainer *t, stk_saver *saver, const char *path, bool weights_only,
                           stk_error *err)
 {
     STK_TRY(save_heads(t, saver, path, err));
     if (t->ops.state)
-        STK_TRY(t->ops.state(t->module,
-                             STK_STATE_WEIGHTS | (weights_only ? 0 : STK_STATE_OPTIMIZER) |
-                                 (!weights_only && t->loop.window_open ? STK_STATE_GRADIENT : 0),
-                             save_one, saver, err));
+        STK_TRY(t->ops.state(t->module, kinds_of(t, weights_only), save_one, saver, err));
     if (!weights_only)
         STK_TRY(save_loop(t, saver, err));
     STK_TRY(save_callbacks(t, saver, weights_only, err));
@@ -292,11 +295,17 @@ static stk_status put_together(stk_trainer *t, bool together, stk_error *err)
     return t->loop.window_open ? stk__reduce_gradients(t, false, err) : STK_OK;
 }
 
-/* Parts of what is saved lie on other ranks, which have to be there. */
+/* Whether parts of what is saved lie on other ranks. */
+static bool shares(const stk_trainer *t, bool weights_only)
+{
+    return weights_only ? t->ranks.shards.parted : t->ranks.shards.stage > 0;
+}
+
+/* Those have to be there. */
 static stk_status check_shards(const stk_trainer *t, bool weights_only, bool together,
                                stk_error *err)
 {
-    if (weights_only || together || !t->ranks.shards.stage)
+    if (together || !shares(t, weights_only))
         return STK_OK;
     return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
                      "no checkpoint is written after a failure where the ranks share the training "
@@ -310,9 +319,9 @@ static stk_status gather_state(stk_trainer *t, stk_saver *saver, const char *pat
 {
     if (t->ranks.strategy.rank == 0)
         return collect(t, saver, path, weights_only, err);
-    return weights_only || !t->ranks.shards.stage
-               ? STK_OK
-               : t->ops.state(t->module, STK_STATE_OPTIMIZER, give_one, t, err);
+    if (!shares(t, weights_only))
+        return STK_OK;
+    return t->ops.state(t->module, kinds_of(t, weights_only), give_one, t, err);
 }
 
 stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, bool together,
@@ -389,7 +398,7 @@ static stk_status add_size(void *user, stk_state_kind kind, const stk_state_tens
     stk_state_tensor whole;
     size_t parameter;
 
-    stk__shard_whole(((const sizes *)user)->t, tensor, &whole, &parameter);
+    stk__shard_whole(((const sizes *)user)->t, kind, tensor, &whole, &parameter);
     if (kind == STK_STATE_OPTIMIZER)
         of->optimizer += whole.bytes;
     else

@@ -23,6 +23,8 @@ static stk_status closure(stk_trainer *t, stk_error *err)
     bool bad;
 
     t->loss = (stk_loss){0};
+    /* Of a batch that was left out, parameters may be here still. */
+    stk__shards_let_go(t);
     stk__action(t, STK__STRATEGY, "training_step");
     stk_status status = t->ops.training_step(t->module, t, &t->at, &t->loss, err);
     stk__action_end(t, STK__STRATEGY, "training_step");
@@ -51,6 +53,7 @@ static stk_status closure(stk_trainer *t, stk_error *err)
         status = t->ops.backward(t->module, &t->loss, idle ? 0 : share / (double)t->loop.accumulate,
                                  err);
     stk__action_end(t, STK__STRATEGY, "backward");
+    stk__shards_let_go(t);
     if (status != STK_OK)
         stk__overlap_settle(t);
     STK_TRY(status);
@@ -65,7 +68,7 @@ static stk_status gather(stk_trainer *t, stk_error *err)
 {
     const uint64_t from = stk__now_ns();
 
-    if (!t->ranks.shards.stage)
+    if (!t->ranks.shards.stage || t->ranks.shards.parted)
         return STK_OK;
     const stk_status status = stk__shards_gather(t, err);
     t->ledger.comm_ns += stk__now_ns() - from;

@@ -195,7 +195,7 @@ static stk_status hash_one(void *user, stk_state_kind kind, const stk_state_tens
     stk_state_tensor whole;
     size_t parameter;
 
-    stk__shard_whole(h->t, tensor, &whole, &parameter);
+    stk__shard_whole(h->t, kind, tensor, &whole, &parameter);
     *hash = XXH3_64bits_withSeed(whole.name, strlen(whole.name), *hash);
     *hash = XXH3_64bits_withSeed(&type, sizeof type, *hash);
     *hash = XXH3_64bits_withSeed(whole.shape, whole.rank * sizeof whole.shape[0], *hash);
@@ -212,7 +212,7 @@ static stk_status send_one(void *user, stk_state_kind kind, const stk_state_tens
     size_t parameter;
 
     /* A part is what this rank has read itself, or zeros. */
-    if (stk__shard_whole(t, tensor, &whole, &parameter))
+    if (stk__shard_whole(t, kind, tensor, &whole, &parameter))
         return STK_OK;
     return tensor->bytes ? s->broadcast(s->state, tensor->data, tensor->bytes,
                                         t->host_memory ? NULL : t->stream, err)

@@ -36,7 +36,10 @@ typedef struct stk__shards {
     size_t n;
     stk__gradient_piece *parameters; /* as the gradients: the last of state() first */
     stk__gradient_bucket *buckets;   /* of them */
+    bool *present;                   /* of each: it is whole here */
     size_t num_pieces, num_buckets;
+    bool parted;      /* parameters lie in parts but where they are wanted */
+    bool held;        /* all of them are wanted */
     uint64_t *counts; /* of each rank, for the call at hand */
 } stk__shards;
 
@@ -55,6 +58,7 @@ typedef struct stk__ranks {
     bool open;             /* there is an open bucket */
     bool says_done;        /* the module says when gradients are complete */
     bool early;            /* buckets go to the thread, in this step */
+    bool here;             /* the trainer's thread combines them itself, in that step */
     bool lists;            /* buckets are made, and not combined */
     stk__overlap *overlap; /* NULL: they have never gone there */
     void *bucket;          /* of the device: small gradients are reduced together in it */
@@ -116,12 +120,34 @@ stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *bucket
 /* Behind configure() of a fit: have the module keep its part, where the strategy says so. */
 stk_status stk__shards_begin(stk_trainer *t, stk_error *err);
 void stk__shards_release(stk_trainer *t);
+/* The elements of `count` behind `before` others that are in [from, to) of all. */
+static inline stk_shard stk__shard_overlap(uint64_t before, uint64_t count, uint64_t from,
+                                           uint64_t to)
+{
+    const uint64_t begin = from > before ? from : before;
+    const uint64_t end = to < before + count ? to : before + count;
+
+    return begin < end ? (stk_shard){begin - before, end - begin} : (stk_shard){0, 0};
+}
+
+static inline uint64_t stk__piece_elements(const stk__gradient_piece *piece)
+{
+    return piece->bytes / stk_dtype_size(piece->dtype);
+}
+
 /* Elements of each rank of a bucket. */
 const uint64_t *stk__shard_counts(const stk_trainer *t, uint64_t elements);
 /* What a tensor of state() is a part of, and the number of its parameter; false: it is whole, and
  * so is *whole. */
-bool stk__shard_whole(const stk_trainer *t, const stk_state_tensor *tensor, stk_state_tensor *whole,
-                      size_t *parameter);
+bool stk__shard_whole(const stk_trainer *t, stk_state_kind kind, const stk_state_tensor *tensor,
+                      stk_state_tensor *whole, size_t *parameter);
+/* At the end of the set-up: have parameters lie in parts, where the strategy says so (zero_3). */
+stk_status stk__shards_part(stk_trainer *t, stk_error *err);
+/* Around what reads parameters outside of training passes: all of them are whole. */
+stk_status stk__shards_hold(stk_trainer *t, stk_error *err);
+void stk__shards_let_go(stk_trainer *t);
+/* At the end of a task: parameters are whole again, where all ranks are here (`together`). */
+stk_status stk__shards_end(stk_trainer *t, bool together, stk_error *err);
 /* Behind the optimizer's step: every rank gets what the others have stepped. */
 stk_status stk__shards_gather(stk_trainer *t, stk_error *err);
 /* Give the memory of what other ranks have of a bucket back to the system. On whichever thread. */

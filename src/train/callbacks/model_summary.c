@@ -63,6 +63,9 @@ static void put_count(char *text, size_t size, double number)
 typedef struct sums {
     double parameters, trainable, bytes, flops;
     uint64_t training, evaluating;
+    const stk_module *module;
+    bool (*whole)(const stk_module *module, stk_state_kind kind, const stk_state_tensor *part,
+                  stk_state_tensor *whole, size_t *parameter);
 } sums;
 
 static stk_status add_tensor(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
@@ -70,11 +73,16 @@ static stk_status add_tensor(void *user, stk_state_kind kind, const stk_state_te
 {
     sums *s = user;
     const size_t size = stk_dtype_size(tensor->dtype);
-    const double elements = size ? (double)tensor->bytes / (double)size : 0;
+    stk_state_tensor whole = *tensor;
+    size_t parameter;
 
+    /* Of several ranks each may have a part. */
+    if (s->whole)
+        s->whole(s->module, kind, tensor, &whole, &parameter);
+    const double elements = size ? (double)whole.bytes / (double)size : 0;
     s->parameters += elements;
     s->trainable += kind == STK_STATE_PARAMETER ? elements : 0;
-    s->bytes += (double)tensor->bytes;
+    s->bytes += (double)whole.bytes;
     return STK_OK;
 }
 
@@ -304,7 +312,7 @@ static stk_status on_fit_start(stk_callback *callback, stk_trainer *t, const stk
 {
     const summary *self = (const summary *)callback;
     const stk_module_ops *ops = stk_trainer_module_ops(t);
-    sums s = {0};
+    sums s = {.module = at->module, .whole = ops->whole};
 
     if (self->max_depth == 0)
         return STK_OK;

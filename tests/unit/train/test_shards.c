@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "support/same_checkpoint.h"
+#include "train/callbacks/callback.h"
 #include "unit/train/line.h"
 
 enum { EPOCHS = 2 }; /* 37 rows in batches of GLOBAL: three, and one row */
@@ -18,6 +19,7 @@ struct one {
     const char *strategy, *layers, *folder, *ckpt_path;
     change_fn *change;
     const stk_callback_ops *callback;
+    const char *later; /* patterns of what begins to learn later */
     stk_optimizer_options optimizer;
     bench b;
     uint64_t hash, bytes; /* of the weights; that the rank's context has behind the training */
@@ -55,6 +57,8 @@ static void train_one(one *o, const stk_model_parts *parts)
         assert_ok(stk_trainer_set_strategy(t, &strategy, &b->err), &b->err);
     if (o->callback)
         assert_ok(stk_trainer_add_callback(t, o->callback, NULL, NULL, &b->err), &b->err);
+    if (o->later)
+        assert_ok(module->ops->set_learning(module, o->later, true, -1, &b->err), &b->err);
     o->status = stk_trainer_fit(t, module, &b->data, o->ckpt_path, &b->err);
     if (o->status == STK_OK) {
         keep(o, stk_model_module_model(module));
@@ -142,7 +146,7 @@ static void train(char saved[512], uint64_t world, const char *strategy, const c
     snprintf(saved, 512, "%s", all_ranks[0].saved);
 }
 
-static const char *const sharing[] = {"zero_1", "zero_2"};
+static const char *const sharing[] = {"zero_1", "zero_2", "zero_3"};
 
 /* ---- Bits ------------------------------------------------------------------------------------ */
 
@@ -256,10 +260,10 @@ enum { WIDE = 1000, PARAMETERS = 784 * WIDE + WIDE + WIDE * 10 + 10 };
 /* Bytes in memory of tensors of a kind, and of all that the context has given, on the greediest
  * rank. */
 typedef struct held {
-    uint64_t gradients, bytes;
+    uint64_t gradients, parameters, bytes;
 } held;
 
-static uint64_t resident[MAX_RANKS];
+static held looked[MAX_RANKS];
 
 static stk_status add_resident(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                                stk_error *err)
@@ -281,10 +285,14 @@ static stk_status add_resident(void *user, stk_state_kind kind, const stk_state_
 /* When all gradients are put together, and nothing was stepped. */
 static stk_status look(stk_callback *callback, stk_trainer *t, const stk_moment *at, stk_error *err)
 {
-    uint64_t *bytes = &resident[t->ranks.strategy.rank];
+    stk_model *model = stk_model_module_model(at->module);
+    held *h = &looked[t->ranks.strategy.rank];
+    stk_state_tensor whole;
 
-    *bytes = 0;
-    return at->module->ops->state(at->module, STK_STATE_GRADIENT, add_resident, bytes, err);
+    *h = (held){0};
+    for (size_t i = 0; stk_model_get_state(model, i, &whole, err) == STK_OK; i++)
+        STK_TRY(add_resident(&h->parameters, STK_STATE_PARAMETER, &whole, err));
+    return at->module->ops->state(at->module, STK_STATE_GRADIENT, add_resident, &h->gradients, err);
 }
 
 static stk_status looker_create(stk_context *ctx, const void *options, stk_callback **out,
@@ -311,7 +319,6 @@ static void without_files(one *o)
 {
     o->b.options.enable_checkpointing = STK_SWITCH_FALSE;
     o->b.options.max_epochs = 1;
-    o->callback = &looker;
 }
 
 static held held_by(uint64_t world, const char *strategy)
@@ -319,6 +326,7 @@ static held held_by(uint64_t world, const char *strategy)
     const one like = {.strategy = strategy,
                       .layers = "flatten, linear(1000), relu, linear(10)",
                       .folder = "/nonexistent",
+                      .callback = &looker,
                       .change = without_files};
     held most = {0};
 
@@ -326,7 +334,8 @@ static held held_by(uint64_t world, const char *strategy)
     for (uint64_t r = 0; r < world; r++) {
         assert_ok(all_ranks[r].status, &all_ranks[r].b.err);
         most.bytes = STK_MAX(most.bytes, all_ranks[r].bytes);
-        most.gradients = STK_MAX(most.gradients, resident[r]);
+        most.gradients = STK_MAX(most.gradients, looked[r].gradients);
+        most.parameters = STK_MAX(most.parameters, looked[r].parameters);
     }
     return most;
 }
@@ -338,22 +347,40 @@ static void assert_bytes(uint64_t bytes, double wanted)
         fail_msg("%.3f bytes a parameter, not %.3f", (double)bytes / PARAMETERS, wanted);
 }
 
-/* Of N ranks each has an Nth of 8 bytes of moments, and of 4 bytes of gradients. */
+/* Of N ranks each has an Nth of 8 bytes of moments, and of 4 bytes of gradients and of parameters
+ * from the second and the third stage on. */
 static void memory_is_shared(void **state)
 {
     for (uint64_t world = 2; world <= MAX_RANKS; world += 2) {
         const held whole = held_by(world, "ddp");
         const double n = (double)world;
         assert_bytes(whole.gradients, 4);
+        assert_bytes(whole.parameters, 4);
         for (size_t i = 0; i < STK_COUNT(sharing); i++) {
             const held shared = held_by(world, sharing[i]);
             assert_bytes(whole.bytes - shared.bytes, 8 - 8 / n);
-            assert_bytes(shared.gradients, i == 0 ? 4 : 4 / n);
+            assert_bytes(shared.gradients, i < 1 ? 4 : 4 / n);
+            assert_bytes(shared.parameters, i < 2 ? 4 : 4 / n);
         }
     }
 }
 
 /* ---- What is refused ------------------------------------------------------------------------- */
+
+static void refused_in_a_fit(const stk_callback_ops *callback, const char *later,
+                             const char *strategy, const char *message)
+{
+    const one like = {.strategy = strategy,
+                      .layers = odd,
+                      .folder = "/nonexistent",
+                      .callback = callback,
+                      .later = later,
+                      .change = without_files};
+
+    run_world(all_ranks, 2, &like);
+    for (int r = 0; r < 2; r++)
+        assert_fails(all_ranks[r].status, STK_ENOTSUP, &all_ranks[r].b.err, message);
+}
 
 static void shares(run *one)
 {
@@ -374,6 +401,9 @@ static void refused(void **state)
     for (int i = 0; i < 2; i++)
         assert_fails(all[i].status, STK_ENOTSUP, &all[i].err, "the module Line cannot");
     test_folder_remove(folder);
+
+    refused_in_a_fit(&stk__callback_ema, NULL, "fsdp", "the callback ema keeps means of");
+    refused_in_a_fit(NULL, "*.bias", "zero_1", "begins to learn later");
 
     bench_open(&b);
     b.options.strategy = "zero_1";
