@@ -78,18 +78,40 @@ static PyObject *value_of(PyObject *sample, const form *f, Py_ssize_t i)
                                 : PyDict_GetItemWithError(sample, f->columns[i].key);
 }
 
-static bool is_of(PyObject *sample, const form *f)
+static bool is_key(PyObject *key, PyObject *wanted)
+{
+    return key == wanted || (PyUnicode_CheckExact(key) && PyUnicode_CheckExact(wanted) &&
+                             PyUnicode_Compare(key, wanted) == 0);
+}
+
+/* The first dict of a batch says which keys it has, and in which order. */
+static bool has_keys(PyObject *first, const form *f)
+{
+    Py_ssize_t at = 0, i = 0;
+    PyObject *key;
+
+    if (PyDict_Size(first) != f->count)
+        return false;
+    while (PyDict_Next(first, &at, &key, NULL))
+        if (!is_key(key, f->columns[i++].key))
+            return false;
+    return true;
+}
+
+static bool is_of(PyObject *sample, const form *f, Py_ssize_t row)
 {
     if (f->of == Py_None)
         return true;
-    return (PyObject *)Py_TYPE(sample) == f->of &&
-           (PyDict_Check(sample) || PyObject_Size(sample) == f->count);
+    if ((PyObject *)Py_TYPE(sample) != f->of)
+        return false;
+    return PyDict_Check(sample) ? row > 0 || has_keys(sample, f)
+                                : PyObject_Size(sample) == f->count;
 }
 
 /* 1: the sample is in its row; 0: it is another kind of sample; -1: an exception. */
 static int write_sample(PyObject *sample, const form *f, Py_ssize_t row)
 {
-    int done = is_of(sample, f);
+    int done = is_of(sample, f, row);
 
     for (Py_ssize_t i = 0; done == 1 && i < f->count; i++) {
         const column *c = &f->columns[i];

@@ -181,17 +181,19 @@ class _Form(NamedTuple):
     skeleton: bytes
 
 
-def _form_of(column: Any, rows: int, end: int, skeleton: bytes) -> _Form | None:
-    """That of a batch of `rows` samples, where they can be written by one call."""
+def _form_of(column: Any, batch: Any, rows: int, end: int, skeleton: bytes) -> _Form | None:
+    """That of a batch of `rows` samples, where all of it lies in its columns and they can be written by one call."""
     keys: Sequence[Any] = (None,)
     kind: type | None = None
-    fields = [column]
-    if isinstance(column, _Keys):
-        kind, keys, fields = dict, list(column.fields), list(column.fields.values())
+    fields, values = [column], [batch]
+    if type(column) is _Keys:
+        kind, keys, fields, values = dict, list(batch), list(column.fields.values()), list(batch.values())
     elif type(column) is _Fields and not column.named:
-        kind, keys, fields = column.kind, range(len(column.fields)), column.fields
+        kind, keys, fields, values = column.kind, range(len(batch)), column.fields, batch
     columns: list[tuple[Any, str, Any, int]] = []
-    for key, field in zip(keys, fields):
+    for key, field, value in zip(keys, fields, values):
+        if type(value) is not Placed:  # they were of several types
+            return None
         if type(field) is _Numbers and field.stack is _native.stack_numbers:
             columns.append((key, field.like, None, field.place[0]))
         elif type(field) is _Arrays:  # what is like its first one takes no memory for its values
@@ -199,7 +201,8 @@ def _form_of(column: Any, rows: int, end: int, skeleton: bytes) -> _Form | None:
             columns.append((key, "a", like, field.offset))
         else:
             return None
-    return _Form(rows, kind, tuple(columns), end, skeleton) if len(columns) <= _MOST and len(skeleton) <= INLINE else None
+    known = 0 < len(columns) <= _MOST and len(skeleton) <= INLINE
+    return _Form(rows, kind, tuple(columns), end, skeleton) if known else None
 
 
 class Collator:
@@ -239,7 +242,8 @@ class Collator:
         while group:
             column.add(group)
             group = take(limit)
-        written = skeleton.write(column.value(False))
+        batch = column.value(False)
+        written = skeleton.write(batch)
         if whole:
-            self._form = _form_of(column, rows, end, written)
+            self._form = _form_of(column, batch, rows, end, written)
         return written, skeleton.buffers

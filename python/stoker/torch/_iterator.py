@@ -18,14 +18,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils.data import IterDataPipe, MapDataPipe, _DatasetKind, _utils
+from torch.utils.data import IterDataPipe, MapDataPipe, RandomSampler, _DatasetKind, _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _sharding_worker_init_fn
 
 from stoker import _native
 from stoker.torch import _random
 from stoker.torch._message import END, EPOCH, ERROR, TASK, Answer, value_of
+from stoker.torch._openmp import one_thread
 from stoker.torch._process import Process, Work, check_process, preload, uninterrupted
-from stoker.torch._state import Moment, Place, generators_of, go_on, go_to, leave, to_bytes, to_tensor
+from stoker.torch._state import Moment, Place, generators_of, go_on, go_to, leave, length_of, to_bytes, to_tensor
 from stoker.torch._worker import Descriptor, Fetcher, Plan
 
 _LOG = logging.getLogger("stoker")
@@ -288,6 +289,8 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         self._epoch += 1
         self._sent = self._given = 0  # batches of this epoch
         self._dropped = 0  # batches that a resumed loop makes again, and does not give
+        random = type(getattr(loader._index_sampler, "sampler", loader._index_sampler)) is RandomSampler
+        self._permuted = length_of(loader._index_sampler) if random else None  # batches whose order is made at once
         self._owner: dict[int, Process] = {}
         self._failures: dict[int, str] = {}
         self._queue: deque[Work] = deque()  # what no worker has been chosen for
@@ -359,6 +362,12 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
             ):
                 return process
         return None
+
+    def _index(self) -> Any:
+        if self._permuted is None or 0 < self._sent < self._permuted - 1:
+            return next(self._sampler_iter)
+        with one_thread():  # behind the last index, too, a permutation is made
+            return next(self._sampler_iter)
 
     def _send_next(self) -> None:
         try:
@@ -509,6 +518,9 @@ class Workers(Base, _MultiProcessingDataLoaderIter):
         events = self._poll.poll(1000 * max(0.0, deadline - time.monotonic()))
         if not events:
             return self._late()
+        if len(events) == 1 and events[0][0] in self._sockets:
+            self._received(self._processes[self._sockets.index(events[0][0])])
+            return deadline
         ready = {fd for fd, _ in events}
         for process in list(self._processes):
             if process.pidfd in ready:
