@@ -187,6 +187,7 @@ class BenchOptions(ContextOptions, total=False):
     warmup: int | Sequence[int] | None
     repeat: int | Sequence[int] | None
     ranks: int | Sequence[int] | None
+    all_reduce: int | str | Sequence[int | str] | None
     ceiling: bool | Sequence[bool] | None
     published: bool | Sequence[bool] | None
     ladder: bool | Sequence[bool] | None
