@@ -171,7 +171,7 @@ typedef enum stk_gradient_compression {
 typedef struct stk_trainer_options {
     uint32_t struct_size;
     const char *accelerator;  /**< "auto", "cpu" */
-    const char *strategy;     /**< "auto", "single_device", "ddp", "zero_1" */
+    const char *strategy;     /**< "auto", "single_device", "ddp", "zero_1" to "zero_3", "fsdp" */
     const char *devices;      /**< "auto", "1" */
     uint64_t num_nodes;       /**< 1 */
     const char *precision;    /**< "32-true", "64-true", "bf16-mixed" */

@@ -304,9 +304,11 @@ stk_status stk__reduce_gradients(stk_trainer *t, bool step, stk_error *err)
 
     if (stk__is_alone(t))
         return STK_OK;
-    if (!r->early)
+    /* Else the thread is at work, and knows. */
+    if (!r->early) {
         forget_pieces(t);
-    r->shards.scatters = step && r->shards.stage > 0;
+        r->shards.scatters = step && r->shards.stage > 0;
+    }
     r->num_listed = 0;
     stk_status status = t->ops.state(t->module, STK_STATE_GRADIENT, stk__list_piece, t, err);
     if (status == STK_OK)

@@ -11,7 +11,7 @@ static const stk_option options[] = {
     {"strategy", STK_OPTION_STRING, AT(strategy), "auto", 0, 0, NULL, "NAME",
      "How processes share the work: auto, single_device, ddp (each has the whole model, and all "
      "the same gradients), zero_1 (each has its part of the optimizer's state), zero_2 (and of the "
-     "gradients); auto: ddp where there are several."},
+     "gradients), zero_3 or fsdp (and of the parameters); auto: ddp where there are several."},
     {"devices", STK_OPTION_STRING, AT(devices), "auto", 0, 0, NULL, "N",
      "Devices: auto, 1, -1 (all); 'stoker train' begins a rank for each of several."},
     {"num_nodes", STK_OPTION_UINT, AT(num_nodes), "1", 1, 65536, NULL, "N",

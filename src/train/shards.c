@@ -274,16 +274,6 @@ stk_status stk__shards_part(stk_trainer *t, stk_error *err)
     return STK_OK;
 }
 
-stk_status stk__shards_hold(stk_trainer *t, stk_error *err)
-{
-    stk__shards *s = &t->ranks.shards;
-
-    for (size_t i = 0; i < s->num_buckets && s->parted; i++)
-        STK_TRY(need_parameters(t, i, err));
-    s->held = s->parted;
-    return STK_OK;
-}
-
 void stk__shards_let_go(stk_trainer *t)
 {
     stk__shards *s = &t->ranks.shards;
@@ -293,20 +283,38 @@ void stk__shards_let_go(stk_trainer *t)
     s->held = false;
 }
 
-stk_status stk__shards_end(stk_trainer *t, bool together, stk_error *err)
+stk_status stk__shards_hold(stk_trainer *t, stk_error *err)
 {
     stk__shards *s = &t->ranks.shards;
 
-    if (!s->parted)
-        return STK_OK;
-    const stk_status status = together ? stk__shards_hold(t, err) : STK_OK;
-    if (!together)
+    /* What is here may be older than what a rank has gone back to. */
+    stk__shards_let_go(t);
+    for (size_t i = 0; i < s->num_buckets && s->parted; i++)
+        STK_TRY(need_parameters(t, i, err));
+    s->held = s->parted;
+    return STK_OK;
+}
+
+/* The module has whole parameters again. */
+static stk_status make_whole(stk_trainer *t, bool together, stk_error *err)
+{
+    const stk__shards *s = &t->ranks.shards;
+
+    if (together)
+        STK_TRY(stk__shards_hold(t, err));
+    else
         stk__message(t->ctx, STK_MESSAGE_WARNING,
                      "other ranks had parts of the parameters, and the training has failed: those "
                      "of this process are no longer whole; go on from a checkpoint");
-    s->parted = s->held = false;
-    const stk_status told = t->ops.shard(t->module, STK_STATE_OPTIMIZER, s->own, s->n, NULL);
-    return status != STK_OK ? status : told;
+    return t->ops.shard(t->module, STK_STATE_OPTIMIZER, s->own, s->n, err);
+}
+
+stk_status stk__shards_end(stk_trainer *t, bool together, stk_error *err)
+{
+    const stk_status status = t->ranks.shards.parted ? make_whole(t, together, err) : STK_OK;
+
+    stk__shards_release(t);
+    return status;
 }
 
 /* The bucket of a parameter; false: it is none. */

@@ -202,6 +202,77 @@ static void clips_values(one *o)
     o->b.options.sync_batchnorm = o->world > 1;
 }
 
+/* Gradients are looked at, so that none is combined within the pass. */
+static void anomalies(one *o)
+{
+    clips(o);
+    o->b.options.detect_anomaly = true;
+}
+
+/* ---- Within a window of accumulation --------------------------------------------------------- */
+
+#define WITHIN "%s/within.safetensors"
+
+/* A checkpoint has all gradients of the window. */
+static stk_status save_within(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                              stk_error *err)
+{
+    char path[512];
+
+    if (at->epoch || at->batch_idx)
+        return STK_OK;
+    snprintf(path, sizeof path, WITHIN, stk_trainer_get_options(t)->default_root_dir);
+    return stk_trainer_save(t, path, false, NULL, err);
+}
+
+static stk_status saver_create(stk_context *ctx, const void *options, stk_callback **out,
+                               stk_error *err);
+
+static const stk_callback_ops saver = {.struct_size = sizeof saver,
+                                       .name = "saver",
+                                       .doc = "saves within a window",
+                                       .create = saver_create,
+                                       .destroy = gate_destroy,
+                                       .roles = STK_ROLE_NO_METRICS,
+                                       .on_train_batch_end = save_within};
+
+static stk_status saver_create(stk_context *ctx, const void *options, stk_callback **out,
+                               stk_error *err)
+{
+    *out = calloc(1, sizeof **out);
+    assert_non_null(*out);
+    **out = (stk_callback){&saver, ctx};
+    return STK_OK;
+}
+
+static void saves_within(one *o)
+{
+    accumulates(o);
+    o->callback = &saver;
+}
+
+/* What goes on from there is what did not stop. */
+static void windows_are_whole(void **state)
+{
+    char folders[3][256], saved[2][512], within[2][512];
+
+    test_folder(folders[0]);
+    train(saved[0], 3, "ddp", folders[0], NULL, saves_within);
+    snprintf(within[0], sizeof within[0], WITHIN, folders[0]);
+    for (size_t i = 0; i < STK_COUNT(sharing); i++) {
+        test_folder(folders[1]);
+        test_folder(folders[2]);
+        train(saved[1], 3, sharing[i], folders[1], NULL, saves_within);
+        snprintf(within[1], sizeof within[1], WITHIN, folders[1]);
+        assert_same_checkpoints(within[0], within[1]);
+        train(saved[1], 3, sharing[i], folders[2], within[1], accumulates);
+        assert_same_checkpoints(saved[0], saved[1]);
+        test_folder_remove(folders[1]);
+        test_folder_remove(folders[2]);
+    }
+    test_folder_remove(folders[0]);
+}
+
 static void the_same_bits(void **state)
 {
     as_by_ddp(NULL);
@@ -210,6 +281,7 @@ static void the_same_bits(void **state)
     as_by_ddp(steps_by_sgd);
     as_by_ddp(squeezes);
     as_by_ddp(clips_values);
+    as_by_ddp(anomalies);
 }
 
 /* ---- Going on -------------------------------------------------------------------------------- */
@@ -431,9 +503,8 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_bits),
-        cmocka_unit_test(goes_on_anywhere),
-        cmocka_unit_test(memory_is_shared),
+        cmocka_unit_test(the_same_bits),    cmocka_unit_test(windows_are_whole),
+        cmocka_unit_test(goes_on_anywhere), cmocka_unit_test(memory_is_shared),
         cmocka_unit_test(refused),
     };
 
