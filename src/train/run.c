@@ -363,7 +363,7 @@ static stk_status end_shards(stk_trainer *t, bool together, stk_status status, s
 
     stk_error_init(&own);
     const stk_status ended = stk__shards_end(t, together, &own);
-    if (ended == STK_OK || status != STK_OK)
+    if (status != STK_OK || ended == STK_OK)
         return status;
     *err = own;
     return ended;

@@ -344,6 +344,7 @@ static void call_trainer(world *w)
     RETURNS(stk_collectives_close, collectives == NULL, &collectives);
     REFUSED(stk_trainer_reduce, w->trainer, &number, 1, STK_COMBINE_SUM, NULL);
     REFUSED(stk_trainer_gradient_done, w->trainer, &tensor, NULL);
+    REFUSED(stk_trainer_parameters_wanted, w->trainer, &tensor, 1, NULL);
     REFUSED(stk_trainer_log_metrics, w->trainer, &metric, 1, NULL);
     REFUSED(stk_trainer_peek, w->trainer, w->path, &w->state, NULL);
     REFUSED(stk_trainer_save, w->trainer, w->path, false, NULL, NULL);
