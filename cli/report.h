@@ -131,6 +131,11 @@ void report_scale_print(const struct report_view *view, FILE *out, size_t width)
 void report_scale_page(const struct report_view *view, FILE *out);
 void report_scale_json(const struct report_view *view, FILE *out);
 
+/* ---- report_surface.c ---- */
+/* Whether the settings of a log differ in workers and in reads; then the wait over both. */
+bool report_has_surface(const struct report_view *view);
+void report_surface_page(const struct report_view *view, FILE *out);
+
 /* ---- report_html.c ---- */
 /* The same table on the page; of a row with a link the first cell leads to that run. */
 void report_table_page(const struct cli_table *table, const char *name, FILE *out);

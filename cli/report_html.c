@@ -435,6 +435,7 @@ void report_write_page(const struct report_view *view, FILE *out)
     if (view->num_predictions)
         report_what_if_page(view, out);
     report_scale_page(view, out);
+    report_surface_page(view, out);
     put_comparison(view, out);
     put_picker(view, out);
     for (uint64_t i = 0; i < view->runs; i++)

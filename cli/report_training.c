@@ -165,6 +165,8 @@ void report_contents_page(const struct report_view *view, FILE *out)
         put_entry(out, "ranks", "Ranks");
     if (view->num_scaled)
         put_entry(out, "scale", "Many ranks");
+    if (report_has_surface(view))
+        put_entry(out, "surface", "Workers and reads");
     if (view->all->num_groups > 1)
         put_entry(out, "settings", "Settings by their wait");
     for (uint64_t i = 0; i < view->all->num_groups && i < RUNS_LISTED; i++) {

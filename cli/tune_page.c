@@ -8,12 +8,12 @@
 
 #include "report.h"
 #include "report_svg.h"
+#include "surface.h"
 #include "tune.h"
 
 #define LEFT    72.0 /* of a chart, for labels */
 #define DEPTHS  8    /* lines of a chart, each with a colour of its own */
 #define LONGEST 256  /* places of a line */
-#define PERCENT 100
 
 struct page {
     const struct tune_view *view;
@@ -24,9 +24,6 @@ struct page {
 };
 
 static const char style[] =
-    ".heat td{--share:0;background:color-mix(in srgb,var(--beyond) calc(var(--share)*1%),"
-    "transparent)}.heat b{font-weight:700}.heat td.best{outline:3px solid var(--accent);"
-    "outline-offset:-3px}.heat td.out{color:var(--soft);text-decoration:line-through}\n"
     "figure svg{max-width:100%;height:auto}pre{overflow-x:auto;background:var(--panel);"
     "padding:.7rem;border-radius:.5rem}\n";
 
@@ -79,11 +76,6 @@ static int64_t workers_of(const stk_tune_point *p)
 static int64_t depth_of(const stk_tune_point *p)
 {
     return p->io_depth;
-}
-
-static int64_t ahead_of(const stk_tune_point *p)
-{
-    return p->prefetch_factor;
 }
 
 /* The point with these values; a fixed number of workers before one that moves. NULL: none. */
@@ -230,50 +222,9 @@ static void draw_front(struct page *p, struct svg *svg)
 /* ---- Tables -----------------------------------------------------------------------------------
  */
 
-static void put_cell(const struct page *p, const stk_tune_point *q)
-{
-    if (!q) {
-        fputs("<td>-</td>", p->out);
-        return;
-    }
-    const bool best = p->best && q->setting == p->best->setting;
-    fprintf(p->out,
-            "<td class=\"%s\" style=\"--share:%.0f\">%s%.1f %%%s<br><small>%.0f/s</small></td>",
-            best         ? "best"
-            : q->allowed ? ""
-                         : "out",
-            0.7 * PERCENT * q->wait_share, q->runs ? "<b>" : "", PERCENT * q->wait_share,
-            q->runs ? "</b>" : "", q->samples_per_s);
-}
-
-/* The wait over workers and reads, with so many batches ahead. */
-static void put_surface(const struct page *p, int64_t ahead)
-{
-    int64_t workers[LONGEST], depths[LONGEST];
-    const size_t rows = values_of(p, workers_of, workers, LONGEST),
-                 columns = values_of(p, depth_of, depths, LONGEST);
-
-    fprintf(p->out,
-            "<h3>prefetch_factor %" PRId64 "</h3>\n<div class=\"scroll\" tabindex=\"0\" "
-            "role=\"region\" aria-label=\"Surface %" PRId64 "\"><table "
-            "class=\"heat\"><thead><tr><th>workers</th>",
-            ahead, ahead);
-    for (size_t c = 0; c < columns; c++)
-        fprintf(p->out, "<th>io_depth %" PRId64 "</th>", depths[c]);
-    fputs("</tr></thead><tbody>\n", p->out);
-    for (size_t r = 0; r < rows; r++) {
-        fprintf(p->out, "<tr><td>%" PRId64 "</td>", workers[r]);
-        for (size_t c = 0; c < columns; c++)
-            put_cell(p, find(p, workers[r], depths[c], ahead));
-        fputs("</tr>\n", p->out);
-    }
-    fputs("</tbody></table></div>\n", p->out);
-}
-
 static void put_surfaces(const struct page *p)
 {
-    int64_t ahead[LONGEST];
-    const size_t n = values_of(p, ahead_of, ahead, LONGEST);
+    struct surface_cell *cells = calloc(p->n + 1, sizeof *cells);
 
     fputs(
         "<section><h2>All settings of the grid</h2>\n<p class=\"soft\">The share of the time that "
@@ -281,8 +232,21 @@ static void put_surfaces(const struct page *p)
         "the runs of its neighbours. Struck out: beyond a limit, or another setting comes to the "
         "same. Framed: what was chosen.</p>\n",
         p->out);
-    for (size_t i = 0; i < n; i++)
-        put_surface(p, ahead[i]);
+    for (size_t i = 0; cells && i < p->n; i++) {
+        const stk_tune_point *q = &p->points[i];
+        cells[i] = (struct surface_cell){.workers = q->num_workers,
+                                         .depth = q->io_depth,
+                                         .ahead = q->prefetch_factor,
+                                         .wait_share = q->wait_share,
+                                         .samples_per_s = q->samples_per_s,
+                                         .moves = q->auto_workers,
+                                         .run = q->runs > 0,
+                                         .allowed = q->allowed,
+                                         .best = p->best && q->setting == p->best->setting};
+    }
+    if (cells)
+        surface_put(cells, p->n, p->out);
+    free(cells);
     fputs("</section>\n", p->out);
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import stoker
 
 COMMAND = Path(stoker.__file__).parent / "bin" / "stoker"
-LIMIT = 60  # s, for a sheet to be there
+LIMIT = 30  # s, for a sheet to be there
 
 
 def work():

@@ -129,6 +129,28 @@ static void test_steady(void **state)
     end(&t);
 }
 
+/* Four workers and sixteen reads limit alike, and the model, which knows of four cores, takes more
+ * workers for no use: more of both is what is tried. */
+static void test_both(void **state)
+{
+    load l = loads[2];
+    stk_tune_options options;
+    tuned t;
+
+    (void)state;
+    l.noise = 0;
+    stk_tune_options_init(&options);
+    options.objective = STK_TUNE_SPEED;
+    options.verify = 3;
+    make(&t,
+         "dataset: 'digits:'\nloader: {batch_size: 10, num_workers: [4, 8], io_depth: [16, 64], "
+         "prefetch_factor: [1, 2]}\n",
+         &options);
+    run_load(&t, &l, 1000);
+    assert_true(t.best.num_workers == 8 && t.best.io_depth == 64);
+    end(&t);
+}
+
 /* Which is run again: the arithmetic by hand. */
 static void test_race(void **state)
 {
@@ -172,10 +194,8 @@ static void test_race(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_noisy),
-        cmocka_unit_test(test_time),
-        cmocka_unit_test(test_steady),
-        cmocka_unit_test(test_race),
+        cmocka_unit_test(test_noisy), cmocka_unit_test(test_time), cmocka_unit_test(test_steady),
+        cmocka_unit_test(test_both),  cmocka_unit_test(test_race),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
