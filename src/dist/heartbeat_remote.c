@@ -244,7 +244,8 @@ void stk__beat_heard(const stk_heartbeat *h, uint64_t rank, stk_heartbeat_row *o
     if (!from || !from->number)
         return;
     out->heard_ns = from->at_ns;
-    snprintf(out->host, sizeof out->host, "%s", from->host);
+    /* As is: rows are read in signal handlers, too. */
+    memcpy(out->host, from->host, sizeof out->host);
 }
 
 /* ---- A rank ---------------------------------------------------------------------------------- */
