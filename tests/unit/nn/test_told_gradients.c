@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients are told of when a backward pass has done with them, from the last one backwards. */
+/* Gradients are told of when a backward pass has done with them, from the last one backwards;
+ * parameters are asked for before a layer reads them. */
 #include "unit/nn/models.h"
 
 enum { ROWS = 3, MOST_TOLD = 16, MOST_BYTES = 1024 };
@@ -101,10 +102,70 @@ static void test_a_failure_ends_the_pass(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* ---- Parameters ------------------------------------------------------------------------------ */
+
+/* Calls of both kinds, in their order. */
+typedef struct calls {
+    size_t n;
+    char names[64][40];
+} calls;
+
+static stk_status call_took(void *user, const stk_state_tensor *gradient, stk_error *err)
+{
+    calls *c = user;
+
+    assert_true(c->n < STK_COUNT(c->names));
+    snprintf(c->names[c->n++], sizeof c->names[0], "told %s", gradient->name);
+    return STK_OK;
+}
+
+static stk_status call_wants(void *user, const stk_state_tensor *parameters, size_t n,
+                             stk_error *err)
+{
+    calls *c = user;
+
+    assert_int_equal(n, 2); /* weight and bias */
+    assert_true(c->n < STK_COUNT(c->names));
+    snprintf(c->names[c->n++], sizeof c->names[0], "asks %s", parameters[0].name);
+    return STK_OK;
+}
+
+/* Layers that learn are asked for on the way there and on the way back, before their gradients; a
+ * process without rows makes the same calls. */
+static void test_parameters_are_asked_for(void **state)
+{
+    static const char *const wanted[] = {
+        "asks a.weight",  "asks n.weight", "asks b.weight",  "asks m.weight", "asks fc.weight",
+        "asks fc.weight", "told fc.bias",  "told fc.weight", "asks m.weight", "told m.bias",
+        "told m.weight",  "asks b.weight", "told b.bias",    "told b.weight", "asks n.weight",
+        "told n.bias",    "told n.weight", "asks a.weight",  "told a.bias",   "told a.weight"};
+    stk_context *ctx = test_context();
+    stk_model *model = make(ctx);
+    calls made[2] = {0};
+    stk_error err;
+
+    for (int i = 0; i < 2; i++) {
+        stk__model_tell_gradients(model, call_took, &made[i]);
+        stk__model_ask_parameters(model, call_wants, &made[i]);
+        if (i == 0) {
+            assert_ok(pass(model, &err), &err);
+        } else {
+            assert_ok(stk__model_idle(model, false, &err), &err);
+            assert_ok(stk__model_idle(model, true, &err), &err);
+        }
+        assert_int_equal(made[i].n, STK_COUNT(wanted));
+        for (size_t k = 0; k < STK_COUNT(wanted); k++)
+            assert_string_equal(made[i].names[k], wanted[k]);
+    }
+    stk_model_destroy(&model);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_are_told),
-                                       cmocka_unit_test(test_a_failure_ends_the_pass)};
+                                       cmocka_unit_test(test_a_failure_ends_the_pass),
+                                       cmocka_unit_test(test_parameters_are_asked_for)};
 
     return cmocka_run_group_tests_name("nn/told_gradients", tests, NULL, NULL);
 }
