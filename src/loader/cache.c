@@ -6,7 +6,6 @@
  */
 #include "loader/cache.h"
 
-
 #define ARENA_BYTES       (UINT64_C(256) << 10)
 #define LARGE_ARENA_BYTES (UINT64_C(16) << 20)
 

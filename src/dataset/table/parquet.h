@@ -163,13 +163,14 @@ typedef struct stk__parquet_body {
     uint8_t head[STK__PARQUET_HEAD]; /* levels, where the values are at home */
 } stk__parquet_body;
 
-/* Where the values of a page are to lie if none is null, behind STK__PARQUET_HEAD bytes at least. */
+/* Where the values of a page are to lie if none is null, behind STK__PARQUET_HEAD bytes at least.
+ */
 typedef struct stk__parquet_home {
     uint8_t *values;
     uint64_t size;
 } stk__parquet_home;
 
-/* One that may be without nulls is decompressed to its `home`, if it has one, and nowhere else. */
+/* One without nulls is decompressed to its `home`, if it has one. */
 stk_status stk__parquet_page_open(const stk__parquet_page *page, const stk__parquet_leaf *leaf,
                                   stk__parquet_room *room, const uint8_t *data,
                                   const stk__parquet_home *home, stk__parquet_body *out,

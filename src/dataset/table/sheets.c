@@ -57,8 +57,8 @@ static uint64_t head_bytes(uint32_t slots, uint64_t rows)
                          STK_CACHE_LINE);
 }
 
-/* Bytes from a row of so many to the next: a row that is nearly a cache line, or some, begins one, as
- * each that it lies in is waited for. */
+/* Bytes from a row of so many to the next: a row that is nearly a cache line, or some, begins one,
+ * as each that it lies in is waited for. */
 static uint64_t apart_of(uint64_t row)
 {
     const uint64_t lines = stk__round_up(row, STK_CACHE_LINE);
