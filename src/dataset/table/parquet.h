@@ -163,8 +163,7 @@ typedef struct stk__parquet_body {
     uint8_t head[STK__PARQUET_HEAD]; /* levels, where the values are at home */
 } stk__parquet_body;
 
-/* Where the values of a page are to lie if none is null, behind STK__PARQUET_HEAD bytes at least.
- */
+/* Where the values of a page lie if none is null, behind STK__PARQUET_HEAD bytes at least. */
 typedef struct stk__parquet_home {
     uint8_t *values;
     uint64_t size;
