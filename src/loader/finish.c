@@ -145,8 +145,7 @@ void stk__step_finish_locked(stk__finisher *f, stk__step *step, uint32_t worker)
     if (step->has_holes) {
         close_holes(step);
     } else {
-        slab->count = step->num_rows;
-        memcpy(slab->positions, step->positions, step->num_rows * sizeof *slab->positions);
+        slab->count = stk__order_positions(f->order, step->step, slab->positions);
     }
     if (ring->num_ragged)
         collate_ragged(step);

@@ -142,7 +142,7 @@ static void collect_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t 
                                   ring->columns[k].ragged] = bytes;
 }
 
-/* A substitute's turn is that of the sample it replaces. */
+/* A substitute's turn, and the room of its ragged values, are those of the sample it replaces. */
 static void keep_cost(stk_locator *seam, size_t i, double nanoseconds)
 {
     (void)seam;
@@ -150,7 +150,6 @@ static void keep_cost(stk_locator *seam, size_t i, double nanoseconds)
     (void)nanoseconds;
 }
 
-/* The room of a ragged value stays what it was for the sample that is replaced. */
 static void keep_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t bytes)
 {
     (void)seam;
@@ -176,14 +175,15 @@ static void bound_reads(const stk__budget *budget, stk__row *row)
     row->left = budget->most_row;
 }
 
-/* The needs of a row are those of its leader, which stands before it. */
 static void tie_follower(const stk__step *step, stk__row *row)
 {
-    const stk__row *leader = &step->rows[row->follows - 1];
+    const stk__row *leader = &step->rows[row->follows - 1]; /* it stands before the row */
 
     row->needs = leader->needs;
     row->slices = leader->slices;
     row->num_needs = leader->num_needs;
+    if (leader->status == STK_OK)
+        return;
     row->status = leader->status;
     row->stage = leader->stage;
     row->reason = leader->reason;

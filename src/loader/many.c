@@ -17,18 +17,12 @@ uint32_t stk__many_rows(const stk_dataset *dataset, const stk__column *columns, 
 
 uint32_t stk__many_next(const stk__worker *worker, uint32_t first)
 {
-    const stk__row *rows = worker->step->rows;
-    const uint32_t leader = worker->rows[first];
-    uint32_t n = 1;
+    const stk__row *leader = &worker->step->rows[worker->rows[first]];
 
     if (worker->run)
         return 1;
-    if (!worker->team->many_rows || !rows[leader].group || rows[leader].status != STK_OK)
-        return 0;
-    while (first + n < worker->num_rows && n < rows[leader].group &&
-           rows[worker->rows[first + n]].follows == leader + 1)
-        n++;
-    return n;
+    /* A group is taken whole. */
+    return worker->team->many_rows && leader->status == STK_OK ? leader->group : 0;
 }
 
 /* Let the dataset prepare `n` rows from row `first` of the batch on, or those at `places`. */

@@ -360,6 +360,13 @@ static void prepare_rows(stk__worker *worker, const uint32_t *rows, uint32_t n, 
 
 /* ---- Accounting ---- */
 
+/* Of the rows of a task, the one behind the group that row `i` leads: its others have no units of
+ * their own. */
+static uint32_t behind_group(const stk__worker *worker, uint32_t i)
+{
+    return i + STK_MAX(worker->step->rows[worker->rows[i]].group, 1);
+}
+
 /* Of the units of the rows the one that was ready last, where this may be the step's last task;
  * NULL: there is none. (L) held. */
 static const stk__unit *last_unit_locked(const stk__worker *worker)
@@ -369,7 +376,7 @@ static const stk__unit *last_unit_locked(const stk__worker *worker)
 
     if (!step->has_units || step->done + stk__task_rows(worker) < step->num_rows)
         return NULL;
-    for (uint32_t i = 0; i < worker->num_rows; i++) {
+    for (uint32_t i = 0; i < worker->num_rows; i = behind_group(worker, i)) {
         const stk__row *row = &step->rows[worker->rows[i]];
         for (uint32_t k = 0; !row->follows && k < row->num_needs; k++) {
             const stk__unit *unit = row->needs[k].unit;
@@ -386,7 +393,7 @@ static void drop_units_locked(stk__worker *worker, stk__spent *spent)
     /* Samples that need nothing, or had it in the cache, never met a unit. */
     if (!worker->step->has_units)
         return;
-    for (uint32_t i = 0; i < worker->num_rows; i++) {
+    for (uint32_t i = 0; i < worker->num_rows; i = behind_group(worker, i)) {
         stk__row *row = &worker->step->rows[worker->rows[i]];
         for (uint32_t k = 0; !row->follows && k < row->num_needs; k++) {
             stk__unit *unit = row->needs[k].unit;

@@ -11,6 +11,8 @@ const char *const stk__parquet_reasons[STK__PARQUET_REASONS] = {
     "lies in a page whose checksum does not match it; fetch the file again",
     "lies in a page of a kind that is not read"};
 
+enum { CODES = 2048 }; /* that are looked up together: they stay in the first cache */
+
 typedef struct sink {
     stk__parquet_room *room;
     const stk__parquet_leaf *leaf;
@@ -91,6 +93,23 @@ static bool is_codes(const stk__parquet_page *page)
 
 /* ---- Values ---- */
 
+static stk_status begin_codes(const sink *s, const stk__parquet_body *body, stk__parquet_runs *runs)
+{
+    if (!body->values_length)
+        return fail(s, "its codes end too early");
+    return answer(s, stk__parquet_runs_begin(runs, s->room->codecs, body->values + 1,
+                                             body->values_length - 1, body->values[0]));
+}
+
+static stk_status take_codes(const sink *s, stk__parquet_runs *runs, uint32_t *out, uint64_t count,
+                             uint64_t entries)
+{
+    STK_TRY(answer(s, stk__parquet_runs_take(runs, out, count)));
+    return stk__parquet_codes_sound(s->room->codecs, out, count, entries)
+               ? STK_OK
+               : fail(s, "a code is beyond the end of its dictionary");
+}
+
 static stk_status read_codes(const sink *s, const stk__parquet_body *body, uint32_t *out,
                              uint64_t count, uint64_t entries)
 {
@@ -98,14 +117,8 @@ static stk_status read_codes(const sink *s, const stk__parquet_body *body, uint3
 
     if (!count)
         return STK_OK;
-    if (!body->values_length)
-        return fail(s, "its codes end too early");
-    STK_TRY(answer(s, stk__parquet_runs_begin(&runs, s->room->codecs, body->values + 1,
-                                              body->values_length - 1, body->values[0])));
-    STK_TRY(answer(s, stk__parquet_runs_take(&runs, out, count)));
-    return stk__parquet_codes_sound(s->room->codecs, out, count, entries)
-               ? STK_OK
-               : fail(s, "a code is beyond the end of its dictionary");
+    STK_TRY(begin_codes(s, body, &runs));
+    return take_codes(s, &runs, out, count, entries);
 }
 
 #define SPREAD(type)                                                                               \
@@ -313,13 +326,18 @@ static stk_status list_levels(sink *s, const stk__parquet_body *body, uint64_t l
 static stk_status look_up(sink *s, const stk__parquet_body *body, uint8_t *out, uint64_t count)
 {
     const uint64_t item = stk__parquet_item(s->leaf);
-    uint32_t *codes =
-        (uint32_t *)stk__parquet_room_part(s->room, STK__PARQUET_LENGTHS, count * sizeof *codes);
+    stk__parquet_runs runs;
+    uint32_t codes[CODES];
 
-    if (!codes)
-        return no_memory(s);
-    STK_TRY(read_codes(s, body, codes, count, s->num_entries));
-    stk__parquet_look_up(s->room->codecs, s->entries, codes, (uint32_t)item, out, count);
+    if (!count)
+        return STK_OK;
+    STK_TRY(begin_codes(s, body, &runs));
+    for (uint64_t done = 0, n; done < count; done += n) {
+        n = STK_MIN(count - done, CODES);
+        STK_TRY(take_codes(s, &runs, codes, n, s->num_entries));
+        stk__parquet_look_up(s->room->codecs, s->entries, codes, (uint32_t)item, out + done * item,
+                             n);
+    }
     return STK_OK;
 }
 
