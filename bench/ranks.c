@@ -73,6 +73,7 @@ static stk_collectives *join(stk_context *context)
     if (ranks.world_size == 1)
         return NULL;
     stk_collectives_options_init(&options);
+    options.transport = getenv("OMPI_COMM_WORLD_RANK") ? "openmpi" : "mpich";
     bench_check(stk_collectives_open(context, &options, &all, &err), &err);
     return all;
 }
