@@ -16,6 +16,7 @@ enum way { MANY, GROUPED, ALONE, WAYS };
 
 static const stk_dataset_ops *theirs;
 static stk_dataset_ops ours;
+static void (*after_open)(void);            /* what befalls the files of a dataset that is open */
 static uint64_t calls, rows_of_calls, runs; /* runs: rows one behind the other */
 
 static void count_rows(stk_dataset *dataset, stk_rows *rows)
@@ -142,6 +143,8 @@ static void run_some(stk_context *ctx, const char *spec, enum way way, const stk
     stk_error err;
     uint32_t fields;
 
+    if (after_open)
+        after_open();
     stk_loader_options given = *o;
     given.drop_last = o->drop_last && d->size > o->batch_size;
     assert_ok(stk_loader_create(d, &given, &loader, &err), &err);

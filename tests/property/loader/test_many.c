@@ -413,13 +413,87 @@ static void test_bulk(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* The first sample of a call may be beyond all memory; the others need what it does, and are small.
+ */
+static stk_status led_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
+                             stk_locator *to, stk_error *err)
+{
+    const stk_need need = {.struct_size = sizeof need, .length = 1};
+
+    for (size_t i = 0; i < n; i++) {
+        if (!i || !to->same || !to->same(to, i, 0)) {
+            const stk_status status = to->add(to, i, &need);
+            if (status != STK_OK)
+                return status;
+        }
+        to->bytes(to, i, 0, indices[i] % 8 ? 1 : UINT64_C(1) << 40);
+    }
+    return STK_OK;
+}
+
+static void led_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const stk_sample *s = stk_sample_at(samples, i);
+        stk_value *value = stk_sample_value(s, 0);
+        value->data = s->needs[0].data;
+        value->size = 1;
+    }
+}
+
+/* It fails alone: another one leads the group. */
+static void test_leader_too_large(void **state)
+{
+    const stk_dataset_ops ops = {.struct_size = sizeof ops,
+                                 .name = "led",
+                                 .close = bulk_close,
+                                 .locate = led_locate,
+                                 .object = bulk_object,
+                                 .prepare = led_prepare};
+    const stk_field field = {
+        .struct_size = sizeof field, .name = "byte", .dtype = STK_UINT8, .layout = STK_BYTES};
+    const stk_dataset_info info = {
+        .struct_size = sizeof info, .num_fields = 1, .fields = &field, .size = 64};
+    stk_context *ctx = test_context();
+    char key[256], url[300];
+    stk_loader_options o;
+    stk_dataset *d;
+    stk_loader *loader;
+    stk_batch *batch;
+    stk_store *store;
+    uint64_t rows = 0;
+    stk_error err;
+
+    (void)state;
+    test_write(folder, "bulk.bin", "7", 1);
+    snprintf(url, sizeof url, "file://%s", folder);
+    assert_ok(stk_store_open(ctx, url, &store, key, sizeof key, &err), &err);
+    assert_ok(stk_dataset_create(ctx, &ops, store, &info, &d, &err), &err);
+    stk_loader_options_init(&o);
+    o.batch_size = 8;
+    o.epochs = 1;
+    o.on_error = STK_ON_ERROR_SKIP;
+    o.max_errors = "100%";
+    assert_ok(stk_loader_create(d, &o, &loader, &err), &err);
+    for (stk_status status; (status = stk_loader_next(loader, 20000, &batch, &err)) != STK_EOS;) {
+        assert_ok(status, &err);
+        assert_int_equal(stk_batch_count(batch), 7);
+        rows += stk_batch_count(batch);
+        stk_batch_release(&batch);
+    }
+    assert_int_equal(rows, 56);
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&d);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_csv),     cmocka_unit_test(test_golden),
         cmocka_unit_test(test_damaged), cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_resumed), cmocka_unit_test(test_wrapped),
-        cmocka_unit_test(test_bulk)};
+        cmocka_unit_test(test_bulk),    cmocka_unit_test(test_leader_too_large)};
 
     return cmocka_run_group_tests(tests, make_tables, drop_tables);
 }
