@@ -324,9 +324,12 @@ stk_status stk__model_need(stk_model *m, bool gradients, stk_error *err)
         m->arena = stk__alloc_buffer(ctx, STK_MAX(arena, 1u));
         m->arena_bytes = m->arena ? arena : 0;
     }
-    /* The first pass writes all of them: memory that is not touched before is not taken. */
-    if (gradients && !m->gradients)
+    if (gradients && !m->gradients) {
         m->gradients = stk__alloc_buffer(ctx, STK_MAX(m->gradient_bytes, 1u));
+        /* Of what the loss does not depend on no pass writes any. */
+        if (m->gradients)
+            memset(m->gradients, 0, m->gradient_bytes);
+    }
     if (!m->weights && m->arena) {
         m->weights = stk__alloc_buffer(ctx, STK_MAX(m->weight_bytes, 1u));
         if (m->weights)

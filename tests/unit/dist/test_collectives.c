@@ -188,7 +188,7 @@ static void part_counts(uint64_t size, uint64_t count, bool uneven, uint64_t *co
 typedef struct halves {
     uint64_t counts[NETWORK_RANKS];
     bool gathers; /* both halves, which are the whole */
-    char bytes[];
+    _Alignas(double) char bytes[];
 } halves;
 
 static void halves_body(rank *r)
