@@ -52,10 +52,8 @@ size_t surface_depths(const struct surface_cell *cells, size_t n, int64_t out[SU
     return values_of(cells, n, depth_of, out);
 }
 
-/* The one with these values; a fixed number of workers before one that moves, what was run before
- * what is predicted. NULL: none. */
-static const struct surface_cell *find(const struct surface_cell *cells, size_t n, int64_t workers,
-                                       int64_t depth, int64_t ahead)
+const struct surface_cell *surface_find(const struct surface_cell *cells, size_t n, int64_t workers,
+                                        int64_t depth, int64_t ahead)
 {
     const struct surface_cell *found = NULL;
 
@@ -114,7 +112,7 @@ static void put_table(const struct surface_cell *cells, size_t n, int64_t ahead,
         put_value(workers[r], out);
         fputs("</td>", out);
         for (size_t c = 0; c < columns; c++)
-            put_cell(find(cells, n, workers[r], depths[c], ahead), out);
+            put_cell(surface_find(cells, n, workers[r], depths[c], ahead), out);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table></div>\n", out);

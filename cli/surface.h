@@ -23,6 +23,10 @@ struct surface_cell {
 size_t surface_workers(const struct surface_cell *cells, size_t n, int64_t out[SURFACE_MOST]);
 size_t surface_depths(const struct surface_cell *cells, size_t n, int64_t out[SURFACE_MOST]);
 
+/* The one with these values; a fixed number of workers before one that moves, what was run before
+ * what is predicted. NULL: none. */
+const struct surface_cell *surface_find(const struct surface_cell *cells, size_t n, int64_t workers,
+                                        int64_t depth, int64_t ahead);
 /* A table for each number of batches ahead. */
 void surface_put(const struct surface_cell *cells, size_t n, FILE *out);
 

@@ -17,7 +17,8 @@
 
 struct page {
     const struct tune_view *view;
-    stk_tune_point *points; /* those with figures, within the grid */
+    stk_tune_point *points;     /* those with figures, within the grid */
+    struct surface_cell *cells; /* the same */
     size_t n;
     const stk_tune_point *best; /* NULL: there is none */
     FILE *out;
@@ -30,68 +31,58 @@ static const char style[] =
 /* ---- Points -----------------------------------------------------------------------------------
  */
 
+static int by_bytes(const void *a, const void *b)
+{
+    const stk_tune_point *p = a, *q = b;
+
+    return (p->peak_bytes > q->peak_bytes) - (p->peak_bytes < q->peak_bytes);
+}
+
+static struct surface_cell cell_of(const stk_tune_point *q, uint64_t best)
+{
+    return (struct surface_cell){.workers = q->num_workers,
+                                 .depth = q->io_depth,
+                                 .ahead = q->prefetch_factor,
+                                 .wait_share = q->wait_share,
+                                 .samples_per_s = q->samples_per_s,
+                                 .moves = q->auto_workers,
+                                 .run = q->runs > 0,
+                                 .allowed = q->allowed,
+                                 .best = q->setting == best};
+}
+
+/* By their memory. */
 static bool take_points(struct page *p)
 {
     const size_t n = stk_tune_count(p->view->tune);
 
     p->points = calloc(n + 1, sizeof *p->points);
-    for (size_t i = 0; p->points && i < n; i++) {
+    p->cells = calloc(n + 1, sizeof *p->cells);
+    if (!p->points || !p->cells)
+        return false;
+    for (size_t i = 0; i < n; i++) {
         stk_tune_point *point = &p->points[p->n];
         point->struct_size = sizeof *point;
         stk_tune_point_get(p->view->tune, i, point);
         p->n += point->samples_per_s > 0 && point->num_workers >= 0 &&
                 (!point->auto_workers || point->runs);
     }
-    for (size_t i = 0; i < p->n; i++)
-        if (p->points[i].setting == p->view->answer.best)
+    qsort(p->points, p->n, sizeof *p->points, by_bytes);
+    for (size_t i = 0; i < p->n; i++) {
+        p->cells[i] = cell_of(&p->points[i], p->view->answer.best);
+        if (p->cells[i].best)
             p->best = &p->points[i];
-    return p->points != NULL;
-}
-
-/* The values of one option, in their order; at most `room`. */
-static size_t values_of(const struct page *p, int64_t (*value)(const stk_tune_point *),
-                        int64_t *out, size_t room)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < p->n; i++) {
-        const int64_t v = value(&p->points[i]);
-        size_t at = 0;
-        while (at < n && out[at] < v)
-            at++;
-        if ((at < n && out[at] == v) || n == room)
-            continue;
-        memmove(out + at + 1, out + at, (n - at) * sizeof *out);
-        out[at] = v;
-        n++;
     }
-    return n;
+    return true;
 }
 
-static int64_t workers_of(const stk_tune_point *p)
+/* The point of a cell with these values; NULL: there is none. */
+static const stk_tune_point *find(const struct page *p, int64_t workers, int64_t depth)
 {
-    return p->num_workers;
-}
+    const struct surface_cell *cell =
+        surface_find(p->cells, p->n, workers, depth, p->best->prefetch_factor);
 
-static int64_t depth_of(const stk_tune_point *p)
-{
-    return p->io_depth;
-}
-
-/* The point with these values; a fixed number of workers before one that moves. NULL: none. */
-static const stk_tune_point *find(const struct page *p, int64_t workers, int64_t depth,
-                                  int64_t ahead)
-{
-    const stk_tune_point *found = NULL;
-
-    for (size_t i = 0; i < p->n; i++) {
-        const stk_tune_point *q = &p->points[i];
-        if (q->num_workers == workers && q->io_depth == depth && q->prefetch_factor == ahead &&
-            (!found || (found->auto_workers && !q->auto_workers) ||
-             (found->auto_workers == q->auto_workers && q->runs && !found->runs)))
-            found = q;
-    }
-    return found;
+    return cell ? &p->points[cell - p->cells] : NULL;
 }
 
 /* ---- Charts -----------------------------------------------------------------------------------
@@ -136,10 +127,10 @@ static void draw_over_workers(const struct page *p, struct svg *svg, enum svg_un
 {
     static const char *const colours[DEPTHS] = {"--c0", "--c1", "--c2", "--c3",
                                                 "--c4", "--c5", "--c6", "--c7"};
-    int64_t workers[LONGEST], depths[DEPTHS];
-    const size_t num = values_of(p, workers_of, workers, LONGEST),
-                 lines = values_of(p, depth_of, depths, DEPTHS);
-    double x[LONGEST], y[LONGEST];
+    int64_t workers[SURFACE_MOST], depths[SURFACE_MOST];
+    const size_t num = surface_workers(p->cells, p->n, workers),
+                 lines = surface_depths(p->cells, p->n, depths);
+    double x[SURFACE_MOST], y[SURFACE_MOST];
     char name[64];
 
     svg->x = (struct svg_axis){.low = 0,
@@ -149,11 +140,11 @@ static void draw_over_workers(const struct page *p, struct svg *svg, enum svg_un
     svg->y = (struct svg_axis){.low = 0, .high = most_of(p, figure), .unit = unit, .title = title};
     svg->x.high = fmax(svg->x.high, 1);
     svg_axes(svg, true);
-    for (size_t k = 0; k < lines; k++) {
+    for (size_t k = 0; k < lines && k < DEPTHS; k++) {
         const char *colour = svg_colour(colours[k]);
         size_t used = 0;
         for (size_t i = 0; i < num; i++) {
-            const stk_tune_point *q = find(p, workers[i], depths[k], p->best->prefetch_factor);
+            const stk_tune_point *q = find(p, workers[i], depths[k]);
             if (!q)
                 continue;
             x[used] = (double)workers[i];
@@ -178,20 +169,12 @@ static void draw_memory(struct page *p, struct svg *svg)
     draw_over_workers(p, svg, SVG_BYTES, "memory", bytes_of);
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-    const stk_tune_point *p = a, *q = b;
-
-    return (p->peak_bytes > q->peak_bytes) - (p->peak_bytes < q->peak_bytes);
-}
-
 /* All settings, and those that no other is faster than with as little memory. */
 static void draw_front(struct page *p, struct svg *svg)
 {
     double x[LONGEST], y[LONGEST];
     size_t used = 0;
 
-    qsort(p->points, p->n, sizeof *p->points, by_bytes);
     svg->x = (struct svg_axis){
         .low = 0, .high = most_of(p, bytes_of), .unit = SVG_BYTES, .title = "memory"};
     svg->y = (struct svg_axis){.low = 0, .title = "samples/s"};
@@ -224,29 +207,13 @@ static void draw_front(struct page *p, struct svg *svg)
 
 static void put_surfaces(const struct page *p)
 {
-    struct surface_cell *cells = calloc(p->n + 1, sizeof *cells);
-
     fputs(
         "<section><h2>All settings of the grid</h2>\n<p class=\"soft\">The share of the time that "
         "the step waits, and samples a second. Bold: it was run; else predicted, and corrected by "
         "the runs of its neighbours. Struck out: beyond a limit, or another setting comes to the "
         "same. Framed: what was chosen.</p>\n",
         p->out);
-    for (size_t i = 0; cells && i < p->n; i++) {
-        const stk_tune_point *q = &p->points[i];
-        cells[i] = (struct surface_cell){.workers = q->num_workers,
-                                         .depth = q->io_depth,
-                                         .ahead = q->prefetch_factor,
-                                         .wait_share = q->wait_share,
-                                         .samples_per_s = q->samples_per_s,
-                                         .moves = q->auto_workers,
-                                         .run = q->runs > 0,
-                                         .allowed = q->allowed,
-                                         .best = p->best && q->setting == p->best->setting};
-    }
-    if (cells)
-        surface_put(cells, p->n, p->out);
-    free(cells);
+    surface_put(p->cells, p->n, p->out);
     fputs("</section>\n", p->out);
 }
 
@@ -328,6 +295,7 @@ int tune_write_page(const struct tune_view *view, const char *path)
     else
         cli_error("no memory for the page %s", path);
     free(page.points);
+    free(page.cells);
     code = cli_output_close(&file, good);
     return good ? code : CLI_FAILED;
 }
