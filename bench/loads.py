@@ -6,6 +6,7 @@ import random
 import re
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -193,6 +194,17 @@ def run_sets(name, args, run_set, verdict, what):
         found[one], known, of = verdict(one, rows)
         all_rows, judged, count = all_rows + rows, judged + known, count + of
     return end(name, args, all_rows, found, (judged, count), what)
+
+
+def run_one(name, key, args, head, rows_of, words):
+    """Run the only set there is, whose rows rows_of(folder) gives: the exit status."""
+    began = time.monotonic()
+    print(head, flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = rows_of(folder)
+    print(f"  {time.monotonic() - began:.0f} s")
+    good, *judged = tally(name, rows, words)
+    return end(name, args, rows, {key: good}, judged, "loads")
 
 
 def end(name, args, rows, found, judged, what):

@@ -19,12 +19,10 @@ load is left out where the machine was disturbed in every round of a setting, wh
 import json
 import statistics
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 import verdicts_planted
-from loads import Bench, Failed, each, end, in_turns, make_planted, parser, removes_what_it_made, tally, without
+from loads import Bench, Failed, each, in_turns, make_planted, parser, removes_what_it_made, run_one, without
 from machine import cores
 from verdicts_planted import us
 
@@ -243,13 +241,8 @@ def loads_of(args, folder):
 def main():
     args = arguments()
     removes_what_it_made()
-    began = time.monotonic()
-    print(f"\nworkers and reads\n{HEAD}", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        rows = each(loads_of(args, folder), Online(args, folder).case, show)
-    print(f"  {time.monotonic() - began:.0f} s")
-    good, *judged = tally("online", rows, words)
-    return end("online", args, rows, {"planted": good}, judged, "loads")
+    return run_one("online", "planted", args, f"\nworkers and reads\n{HEAD}",
+                   lambda folder: each(loads_of(args, folder), Online(args, folder).case, show), words)
 
 
 if __name__ == "__main__":

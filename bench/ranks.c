@@ -90,7 +90,6 @@ int main(int argc, char **argv)
     stk_trainer_options options;
     stk_dataset *dataset;
     stk_trainer *trainer;
-    stk_module *module;
     stk_error err;
 
     timed.began = bench_now();
@@ -126,16 +125,11 @@ int main(int argc, char **argv)
     bench_add_callback(trainer, &stopwatch);
     const stk_model_parts parts = {
         .struct_size = sizeof parts, .builder = builder, .model = &model, .optimizer = &optimizer};
-    bench_check(stk_model_module_create(context, &parts, &module, &err), &err);
-    const stk_loader_source source = {
-        .struct_size = sizeof source, .dataset = dataset, .options = &loader};
-    const stk_trainer_data data = {.struct_size = sizeof data, .train = &source};
-    bench_check(stk_trainer_fit(trainer, module, &data, NULL, &err), &err);
+    bench_fit(trainer, context, &parts, dataset, &loader);
     const stk_strategy *s = ranks ? stk_collectives_strategy(ranks) : NULL;
     if (!s || s->rank == 0)
         print(trainer, s ? s->world_size : 1, loader.batch_size, model.threads);
     stk_trainer_destroy(&trainer);
-    stk_module_destroy(&module);
     stk_dataset_close(&dataset);
     stk_model_builder_destroy(&builder);
     if (ranks)

@@ -44,7 +44,6 @@ static void fit(stk_context *context, const char *folder)
     stk_loader_options loader;
     stk_trainer_options options;
     stk_trainer *trainer;
-    stk_module *module;
     stk_dataset *dataset;
     stk_error err;
 
@@ -71,13 +70,8 @@ static void fit(stk_context *context, const char *folder)
     bench_add_callback(trainer, &saver);
     const stk_model_parts parts = {
         .struct_size = sizeof parts, .builder = builder, .model = &model, .optimizer = &optimizer};
-    bench_check(stk_model_module_create(context, &parts, &module, &err), &err);
-    const stk_loader_source source = {
-        .struct_size = sizeof source, .dataset = dataset, .options = &loader};
-    const stk_trainer_data data = {.struct_size = sizeof data, .train = &source};
-    bench_check(stk_trainer_fit(trainer, module, &data, NULL, &err), &err);
+    bench_fit(trainer, context, &parts, dataset, &loader);
     stk_trainer_destroy(&trainer);
-    stk_module_destroy(&module);
     stk_model_builder_destroy(&builder);
     stk_dataset_close(&dataset);
 }

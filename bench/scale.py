@@ -17,11 +17,10 @@ training is disturbed where other programs use a tenth of a core; a load is left
 import json
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-from loads import Bench, Failed, each, end, in_turns, parser, removes_what_it_made, tally
+from loads import Bench, Failed, each, in_turns, parser, removes_what_it_made, run_one
 from machine import cores
 
 NEAR = 0.10     # of the efficiency
@@ -141,15 +140,10 @@ def arguments():
 def main():
     args = arguments()
     removes_what_it_made()
-    began = time.monotonic()
-    print(f"\n  {'load':12} {'one, /s':>10} {'reduce, ms':>12} {'ranks':>5} {'all, /s':>10} {'predicted':>10} {'measured':>10} {'off':>10}", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        bench = Scale(args, folder)
-        names = list(LOADS)[args.first:][:args.cases]
-        rows = each([(name, name) for name in names], bench.case, show)
-    print(f"  {time.monotonic() - began:.0f} s")
-    good, *judged = tally("scale", rows, words)
-    return end("scale", args, rows, {"ranks": good}, judged, "loads")
+    head = f"\n  {'load':12} {'one, /s':>10} {'reduce, ms':>12} {'ranks':>5} {'all, /s':>10} {'predicted':>10} {'measured':>10} {'off':>10}"
+    names = list(LOADS)[args.first:][:args.cases]
+    return run_one("scale", "ranks", args, head,
+                   lambda folder: each([(name, name) for name in names], Scale(args, folder).case, show), words)
 
 
 if __name__ == "__main__":

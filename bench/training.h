@@ -66,6 +66,22 @@ static inline void bench_nothing(void *user, const char *text)
     (void)user, (void)text;
 }
 
+/* Train a model of these parts; it is given up behind that. */
+static inline void bench_fit(stk_trainer *trainer, stk_context *context,
+                             const stk_model_parts *parts, stk_dataset *dataset,
+                             const stk_loader_options *loader)
+{
+    const stk_loader_source source = {
+        .struct_size = sizeof source, .dataset = dataset, .options = loader};
+    const stk_trainer_data data = {.struct_size = sizeof data, .train = &source};
+    stk_module *module;
+    stk_error err;
+
+    bench_check(stk_model_module_create(context, parts, &module, &err), &err);
+    bench_check(stk_trainer_fit(trainer, module, &data, NULL, &err), &err);
+    stk_module_destroy(&module);
+}
+
 /* What a trainer says goes nowhere: plain lines, or the bar of a terminal. */
 static inline void bench_quiet(stk_trainer *trainer, bool bar)
 {
