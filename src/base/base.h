@@ -57,9 +57,10 @@ void *stk__alloc(stk_context *ctx, size_t size);
 void *stk__calloc(stk_context *ctx, size_t count, size_t size);
 /* Aligned to STK_CACHE_LINE, with STK_TAIL zeroed bytes beyond `size`. */
 void *stk__alloc_buffer(stk_context *ctx, size_t size);
-/* Ask for large pages below memory that is met in random order, as each small one costs a walk of
- * the page table: advice, which may be refused. */
+/* Large pages for memory that is met in random order, if the system likes. */
 void stk__use_large_pages(void *memory, uint64_t bytes);
+/* Whole pages go back to the system; they keep their addresses, and are zeros when touched. */
+void stk__give_pages_back(void *memory, uint64_t bytes);
 /* Grow a block of any of the above kept as stk__alloc(); on failure the old one is untouched. */
 void *stk__realloc(stk_context *ctx, void *memory, size_t size);
 /* The list `array` with room for at least `wanted` elements of `size` bytes: itself, or moved to

@@ -122,13 +122,24 @@ void *stk__alloc_buffer(stk_context *ctx, size_t size)
     return alloc(ctx, size, STK_CACHE_LINE, STK_TAIL);
 }
 
-void stk__use_large_pages(void *memory, uint64_t bytes)
+/* Of the whole pages of some memory; it may be refused. */
+static void advise(void *memory, uint64_t bytes, int advice)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)memory,
                     first = stk__round_up(start, page), end = (start + bytes) / page * page;
 
     if (end > first)
-        madvise((void *)first, end - first, MADV_HUGEPAGE);
+        madvise((void *)first, end - first, advice);
+}
+
+void stk__use_large_pages(void *memory, uint64_t bytes)
+{
+    advise(memory, bytes, MADV_HUGEPAGE);
+}
+
+void stk__give_pages_back(void *memory, uint64_t bytes)
+{
+    advise(memory, bytes, MADV_DONTNEED);
 }
 
 void *stk__realloc(stk_context *ctx, void *memory, size_t size)

@@ -7,8 +7,6 @@
  * by itself: nothing has other bits than by ddp.
  */
 #include <inttypes.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "train/trainer.h"
 
@@ -205,19 +203,6 @@ stk_status stk__shards_gather(stk_trainer *t, stk_error *err)
 
 /* ---- Pages ----------------------------------------------------------------------------------- */
 
-/* Memory keeps its address, so layers find what is theirs; the whole pages in it are given back to
- * the system, and are zeros until somebody writes there. */
-static void give_back(char *from, uint64_t bytes)
-{
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t first = stk__round_up((uintptr_t)from, page);
-    const uintptr_t end = ((uintptr_t)from + bytes) / page * page;
-
-    /* Where the system does not take them, they stay. */
-    if (first < end)
-        madvise(from + (first - (uintptr_t)from), end - first, MADV_DONTNEED);
-}
-
 void stk__shards_drop(const stk_trainer *t, const stk__gradient_piece *pieces,
                       const stk__gradient_bucket *b)
 {
@@ -232,8 +217,8 @@ void stk__shards_drop(const stk_trainer *t, const stk__gradient_piece *pieces,
         const stk_shard own = stk__shard_overlap(before, count, stk__part_from(all, world, rank),
                                                  stk__part_from(all, world, rank + 1));
         const uint64_t end = own.from + own.count;
-        give_back(p->data, own.from * size);
-        give_back(p->data + end * size, (count - end) * size);
+        stk__give_pages_back(p->data, own.from * size);
+        stk__give_pages_back(p->data + end * size, (count - end) * size);
         before += count;
     }
 }

@@ -245,9 +245,9 @@ static stk_status open_home(const stk__parquet_leaf *leaf, stk__parquet_room *ro
     const uint8_t *at = out->head;
 
     STK_TRY(unpack_home(leaf, room, data, length, home, head, out, reason));
-    if (leaf->most && !take_levels(&at, &head, &out->definition, &out->definition_length))
-        head = 1;
-    out->values = head ? NULL : home->values;
+    const bool told =
+        !leaf->most || take_levels(&at, &head, &out->definition, &out->definition_length);
+    out->values = told && !head ? home->values : NULL;
     out->values_length = home->size;
     return STK_OK;
 }
