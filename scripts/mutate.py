@@ -69,7 +69,7 @@ class Tree:
         folder.mkdir(parents=True, exist_ok=True)
         copy_tree(root, folder)
         self.build.mkdir(exist_ok=True)
-        self.env = dict(os.environ, CTEST_OUTPUT_ON_FAILURE="0")
+        self.env = dict(os.environ, CTEST_OUTPUT_ON_FAILURE="1")
         self.env.setdefault("STOKER_TEST_DATA", str(root.parent / "shared" / "data"))
         code, text = run(["cmake", "-S", str(folder), "-B", str(self.build), "-G", "Ninja", "-DSTOKER_BUILD_TESTS=ON",
                           "-DSTOKER_BUILD_BENCH=OFF", "-DSTOKER_BUILD_EXAMPLES=OFF", "-DSTOKER_BUILD_PYTHON=ON"], folder)
@@ -112,7 +112,7 @@ class Tree:
         return code == 0, text
 
     def test(self, tests, limit, stop=True):
-        """Names of those that failed, of those skipped, and seconds."""
+        """Names of those that failed, of those skipped, seconds, and what ctest said."""
         pattern = "^(" + "|".join(re.escape(t) for t in tests) + ")$"
         began = time.monotonic()
         # A test's own time limit is longer, and stands before --timeout of ctest.
@@ -127,7 +127,7 @@ class Tree:
         failed = [m for m, what in re.findall(r"Test +#\d+: (\S+) \.+ *\*+(\w[\w ]*)", text) if what.strip()[:7] != "Skipped"]
         if code and not failed:
             failed = ["ctest"]
-        return failed, skipped, time.monotonic() - began
+        return failed, skipped, time.monotonic() - began, text
 
     def plant(self, mutant):
         path = self.folder / mutant.file
@@ -137,16 +137,16 @@ class Tree:
 
 
 def baseline(tree, chosen):
-    """Without a fault everything passes, and is built, so that each mutant compiles one file."""
+    """Without a fault everything passes on a quiet machine, and is built, so that each mutant compiles one file."""
     tests = sorted({t for m in chosen for t in m.tests})
     built, text = tree.make(tests)
     if not built:
         raise Failure(f"the tree does not build without a fault:\n{text[-2000:]}")
     took = {}
     for test in tests:
-        failed, skipped, took[test] = tree.test([test], 600)
+        failed, skipped, took[test], text = tree.test([test], 600)
         if failed or skipped:
-            raise Failure(f"{test} {'fails' if failed else 'is skipped'} without a fault: it shows nothing")
+            raise Failure(f"{test} {'fails' if failed else 'is skipped'} without a fault: it shows nothing\n{text[-2000:]}")
     return took
 
 
@@ -158,7 +158,7 @@ def judge(tree, mutant, took):
             errors = [x for x in said.splitlines() if "error" in x][:3]
             return "does not build", "; ".join(errors)
         limit = max(SHORTEST_S, SLOWER * max(took.get(t, 0) for t in mutant.tests))
-        failed, _, _ = tree.test(mutant.tests, limit)
+        failed, *_ = tree.test(mutant.tests, limit)
         return ("killed", failed[0]) if failed else ("SURVIVED", " ".join(mutant.tests))
     finally:
         path.write_text(text, encoding="utf-8")
@@ -186,9 +186,9 @@ def run_all(root, chosen, jobs):
     # Every tree is built whole before; the tests run once.
     with concurrent.futures.ThreadPoolExecutor(len(trees)) as pool:
         futures = [pool.submit(tree.make, sorted({t for m in chosen for t in m.tests})) for tree in trees[1:]]
-        took = baseline(trees[0], chosen)
         for future in futures:
             future.result()
+        took = baseline(trees[0], chosen)
         for tree in trees:
             free.put(tree)
 

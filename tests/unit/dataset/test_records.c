@@ -2,6 +2,7 @@
 /* Shards of records: the specs that name them, the index that is kept of them, and their changes.
  */
 #include <dirent.h>
+#include <sys/stat.h>
 #include <xxhash.h>
 
 #include "shards.h"
@@ -181,6 +182,23 @@ static void save_file(const char *path, const void *data, size_t size)
     fclose(file);
 }
 
+/* Another file with the bytes and the time of this one. */
+static void write_again(const char *path)
+{
+    char other[620];
+    struct stat was;
+    size_t size;
+
+    assert_int_equal(stat(path, &was), 0);
+    unsigned char *data = load_file(path, &size);
+    snprintf(other, sizeof other, "%s.new", path);
+    save_file(other, data, size);
+    free(data);
+    const struct timespec times[] = {was.st_atim, was.st_mtim};
+    assert_int_equal(utimensat(AT_FDCWD, other, times, 0), 0);
+    assert_int_equal(rename(other, path), 0);
+}
+
 static void test_index(void **state)
 {
     char path[600];
@@ -212,13 +230,16 @@ static void test_index(void **state)
     tar_end(&t);
     shard_write_aged(folder, "i/d.tar", &t, 1800);
     check_index("i", "written", "1 of 4", 12);
+    /* So is another one of the same size and time. */
+    char shard[600];
+    snprintf(shard, sizeof shard, "%s/i/d.tar", folder);
+    write_again(shard);
+    check_index("i", "written", "1 of 4", 12);
     /* One that was written just now may be written once more within the same tick. */
     shard_numbers(folder, "i/d.tar", 9, 12);
     index_path(path);
     assert_int_equal(remove(path), 0);
     struct timespec now[2] = {{.tv_sec = time(NULL) + 1}, {.tv_sec = time(NULL) + 1}};
-    char shard[600];
-    snprintf(shard, sizeof shard, "%s/i/d.tar", folder);
     assert_int_equal(utimensat(AT_FDCWD, shard, now, 0), 0);
     check_index("i", "written", "4 of 4", 12);
     check_index("i", "written", "1 of 4", 12);
