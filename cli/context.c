@@ -17,7 +17,8 @@ static bool same_options(const stk_context_options *a, const stk_context_options
 {
     return a->io_engine == b->io_engine && a->compute_threads == b->compute_threads &&
            a->memory_limit == b->memory_limit && a->local_ranks == b->local_ranks &&
-           a->instructions == b->instructions && same_text(a->stores, b->stores);
+           a->memory_ranks == b->memory_ranks && a->instructions == b->instructions &&
+           same_text(a->stores, b->stores);
 }
 
 /* As many cores are kept for the step as there are. */
@@ -71,8 +72,7 @@ int cli_context(struct cli *cli, uint64_t which, stk_context **out)
         return CLI_FAILED;
     }
     options.stores = stores;
-    if (!options.local_ranks)
-        options.local_ranks = cli_local_ranks(cli);
+    cli_ranks_share(cli, &options);
     if (cli->context && !same_options(&options, &cli->context_options)) {
         cli_live_end(cli);
         cli_heartbeat_end(cli);

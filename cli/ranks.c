@@ -40,9 +40,12 @@ bool cli_ranks_given(const struct cli *cli)
            stk_config_count(cli->config, "loader.world_size");
 }
 
-uint64_t cli_local_ranks(const struct cli *cli)
+void cli_ranks_share(const struct cli *cli, stk_context_options *options)
 {
-    return cli->ranks.struct_size ? stk_ranks_sharing(&cli->ranks) : 1;
+    if (options->local_ranks || !cli->ranks.struct_size)
+        return;
+    options->local_ranks = stk_ranks_sharing(&cli->ranks);
+    options->memory_ranks = stk_ranks_sharing_memory(&cli->ranks);
 }
 
 /* What each MPI tells the processes that its mpirun starts. */

@@ -319,8 +319,12 @@ typedef struct stk_context_options {
      * copied. NULL: none */
     const char *stores;
     /** Processes like this one that share its cores and its memory, as the ranks of one machine do:
-     * each takes its part. 0: one. stk_ranks has it as local_world_size. */
+     * each takes its part. 0: one. stk_ranks_sharing() has it. */
     uint64_t local_ranks;
+    /** Processes like this one that share the machine's memory: more than share its cores where
+     * each is bound to cores of its own. 0: as many as local_ranks. stk_ranks_sharing_memory() has
+     * it. */
+    uint64_t memory_ranks;
 } stk_context_options;
 
 static inline void stk_context_options_init(stk_context_options *options)

@@ -77,6 +77,9 @@ STK_API STK_NODISCARD stk_status stk_ranks_detect(const stk_ranks_given *given,
 /** Ranks among which the cores that this process may use are to be divided: those of the machine,
  * 1 where each was bound to its own or nobody says how many there are. Any thread. */
 STK_API uint64_t stk_ranks_sharing(const stk_ranks *ranks);
+/** Ranks among which the memory of this machine is to be divided: those of the machine, also where
+ * each was bound to cores of its own; 1 where nobody says how many there are. Any thread. */
+STK_API uint64_t stk_ranks_sharing_memory(const stk_ranks *ranks);
 
 /** In one line: "rank 1 of 4 (local 1 of 2, machine 0 of 2), by torchrun (RANK)". Returns the
  * length, as snprintf(). */

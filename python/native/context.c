@@ -15,13 +15,15 @@ static const char *look(void *user, const char *name)
 }
 
 /* What contradicts itself is refused where a rank is asked for. */
-static uint64_t ranks_sharing(void)
+static void share(stk_context_options *options)
 {
     stk_ranks ranks = {.struct_size = sizeof ranks};
     stk_error err;
 
-    return stk_ranks_detect(NULL, look, NULL, &ranks, &err) == STK_OK ? stk_ranks_sharing(&ranks)
-                                                                      : 1;
+    if (stk_ranks_detect(NULL, look, NULL, &ranks, &err) != STK_OK)
+        return;
+    options->local_ranks = stk_ranks_sharing(&ranks);
+    options->memory_ranks = stk_ranks_sharing_memory(&ranks);
 }
 
 stk_status stk_py_context(stk_message_fn *say, void *user, stk_context **out, stk_error *err)
@@ -33,7 +35,7 @@ stk_status stk_py_context(stk_message_fn *say, void *user, stk_context **out, st
     stk_context_options_init(&options);
     options.on_message = say;
     options.on_message_user = user;
-    options.local_ranks = ranks_sharing();
+    share(&options);
     char *stores = cli_object_stores(home && *home == '/' ? home : NULL, NULL);
     options.stores = stores;
     const stk_status status = stk_context_create(&options, out, err);

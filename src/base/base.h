@@ -241,7 +241,7 @@ uint32_t stk__cores_workers(uint32_t usable, uint32_t compute, uint32_t ranks);
 
 /* Bytes this process may use: the least of physical memory, cgroup limits and `memory_limit`. */
 uint64_t stk__context_memory_limit(const stk_context *context);
-/* The same for each of the processes that share the machine. */
+/* The same for each of the processes that share it (`memory_ranks`). */
 uint64_t stk__context_memory_share(const stk_context *context);
 /* Bytes that something large may still take: what is left of that limit, and an eighth less than
  * the system has left, as others take some, too. */

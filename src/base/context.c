@@ -90,6 +90,7 @@ stk_status stk_context_create(const stk_context_options *options, stk_context **
     ctx->memory_limit = stk__memory_find("");
     if (defaults.memory_limit)
         ctx->memory_limit = STK_MIN(ctx->memory_limit, defaults.memory_limit);
+    ctx->memory_ranks = defaults.memory_ranks ? defaults.memory_ranks : ctx->cores.ranks;
 #if defined(__x86_64__)
     ctx->avx2 = defaults.instructions == STK_INSTRUCTIONS_ALL && __builtin_cpu_supports("avx2");
 #endif
@@ -161,7 +162,7 @@ uint64_t stk__context_memory_limit(const stk_context *context)
 
 uint64_t stk__context_memory_share(const stk_context *context)
 {
-    return context->memory_limit / context->cores.ranks;
+    return context->memory_limit / context->memory_ranks;
 }
 
 uint64_t stk__context_memory_room(const stk_context *context)

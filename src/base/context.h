@@ -26,6 +26,7 @@ struct stk_context {
     stk_cores cores;
     atomic_uint model_threads; /* cores.compute where models chose more */
     uint64_t memory_limit;
+    uint64_t memory_ranks; /* processes that share it; at least 1 */
     bool avx2;
     struct {
         atomic_uint_fast64_t reads, bytes, ns;

@@ -446,6 +446,15 @@ uint64_t stk_ranks_sharing(const stk_ranks *ranks)
     return r.local_known && !r.bound ? r.local_world_size : 1;
 }
 
+uint64_t stk_ranks_sharing_memory(const stk_ranks *ranks)
+{
+    stk_ranks r = {.struct_size = sizeof r, .local_world_size = 1};
+
+    stk__sized_copy(&r, sizeof r, ranks);
+    /* A bound rank has cores of its own, and no memory. */
+    return r.local_known ? r.local_world_size : 1;
+}
+
 int stk_ranks_summary(const stk_ranks *ranks, char *text, size_t size)
 {
     stk_ranks r = {.struct_size = sizeof r, .world_size = 1, .local_world_size = 1};

@@ -255,6 +255,15 @@ static void a_context_takes_its_part(void **state)
     assert_int_equal(stk__context_model_threads(one, 1000, &chosen), STK_MAX(all.usable / 64, 1));
     assert_true(stk__context_memory_share(one) == stk__context_memory_limit(one) / 64);
     stk_context_destroy(&one);
+    /* Where each is bound to cores of its own, they share the memory all the same. */
+    options.local_ranks = 1;
+    options.memory_ranks = 8;
+    assert_ok(stk_context_create(&options, &one, &err), &err);
+    stk_context_cores(one, &part);
+    assert_int_equal(part.ranks, 1);
+    assert_int_equal(part.preparation, all.preparation);
+    assert_true(stk__context_memory_share(one) == stk__context_memory_limit(one) / 8);
+    stk_context_destroy(&one);
     stk_context_destroy(&alone);
 }
 

@@ -310,24 +310,34 @@ static void test_bound(void **state)
         environment e;
         bool bound;
         uint64_t sharing; /* its cores */
+        uint64_t memory;  /* and those who share that */
     } cases[] = {
         {{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=0",
           "OMPI_COMM_WORLD_LOCAL_SIZE=2", "OMPI_MCA_orte_bound_at_launch=1"},
          true,
-         1},
+         1,
+         2},
         {{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=0",
           "OMPI_COMM_WORLD_LOCAL_SIZE=2"},
          false,
+         2,
          2},
         /* Nobody says how many are here. */
-        {{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2"}, false, 1},
+        {{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2"}, false, 1, 1},
         {{"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_ID=0", "SLURM_CPU_BIND_LIST=0x3"},
          true,
+         1,
          1},
-        {{"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_ID=0"}, false, 1},
+        {{"SLURM_PROCID=5", "SLURM_NTASKS=12", "SLURM_STEP_ID=0", "SLURM_CPU_BIND_LIST=0x3",
+          "SLURM_NODEID=1", "SLURM_LOCALID=1", "SLURM_STEP_TASKS_PER_NODE=4(x3)"},
+         true,
+         1,
+         4},
+        {{"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_ID=0"}, false, 1, 1},
         {{"RANK=1", "WORLD_SIZE=2", "SLURM_PROCID=0", "SLURM_NTASKS=1", "SLURM_STEP_ID=0",
           "SLURM_CPU_BIND_LIST=0x3"},
          false,
+         1,
          1},
     };
     stk_ranks r;
@@ -338,6 +348,7 @@ static void test_bound(void **state)
         assert_ok(detect(cases[i].e, NULL, &r, &err), &err);
         assert_int_equal(r.bound, cases[i].bound);
         assert_int_equal(stk_ranks_sharing(&r), cases[i].sharing);
+        assert_int_equal(stk_ranks_sharing_memory(&r), cases[i].memory);
     }
 }
 
