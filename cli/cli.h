@@ -250,8 +250,8 @@ void cli_live_end(struct cli *cli);
 int cli_ranks(struct cli *cli);
 /* Whether the loader's place among several was given. */
 bool cli_ranks_given(const struct cli *cli);
-/* Where they are not given, the processes like this one that share its cores and its memory, as far
- * as it is known. */
+/* Where they are not given, the processes like this one that share its cores and its memory, and
+ * which of them it is, as far as it is known. */
 void cli_ranks_share(const struct cli *cli, stk_context_options *options);
 /* The transport of collectives for the MPI whose mpirun has started this process; NULL: none has.
  */

@@ -17,7 +17,8 @@ static bool same_options(const stk_context_options *a, const stk_context_options
 {
     return a->io_engine == b->io_engine && a->compute_threads == b->compute_threads &&
            a->memory_limit == b->memory_limit && a->local_ranks == b->local_ranks &&
-           a->memory_ranks == b->memory_ranks && a->instructions == b->instructions &&
+           a->memory_ranks == b->memory_ranks && a->local_number == b->local_number &&
+           a->numa == b->numa && a->instructions == b->instructions &&
            same_text(a->stores, b->stores);
 }
 
@@ -41,16 +42,22 @@ static void warn_of_cores(const stk_context *context, uint64_t wanted)
 static void say_division(const struct cli *cli)
 {
     stk_cores cores = {.struct_size = sizeof cores};
-    char text[256];
+    char text[320], nodes[64] = "", memory[64] = "";
 
     stk_context_cores(cli->context, &cores);
-    if (cores.ranks < 2 || (cli->ranks.struct_size && cli->ranks.local_rank != 0))
+    if (cores.all_ranks < 2 || (cli->ranks.struct_size && cli->ranks.local_rank != 0))
         return;
+    if (cores.nodes > 1)
+        snprintf(nodes, sizeof nodes, ", %s %u NUMA nodes", cores.bound ? "on" : "on any of",
+                 cores.nodes);
+    if (cores.bound)
+        snprintf(memory, sizeof memory, ", on the cores and the memory of %s",
+                 cores.own_nodes == 1 ? "one node" : "nodes of its own");
     snprintf(text, sizeof text,
-             "%u usable core%s for %u ranks of this machine: each has %u for its step and %u "
-             "worker%s for its data",
-             cores.usable, cores.usable == 1 ? "" : "s", cores.ranks, cores.compute,
-             cores.preparation, cores.preparation == 1 ? "" : "s");
+             "%u usable core%s for %u ranks of this machine%s: each has %u for its step and %u "
+             "worker%s for its data%s",
+             cores.all_usable, cores.all_usable == 1 ? "" : "s", cores.all_ranks, nodes,
+             cores.compute, cores.preparation, cores.preparation == 1 ? "" : "s", memory);
     if ((cores.compute + cores.preparation) * cores.ranks > cores.usable)
         cli_warning("%s: that is more than there are, and they take turns", text);
     else
@@ -76,6 +83,7 @@ int cli_context(struct cli *cli, uint64_t which, stk_context **out)
     if (cli->context && !same_options(&options, &cli->context_options)) {
         cli_live_end(cli);
         cli_heartbeat_end(cli);
+        stk_context_unbind(cli->context);
         stk_context_destroy(&cli->context);
     }
     if (cli->context) {
@@ -94,6 +102,7 @@ int cli_context(struct cli *cli, uint64_t which, stk_context **out)
         if (status != STK_OK)
             return cli_fail(cli, status, &err);
         cli->context_options = options;
+        stk_context_bind(cli->context);
         warn_of_cores(cli->context, options.compute_threads);
         say_division(cli);
         cli_heartbeat(cli);

@@ -46,6 +46,8 @@ void cli_ranks_share(const struct cli *cli, stk_context_options *options)
         return;
     options->local_ranks = stk_ranks_sharing(&cli->ranks);
     options->memory_ranks = stk_ranks_sharing_memory(&cli->ranks);
+    if (options->local_ranks > 1)
+        options->local_number = cli->ranks.local_rank + 1;
 }
 
 /* What each MPI tells the processes that its mpirun starts. */

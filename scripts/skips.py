@@ -61,6 +61,7 @@ def holds(root, build, condition, sanitizer):
         "mount": no_mount,
         "netns": no_netns,
         "io_uring": no_io_uring,
+        "cores": lambda: len(os.sched_getaffinity(0)) < int(what),
         "onednn": lambda: no_onednn(build),
         "sanitizer": lambda: sanitizer,
     }[kind]()

@@ -298,8 +298,15 @@ typedef enum stk_instructions {
     STK_INSTRUCTIONS_PLAIN    /**< plain C only */
 } stk_instructions;
 
-/** The table "context" (stk_option_table_find()) has the first four, `stores` and `local_ranks`;
- * the others are the program's. */
+/** Where the ranks of a machine with several NUMA nodes run. */
+typedef enum stk_numa {
+    STK_NUMA_AUTO = 0, /**< on nodes of their own, with the memory of these, where ranks and nodes
+                          divide evenly */
+    STK_NUMA_OFF       /**< anywhere */
+} stk_numa;
+
+/** The table "context" (stk_option_table_find()) has the first four, `stores`, `local_ranks` and
+ * `numa`; the others are the program's. */
 typedef struct stk_context_options {
     uint32_t struct_size;
     stk_io_engine io_engine; /**< AUTO: io_uring, or threads where it is refused */
@@ -325,6 +332,10 @@ typedef struct stk_context_options {
      * each is bound to cores of its own. 0: as many as local_ranks. stk_ranks_sharing_memory() has
      * it. */
     uint64_t memory_ranks;
+    /** Which of local_ranks this one is, from 1: its threads are put on the NUMA nodes that are its
+     * part, which are those of stk_cores then. 0: not known, and they run anywhere. */
+    uint64_t local_number;
+    stk_numa numa;
 } stk_context_options;
 
 static inline void stk_context_options_init(stk_context_options *options)
@@ -366,9 +377,25 @@ typedef struct stk_cores {
     uint32_t preparation; /**< left for workers: what num_workers `auto` takes; at least 1 */
     uint32_t io;          /**< threads of the I/O engine, which mostly sleep */
     uint32_t ranks; /**< processes that share `usable`; compute, preparation and io are of one */
+    uint32_t nodes; /**< NUMA nodes with cores for this process and others like it; 0: not told */
+    uint32_t own_nodes; /**< of these, those that it runs on */
+    char node_list[32]; /**< their numbers, "1" or "2-3"; empty where they are all */
+    bool bound; /**< ranks were divided among the nodes: affinity, usable and ranks are those of its
+                   own, and the threads of the context run there */
+    uint32_t all_usable, all_ranks; /**< cores and processes of all nodes */
 } stk_cores;
 
 STK_API void stk_context_cores(const stk_context *context, stk_cores *out);
+
+/**
+ * Put the calling thread on the context's part of the machine: it, and threads and processes that
+ * it starts from then on, run on the cores of its NUMA nodes and take memory there first. Nothing
+ * where no part was found (stk_cores), and nothing of what the system refuses. The threads of the
+ * library are there already. stk_context_unbind() gives the thread back the mask that it had.
+ * Thread: one caller at a time. Does not block.
+ */
+STK_API void stk_context_bind(stk_context *context);
+STK_API void stk_context_unbind(stk_context *context);
 
 /** What Stoker itself has allocated through this context. Counters only grow. */
 typedef struct stk_memory_stats {

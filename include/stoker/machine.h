@@ -45,6 +45,12 @@ typedef struct stk_machine_accelerator {
     uint64_t memory_bytes;         /**< 0: it does not tell */
 } stk_machine_accelerator;
 
+/** A NUMA node: cores that share a memory which is nearer to them than to others. */
+typedef struct stk_machine_node {
+    uint32_t node, threads; /**< its number; threads may be none */
+    uint64_t memory_bytes;  /**< likewise */
+} stk_machine_node;
+
 /** 0 and empty texts where the system does not tell. Texts are clean: UTF-8 without controls. */
 typedef struct stk_machine {
     uint32_t struct_size;
@@ -76,6 +82,11 @@ typedef struct stk_machine {
     char kernel[STK_MACHINE_TEXT]; /**< "Linux 6.1.0" */
     char libc[32], stoker[32];
     char libraries[512]; /**< that Stoker was built with: "zstd 1.5.4, lz4 1.9.4" */
+
+    stk_machine_node memory_nodes[STK_MACHINE_LIST]; /**< of `nodes` */
+    int32_t accelerator_nodes[STK_MACHINE_LIST];     /**< that each is next to; -1: not told */
+    char own_nodes[32]; /**< that this process runs on, "1" or "2-3"; empty: all */
+    bool bound;         /**< as its part among the ranks of this machine (stk_cores) */
 } stk_machine;
 
 /**

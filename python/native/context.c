@@ -24,6 +24,8 @@ static void share(stk_context_options *options)
         return;
     options->local_ranks = stk_ranks_sharing(&ranks);
     options->memory_ranks = stk_ranks_sharing_memory(&ranks);
+    if (options->local_ranks > 1)
+        options->local_number = ranks.local_rank + 1;
 }
 
 stk_status stk_py_context(stk_message_fn *say, void *user, stk_context **out, stk_error *err)

@@ -59,6 +59,7 @@ class ContextOptions(TypedDict, total=False):
     io_engine: str | None
     instructions: str | None
     local_ranks: int | None
+    numa: str | None
     stores: str | None
 
 

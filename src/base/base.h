@@ -186,16 +186,16 @@ static inline uint64_t stk__stamp(void)
 typedef struct stk__thread {
     pthread_t handle;
     bool started;
+    stk_context *context;
     void (*run)(void *);
     void *argument;
     char name[16];
 } stk__thread;
 
-/* Start a named thread with all signals blocked and the least timer slack. Errors: STK_ETHREAD. */
+/* Start a named thread where its context belongs; signals blocked, least slack. STK_ETHREAD */
 stk_status stk__thread_start(stk_context *ctx, stk__thread *thread, const char *name,
                              void (*run)(void *), void *argument, stk_error *err);
-/* The calling thread prepares for others: when it wakes it does not push the thread off the core
- * that runs there. */
+/* The calling thread prepares for others: it wakes without pushing another off its core. */
 void stk__thread_background(void);
 /* Wait for its end. Accepts one that never started. */
 void stk__thread_join(stk__thread *thread);

@@ -85,12 +85,11 @@ stk_status stk_context_create(const stk_context_options *options, stk_context **
     pthread_mutex_init(&ctx->progress_lock, NULL);
     pthread_mutex_init(&ctx->registry_lock, NULL);
     pthread_mutex_init(&ctx->slot_lock, NULL);
-    stk__cores_find("", (uint32_t)STK_MIN(defaults.compute_threads, UINT32_MAX),
-                    (uint32_t)STK_MIN(defaults.local_ranks, UINT32_MAX), &ctx->cores);
+    stk__context_place(ctx, "");
     ctx->memory_limit = stk__memory_find("");
     if (defaults.memory_limit)
         ctx->memory_limit = STK_MIN(ctx->memory_limit, defaults.memory_limit);
-    ctx->memory_ranks = defaults.memory_ranks ? defaults.memory_ranks : ctx->cores.ranks;
+    ctx->memory_ranks = defaults.memory_ranks ? defaults.memory_ranks : ctx->cores.all_ranks;
 #if defined(__x86_64__)
     ctx->avx2 = defaults.instructions == STK_INSTRUCTIONS_ALL && __builtin_cpu_supports("avx2");
 #endif

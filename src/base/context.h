@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "base/items.h"
+#include "base/numa.h"
 #include "base/probe.h"
 #include "base/slot.h"
 
@@ -24,6 +25,9 @@ struct stk_context {
     stk_context_options options; /* `stores` aside */
     stk__items stores;           /* options of stores; constant */
     stk_cores cores;
+    stk__place place;          /* the NUMA nodes of its threads and memory; constant */
+    stk__cpus unbound;         /* mask before stk_context_bind(), */
+    bool entered;              /* where that was called: guarded by its one caller at a time */
     atomic_uint model_threads; /* cores.compute where models chose more */
     uint64_t memory_limit;
     uint64_t memory_ranks; /* processes that share it; at least 1 */
@@ -70,6 +74,11 @@ void stk__cores_find(const char *root, uint32_t compute, uint32_t ranks, stk_cor
 /* Divide cores->usable among `ranks` processes (0: one), and the part of one among its threads.
  * Pure. */
 void stk__cores_divide(uint32_t compute, uint32_t ranks, stk_cores *cores);
+/* Cores that were found, of all ranks, become those of a place among them. Pure. */
+void stk__cores_take(const stk__place *place, uint32_t compute, stk_cores *cores);
+/* Find the cores of a context and its place among them, and say where the system refuses something,
+ * before it has threads (numa_bind.c). */
+void stk__context_place(stk_context *ctx, const char *root);
 uint64_t stk__memory_find(const char *root);
 /* Bytes that the system has left for this process: what it calls available, and its limits of
  * address space and data (RLIMIT_AS, RLIMIT_DATA). UINT64_MAX where it says nothing. */

@@ -18,6 +18,9 @@ static const stk_option rows[] = {
     {"local_ranks", STK_OPTION_UINT, AT(local_ranks), "0", 0, 65536, NULL, "N",
      "Processes like this one that share the machine's cores and memory; 0: as many as the "
      "launcher (mpirun, srun, torchrun, stoker launch) says."},
+    {"numa", STK_OPTION_ENUM, AT(numa), "auto", 0, 0, "auto|off", NULL,
+     "Ranks of a machine with several NUMA nodes: on cores and memory of nodes of their own, where "
+     "ranks and nodes divide evenly, or anywhere."},
     {"stores", STK_OPTION_STRING, AT(stores), NULL, 0, 0, NULL, "LIST",
      "Options of stores, as 'acme://data(timeout=5s, token=env:ACME_TOKEN)': the name of a store, "
      "or "

@@ -143,6 +143,13 @@ void stk__cores_divide(uint32_t compute, uint32_t ranks, stk_cores *cores)
     cores->io = 1;
 }
 
+/* A part of a core is of no use to a thread that wants a whole one. */
+static uint32_t whole_cores(uint32_t cores, double quota)
+{
+    cores = STK_MAX(cores, 1);
+    return quota > 0 && quota < cores ? STK_MAX((uint32_t)(quota + 0.01), 1) : cores;
+}
+
 void stk__cores_find(const char *root, uint32_t compute, uint32_t ranks, stk_cores *out)
 {
     char path[512];
@@ -159,11 +166,24 @@ void stk__cores_find(const char *root, uint32_t compute, uint32_t ranks, stk_cor
     }
     if (cgroup_path(root, "cpu", path, sizeof path))
         each_cgroup(root, "/sys/fs/cgroup/cpu", path, quota_v1, &out->quota);
-    out->usable = STK_MAX(out->affinity, 1);
-    /* A part of a core is of no use to a thread that wants a whole one. */
-    if (out->quota > 0 && out->quota < out->usable)
-        out->usable = STK_MAX((uint32_t)(out->quota + 0.01), 1);
+    out->usable = whole_cores(out->affinity, out->quota);
     stk__cores_divide(compute, ranks, out);
+}
+
+void stk__cores_take(const stk__place *place, uint32_t compute, stk_cores *cores)
+{
+    /* A process that is on its nodes already sees no more than these. */
+    cores->all_usable = place->bound ? whole_cores(place->all, cores->quota) : cores->usable;
+    cores->all_ranks = cores->ranks;
+    cores->nodes = place->nodes;
+    cores->own_nodes = place->own;
+    cores->bound = place->bound;
+    snprintf(cores->node_list, sizeof cores->node_list, "%s", place->list);
+    if (place->bound) {
+        cores->affinity = place->cores;
+        cores->usable = whole_cores(place->cores, cores->quota * place->ranks / cores->ranks);
+    }
+    stk__cores_divide(compute, place->ranks, cores);
 }
 
 struct wanted {

@@ -49,13 +49,18 @@ static void system_free(void *memory, size_t size, size_t align)
         free(memory);
 }
 
-static void *system_alloc(size_t size, size_t align)
+/* `ctx` may be NULL: that is made. */
+static void *system_alloc(const stk_context *ctx, size_t size, size_t align)
 {
     void *memory = NULL;
 
     if (is_mapped(size, align)) {
         memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        return memory == MAP_FAILED ? NULL : memory;
+        if (memory == MAP_FAILED)
+            return NULL;
+        if (ctx)
+            stk__place_memory(ctx, memory, size);
+        return memory;
     }
     if (align <= 16)
         return malloc(size);
@@ -89,7 +94,7 @@ static void *alloc(stk_context *ctx, size_t size, size_t align, size_t tail)
     if (!stk__add_size(size, front + tail, &total) || total > SIZE_MAX / 2)
         return NULL;
     char *base = ctx->allocator.alloc ? ctx->allocator.alloc(ctx->allocator.user, total, align)
-                                      : system_alloc(total, align);
+                                      : system_alloc(ctx, total, align);
     if (!base)
         return NULL;
     head *h = (head *)(base + front) - 1;
@@ -217,7 +222,7 @@ stk_context *stk__context_memory_new(const stk_allocator *allocator)
 {
     stk_context *ctx = allocator->alloc
                            ? allocator->alloc(allocator->user, sizeof *ctx, STK_CACHE_LINE)
-                           : system_alloc(sizeof *ctx, STK_CACHE_LINE);
+                           : system_alloc(NULL, sizeof *ctx, STK_CACHE_LINE);
 
     if (ctx) {
         memset(ctx, 0, sizeof *ctx);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/base.h"
+#include "base/numa.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -16,6 +17,7 @@ static void *thread_main(void *argument)
     /* The kernel may round a sleep up by the slack, 50 us unless told otherwise: 5 % of a
      * millisecond. */
     prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul);
+    stk__place_thread(thread->context);
     thread->run(thread->argument);
     return NULL;
 }
@@ -25,7 +27,7 @@ stk_status stk__thread_start(stk_context *ctx, stk__thread *thread, const char *
 {
     sigset_t all, before;
 
-    (void)ctx;
+    thread->context = ctx;
     thread->run = run;
     thread->argument = argument;
     snprintf(thread->name, sizeof thread->name, "%s", name);

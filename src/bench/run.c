@@ -81,7 +81,7 @@ static void share(stk__bench_run *run)
     options->world_size = ranks;
     if (options->num_workers == STK_AUTO)
         options->num_workers =
-            stk__cores_workers(run->cores.usable, run->cores.compute, (uint32_t)ranks);
+            stk__cores_workers(run->cores.all_usable, run->cores.compute, (uint32_t)ranks);
 }
 
 /* The step, and how long it takes alone. */

@@ -119,7 +119,7 @@ static void usage_figures(stk__bench_run *run, const stk__usage *now, stk_figure
     own *= (double)run->options->ranks;
     run->result->other_cores = all > own ? stk__bench_over(all - own, f->wall) : 0;
     /* Which cores others keep busy is not known where only some are this process's. */
-    if (run->cores.usable == run->cores.online)
+    if (run->cores.all_usable == run->cores.online)
         f->other_cores = run->result->other_cores;
     if (now->runnable_ns > run->usage.runnable_ns)
         f->runnable_s = stk__seconds(now->runnable_ns - run->usage.runnable_ns);
@@ -138,7 +138,7 @@ void stk__bench_window_figures(stk__bench_run *run)
         look(run, &now, &fed);
     stk_context_memory(run->bench->ctx, &memory);
     f->batch_size = run->loader_options.batch_size;
-    f->usable_cores = run->cores.usable;
+    f->usable_cores = run->cores.all_usable;
     f->compute_cores = run->cores.compute;
     f->ranks = (uint32_t)run->options->ranks;
     f->spin = run->options->spin || run->setting->step;

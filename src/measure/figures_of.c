@@ -21,9 +21,9 @@ bool stk__figures_begin(stk_context *ctx, const stk_loader_options *options, stk
     f->pin_memory = options->pin_memory;
     f->persistent_workers = options->persistent_workers;
     stk_context_cores(ctx, &cores);
-    f->usable_cores = cores.usable;
+    f->usable_cores = cores.all_usable;
     f->compute_cores = cores.compute;
-    return cores.usable == cores.online;
+    return cores.all_usable == cores.online;
 }
 
 static void take_pictures(stk_figures *f, const stk_loader_stats *then, const stk_loader_stats *now)

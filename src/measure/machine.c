@@ -14,6 +14,7 @@
 #include "base/text.h"
 
 #define CPU       "/sys/devices/system/cpu/cpu0"
+#define NODE      "/sys/devices/system/node"
 #define LIST_TEXT 1024 /* bytes of a list of cores, "0-15,32-47" */
 
 /* ---- Small files ----------------------------------------------------------------------------- */
@@ -92,13 +93,10 @@ size_t stk__machine_names(const char *root, const char *folder, stk__machine_nam
 /* How many numbers a list of the kernel has: "0-3,8" has five. */
 static uint32_t count_list(const char *text)
 {
-    uint64_t n = 0;
+    uint64_t n = 0, from, to;
 
-    for (char *end; *text >= '0' && *text <= '9'; text = end + (*end == ',')) {
-        const unsigned long from = strtoul(text, &end, 10);
-        const unsigned long to = *end == '-' ? strtoul(end + 1, &end, 10) : from;
-        n += to >= from ? to - from + 1 : 0;
-    }
+    while (stk__list_next(&text, &from, &to))
+        n += STK_MIN(to - from, (uint64_t)UINT32_MAX) + 1;
     return n > UINT32_MAX ? 0 : (uint32_t)n;
 }
 
@@ -192,7 +190,38 @@ static void take_topology(const char *root, uint32_t online, stk_machine *out)
         out->threads = online;
     out->cores = share(out->threads, siblings);
     out->sockets = share(out->threads, package);
-    out->nodes = count_of(root, "/sys/devices/system/node/online");
+}
+
+static uint64_t kib_of(const char *text, const char *key)
+{
+    size_t length;
+    const char *value = value_of(text, key, &length);
+    const uint64_t kib = value ? strtoull(value, NULL, 10) : 0;
+
+    return kib <= INT64_MAX / 1024 ? kib * 1024 : 0;
+}
+
+static void take_nodes(const char *root, stk_machine *out)
+{
+    char list[LIST_TEXT], path[STK__MACHINE_PATH], text[4096], key[40];
+    const char *at = list;
+    uint64_t from, to;
+    uint32_t n = 0;
+
+    if (!stk__machine_line(list, sizeof list, root, NODE "/online"))
+        return;
+    out->nodes = count_list(list);
+    while (stk__list_next(&at, &from, &to))
+        for (; from <= to && n < STK_MACHINE_LIST; from++) {
+            stk_machine_node *node = &out->memory_nodes[n++];
+            node->node = (uint32_t)from;
+            snprintf(path, sizeof path, NODE "/node%u/cpulist", node->node);
+            node->threads = count_of(root, path);
+            snprintf(path, sizeof path, "%s" NODE "/node%u/meminfo", root, node->node);
+            snprintf(key, sizeof key, "Node %u MemTotal", node->node);
+            if (stk__read_small(path, text, sizeof text))
+                node->memory_bytes = kib_of(text, key);
+        }
 }
 
 static void take_caches(const char *root, stk_machine *out)
@@ -253,19 +282,12 @@ static void take_cores(const char *root, const stk_cores *cores, stk_machine *ou
     out->usable = cores->usable;
     out->compute = cores->compute;
     out->preparation = cores->preparation;
+    out->bound = cores->bound;
+    snprintf(out->own_nodes, sizeof out->own_nodes, "%s", cores->node_list);
     if (cores->quota > 0) {
         stk__cgroup_file(root, "cpu", "cpu.max", "cpu.cfs_quota_us", path, sizeof path);
         out->cgroup = stk__ends_with(path, strlen(path), "/cpu.max") ? 2 : *path ? 1 : 0;
     }
-}
-
-static uint64_t kib_of(const char *text, const char *key)
-{
-    size_t length;
-    const char *value = value_of(text, key, &length);
-    const uint64_t kib = value ? strtoull(value, NULL, 10) : 0;
-
-    return kib <= INT64_MAX / 1024 ? kib * 1024 : 0;
 }
 
 static void take_memory(const char *root, uint64_t limit, stk_machine *out)
@@ -306,6 +328,7 @@ void stk__machine_find(const char *root, const char *path, const stk_cores *core
     *out = (stk_machine){.struct_size = sizeof *out};
     take_cpu(root, out);
     take_topology(root, cores->online, out);
+    take_nodes(root, out);
     take_caches(root, out);
     take_cores(root, cores, out);
     take_container(root, out);

@@ -96,6 +96,19 @@ static stk_machine_accelerator *add_accelerator(stk_machine *out)
     return i < STK_MACHINE_LIST ? &out->accelerators[i] : NULL;
 }
 
+/* The NUMA node of the accelerator that was added last, by the folder of its device. */
+static void take_node(const char *root, const char *folder, const char *name, const char *more,
+                      stk_machine *out)
+{
+    int32_t *node = &out->accelerator_nodes[out->num_accelerators - 1];
+    char text[16];
+
+    *node = -1;
+    if (stk__machine_line(text, sizeof text, root, "%s/%s%s/numa_node", folder, name, more) &&
+        *text >= '0' && *text <= '9')
+        *node = (int32_t)STK_MIN(strtoul(text, NULL, 10), (unsigned long)INT32_MAX);
+}
+
 /* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu ...": the first word with digits
  * and points alone. */
 static void nvidia_version(const char *root, char *out, size_t size)
@@ -124,7 +137,10 @@ static void take_nvidia(const char *root, stk_machine *out)
     for (size_t i = 0; i < n; i++) {
         stk_machine_accelerator *a = add_accelerator(out);
         snprintf(path, sizeof path, "%s" NVIDIA "/gpus/%s/information", root, names[i]);
-        if (!a || !stk__read_small(path, text, sizeof text))
+        if (!a)
+            continue;
+        take_node(root, "/sys/bus/pci/devices", names[i], "", out);
+        if (!stk__read_small(path, text, sizeof text))
             continue;
         const char *model = strncmp(text, "Model:", 6) == 0 ? text : strstr(text, "\nModel:");
         if (model) {
@@ -154,6 +170,7 @@ static void take_amd(const char *root, stk_machine *out)
             continue;
         a->memory_bytes = memory;
         snprintf(a->driver, sizeof a->driver, "amdgpu");
+        take_node(root, DRM, names[i], "/device", out);
         if (!stk__machine_line(a->model, sizeof a->model, root, DRM "/%s/device/product_name",
                                names[i]))
             snprintf(a->model, sizeof a->model, "AMD GPU");

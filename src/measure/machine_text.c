@@ -153,10 +153,18 @@ static void format_use(stk__text *text, const stk_machine *m)
     stk__text_add(text, ", \"compute_cores\": %u, \"preparation_cores\": %u", m->compute,
                   m->preparation);
     member(text, "container", m->container);
-    stk__text_add(text, "}, \"memory\": {\"limit_bytes\": %" PRIu64, m->memory_limit_bytes);
+    member(text, "nodes", m->own_nodes);
+    stk__text_add(text, ", \"bound\": %s}, \"memory\": {\"limit_bytes\": %" PRIu64,
+                  m->bound ? "true" : "false", m->memory_limit_bytes);
     number(text, "bytes", m->memory_bytes);
     number(text, "free_bytes", m->memory_free_bytes);
-    stk__text_add(text, ", \"swap_bytes\": %" PRIu64 "}", m->swap_bytes);
+    stk__text_add(text, ", \"swap_bytes\": %" PRIu64 ", \"nodes\": [", m->swap_bytes);
+    for (uint32_t i = 0; m->nodes > 1 && i < kept(m->nodes); i++) {
+        const stk_machine_node *n = &m->memory_nodes[i];
+        stk__text_add(text, "%s{\"node\": %u, \"threads\": %u, \"bytes\": %" PRIu64 "}",
+                      i ? ", " : "", n->node, n->threads, n->memory_bytes);
+    }
+    stk__text_add(text, "]}");
 }
 
 static void format_disk(stk__text *text, const stk_machine_disk *d)
@@ -190,6 +198,8 @@ static void format_devices(stk__text *text, const stk_machine *m)
         stk__text_add_json(text, a->model);
         member(text, "driver", a->driver);
         number(text, "memory_bytes", a->memory_bytes);
+        if (m->accelerator_nodes[i] >= 0)
+            stk__text_add(text, ", \"node\": %d", m->accelerator_nodes[i]);
         stk__text_add(text, "}");
     }
     stk__text_add(text, "]");
@@ -259,6 +269,16 @@ static void tell_cpu(struct teller *t, const stk_machine *m)
     count(text, m->threads, "thread", "s");
     count(text, m->nodes, "memory node", "s");
     tell(t, "of it");
+    text = begin(t);
+    for (uint32_t i = 0; m->nodes > 1 && i < kept(m->nodes); i++) {
+        const stk_machine_node *n = &m->memory_nodes[i];
+        stk__text_add(text, "%s%u: %u thread%s, ", i ? "; " : "", n->node, n->threads,
+                      n->threads == 1 ? "" : "s");
+        add_bytes(text, n->memory_bytes);
+    }
+    if (m->nodes > STK_MACHINE_LIST)
+        stk__text_add(text, "; and %u more", m->nodes - STK_MACHINE_LIST);
+    tell(t, "memory nodes");
     stk__text_add(begin(t), "%s", m->instructions);
     tell(t, "instruction sets");
     text = begin(t);
@@ -285,6 +305,9 @@ static void tell_use(struct teller *t, const stk_machine *m)
         stk__text_add(text, ", %u by affinity", m->affinity);
     if (m->cgroup)
         stk__text_add(text, ", by cgroups of version %u", m->cgroup);
+    if (*m->own_nodes)
+        stk__text_add(text, ", of memory node%s %s", strpbrk(m->own_nodes, ",-") ? "s" : "",
+                      m->own_nodes);
     stk__text_add(text, "; %u kept for the step, %u for workers", m->compute, m->preparation);
     tell(t, "usable");
     stk__text_add(begin(t), "%s", m->container);
@@ -334,6 +357,8 @@ static void tell_devices(struct teller *t, const stk_machine *m)
             add_bytes(text, a->memory_bytes);
         }
         stk__text_add(text, " (%s)", a->driver);
+        if (m->nodes > 1 && m->accelerator_nodes[i] >= 0)
+            stk__text_add(text, ", at memory node %d", m->accelerator_nodes[i]);
         tell(t, "accelerator");
     }
 }

@@ -401,6 +401,8 @@ static void call_ends(world *w)
     RETURNS(stk_dataset_close, !w->dataset, &w->dataset);
     RETURNS(stk_store_close, !w->store, &w->store);
     RETURNS(stk_store_close, !w->files, &w->files);
+    RETURNS(stk_context_bind, true, w->ctx);
+    RETURNS(stk_context_unbind, true, w->ctx);
     RETURNS(stk_context_destroy, !w->ctx, &w->ctx);
 }
 

@@ -65,6 +65,14 @@ static void find(const char *path, stk_machine *out)
     stk__machine_find(root, path, &cores, UINT64_C(4) << 30, out);
 }
 
+static void keep(void *user, const char *name, const char *value)
+{
+    char(*lines)[4096] = user;
+    const size_t n = strlen(*lines);
+
+    snprintf(*lines + n, sizeof *lines - n, "%s=%s\n", name, value);
+}
+
 static void put_cpu(void)
 {
     put("proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 2.0GHz\n"
@@ -104,6 +112,66 @@ static void test_processor(void **state)
     assert_int_equal(m.caches[1].bytes, 32 << 20);
     assert_int_equal(m.caches[1].count, 1);
     assert_string_equal(m.governor, "powersave");
+}
+
+/* Nodes with cores and memory, with memory alone, and accelerators beside them. */
+static void test_nodes(void **state)
+{
+    static const stk_cores bound = {.struct_size = sizeof bound,
+                                    .online = 8,
+                                    .affinity = 4,
+                                    .usable = 4,
+                                    .nodes = 2,
+                                    .own_nodes = 1,
+                                    .node_list = "1",
+                                    .bound = true};
+    char lines[4096] = "", text[STK__MACHINE_JSON], object[STK__MACHINE_JSON + 2];
+    stk_machine m;
+
+    put_cpu();
+    put("sys/devices/system/node/online", "0-1,4\n");
+    put("sys/devices/system/node/node0/cpulist", "0-3\n");
+    put("sys/devices/system/node/node0/meminfo",
+        "Node 0 MemTotal:       2097152 kB\nNode 0 MemFree: 1 kB\n");
+    put("sys/devices/system/node/node1/cpulist", "4-7\n");
+    put("sys/devices/system/node/node4/cpulist", "\n");
+    put("sys/devices/system/node/node4/meminfo", "\nNode 4 MemTotal: 1048576 kB\n");
+    put("proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: X100\n");
+    put("proc/driver/nvidia/gpus/0000:02:00.0/information", "Model: X100\n");
+    put("sys/bus/pci/devices/0000:01:00.0/numa_node", "1\n");
+    put("sys/bus/pci/devices/0000:02:00.0/numa_node", "-1\n");
+    put("sys/class/drm/card0/device/vendor", "0x1002\n");
+    put("sys/class/drm/card0/device/mem_info_vram_total", "1073741824\n");
+    put("sys/class/drm/card0/device/numa_node", "0\n");
+    stk__machine_find(root, "/", &bound, UINT64_C(4) << 30, &m);
+    assert_int_equal(m.nodes, 3);
+    assert_int_equal(m.memory_nodes[0].threads, 4);
+    assert_true(m.memory_nodes[0].memory_bytes == UINT64_C(2) << 30);
+    assert_int_equal(m.memory_nodes[1].memory_bytes, 0);
+    assert_int_equal(m.memory_nodes[2].node, 4);
+    assert_int_equal(m.memory_nodes[2].threads, 0);
+    assert_true(m.memory_nodes[2].memory_bytes == UINT64_C(1) << 30);
+    assert_int_equal(m.accelerator_nodes[0], 1);
+    assert_int_equal(m.accelerator_nodes[1], -1);
+    assert_int_equal(m.accelerator_nodes[2], 0);
+    stk_machine_describe(&m, keep, &lines);
+    assert_non_null(strstr(lines, "memory nodes=0: 4 threads, 2 GiB; 1: 4 threads, 0 bytes; 4: 0 "
+                                  "threads, 1 GiB\n"));
+    assert_non_null(strstr(lines, "4 of 8 threads, 4 by affinity, of memory node 1; "));
+    assert_non_null(strstr(lines, "accelerator=X100 (nvidia), at memory node 1\n"));
+    assert_non_null(strstr(lines, "accelerator=X100 (nvidia)\n"));
+    stk_machine_format(&m, text, sizeof text);
+    snprintf(object, sizeof object, "{%s}", text);
+    json_t *json = json_loads(object, 0, NULL);
+    assert_non_null(json);
+    json_t *process = json_object_get(json, "process");
+    assert_string_equal(json_string_value(json_object_get(process, "nodes")), "1");
+    assert_true(json_is_true(json_object_get(process, "bound")));
+    json_t *nodes = json_object_get(json_object_get(json, "memory"), "nodes");
+    assert_int_equal(json_array_size(nodes), 3);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(nodes, 2), "bytes")),
+                     1 << 30);
+    json_decref(json);
 }
 
 /* Names that older kernels and other processors have. */
@@ -304,14 +372,6 @@ static void test_hostile(void **state)
     json_decref(json);
 }
 
-static void keep(void *user, const char *name, const char *value)
-{
-    char(*lines)[4096] = user;
-    const size_t n = strlen(*lines);
-
-    snprintf(*lines + n, sizeof *lines - n, "%s=%s\n", name, value);
-}
-
 static void test_words(void **state)
 {
     char lines[4096] = "", text[512];
@@ -380,9 +440,11 @@ int main(void)
 {
 #define PLANTED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
-        PLANTED(test_processor), PLANTED(test_other_names), PLANTED(test_use),
-        PLANTED(test_disks),     PLANTED(test_circle),      PLANTED(test_devices),
-        PLANTED(test_hostile),   PLANTED(test_words),       cmocka_unit_test(test_nothing),
+        PLANTED(test_processor),   PLANTED(test_nodes),
+        PLANTED(test_other_names), PLANTED(test_use),
+        PLANTED(test_disks),       PLANTED(test_circle),
+        PLANTED(test_devices),     PLANTED(test_hostile),
+        PLANTED(test_words),       cmocka_unit_test(test_nothing),
         PLANTED(test_here),
     };
 
