@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include <stoker/collectives.h>
+
 #include "info.h"
 
 const stk_option_table *info_machine_table(void)
@@ -23,6 +25,14 @@ const stk_option_table *info_machine_table(void)
     return &table;
 }
 
+/* What would carry gradients between GPUs. */
+static bool nccl_version(char *text, size_t size)
+{
+    stk_error err;
+
+    return stk_nccl_version(NULL, text, size, &err) == STK_OK;
+}
+
 /* What the drivers of devices find. This may wake up an accelerator. */
 static void add_devices(const stk_context *context, struct lines *lines)
 {
@@ -35,6 +45,7 @@ static void add_devices(const stk_context *context, struct lines *lines)
         snprintf(text, sizeof text, "%s: %" PRIu32 " device%s", ops->name, n, n == 1 ? "" : "s");
         lines_add(lines, "computes on", text);
     }
+    lines_add(lines, "NCCL", nccl_version(text, sizeof text) ? text : "none (libnccl.so.2)");
 }
 
 /* The members of the machine, then those of its drivers and of the store. */
@@ -42,6 +53,7 @@ static void print_json(const stk_context *context, const char *members, const st
                        FILE *out)
 {
     const stk_driver_head *driver;
+    char version[32];
 
     fprintf(out, "{%s, \"devices\": [", members);
     for (size_t i = 0; (driver = stk_driver_at(context, STK_DRIVER_DEVICE, i)); i++) {
@@ -50,7 +62,12 @@ static void print_json(const stk_context *context, const char *members, const st
         cli_json_string(out, ops->name);
         fprintf(out, ", \"count\": %" PRIu32 "}", ops->count());
     }
-    fputs("], \"store\": ", out);
+    fputs("], \"nccl\": ", out);
+    if (nccl_version(version, sizeof version))
+        cli_json_string(out, version);
+    else
+        fputs("null", out);
+    fputs(", \"store\": ", out);
     if (store) {
         fputs("{", out);
         info_lines_json(store, out);

@@ -92,7 +92,9 @@ static void print_version(FILE *out)
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         fprintf(out, "%s: %sbuilt in%s%s\n", parts[i].name, parts[i].built ? "" : "not ",
                 parts[i].built ? parts[i].note : "; ", parts[i].built ? "" : parts[i].without);
-    fputs("instruction sets: plain", out);
+    fputs("NCCL: not built in; libnccl.so.2 is loaded where ranks train on GPUs\n"
+          "instruction sets: plain",
+          out);
 #ifdef STK_WITH_AVX2
     fputs(__builtin_cpu_supports("avx2") ? ", avx2"
                                          : " (avx2 is built in; this machine has it not)",

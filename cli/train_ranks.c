@@ -5,15 +5,54 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool wants_nccl(const struct cli *cli)
+{
+    const char *transport = stk_config_get(cli->config, "collectives.transport", 0);
+
+    return transport && strcmp(transport, "nccl") == 0;
+}
+
+static bool is_on_cpu(const struct cli *cli)
+{
+    const char *accelerator = stk_config_get(cli->config, "trainer.accelerator", 0);
+
+    return !accelerator || strcmp(accelerator, "auto") == 0 || strcmp(accelerator, "cpu") == 0;
+}
+
+/* Words from `argv` on that say --transport nccl. */
+static int transport_words(char **argv)
+{
+    static const char *const flags[] = {"--transport", "--collectives.transport"};
+
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        const size_t length = strlen(flags[i]);
+        if (strncmp(argv[0], flags[i], length) == 0 && strcmp(argv[0] + length, "=nccl") == 0)
+            return 1;
+        if (strcmp(argv[0], flags[i]) == 0 && argv[1] && strcmp(argv[1], "nccl") == 0)
+            return 2;
+    }
+    return 0;
+}
+
 /* "mpirun -n 2 stoker train CONFIG --strategy ddp": the line of this run that works. */
 static void say_line(const struct cli *cli, uint64_t ranks, char *text, size_t size)
 {
     size_t used = (size_t)snprintf(text, size, "mpirun -n %llu stoker %s",
                                    (unsigned long long)(ranks > 1 ? ranks : 2), cli->usage->name);
+    const bool leaves_out = wants_nccl(cli) && is_on_cpu(cli);
+    bool left_out = false;
 
-    for (int i = 0; i < cli->argc && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used,
+    for (int i = 0; i < cli->argc && used < size; i++) {
+        const int words = leaves_out ? transport_words(cli->argv + i) : 0;
+        left_out |= words > 0;
+        i += words ? words - 1 : 0;
+        if (!words)
+            used +=
+                (size_t)snprintf(text + used, size - used,
                                  strpbrk(cli->argv[i], " '(*?;&") ? " '%s'" : " %s", cli->argv[i]);
+    }
+    if (leaves_out && !left_out && used < size) /* the configuration says it */
+        used += (size_t)snprintf(text + used, size - used, " --collectives.transport auto");
     if (used >= size)
         snprintf(text + size - 4, 4, "...");
 }
@@ -24,10 +63,15 @@ static int refuse(const struct cli *cli, const char *strategy)
     char line[400];
 
     say_line(cli, r->world_size, line, sizeof line);
-    if (r->world_size > 1)
+    if (wants_nccl(cli) && is_on_cpu(cli))
+        cli_error("collectives.transport: nccl carries gradients between GPUs, and this trains on "
+                  "the processor, whose gradients MPI carries. What works: %s",
+                  line);
+    else if (r->world_size > 1)
         cli_error("trainer.strategy: %llu ranks of %s have nothing that carries their gradients: "
-                  "on CPUs that is MPI. What works: %s",
-                  (unsigned long long)r->world_size, stk_launcher_name(r->launcher), line);
+                  "on CPUs that is MPI%s. What works: %s",
+                  (unsigned long long)r->world_size, stk_launcher_name(r->launcher),
+                  is_on_cpu(cli) ? "" : ", and NCCL between GPUs is begun by one", line);
     else
         cli_error("trainer.strategy: %s trains in several processes, and this is one by itself. "
                   "What works: %s",
@@ -74,8 +118,11 @@ static int join(struct cli *cli, stk_context *context, stk_collectives **out)
     int code = cli_apply(cli, stk_option_table_find("collectives"), 0, &o);
     if (code != CLI_GO_ON)
         return code;
-    if (strcmp(o.transport, "auto") == 0)
+    const bool nccl = strcmp(o.transport, "nccl") == 0;
+    if (nccl || strcmp(o.transport, "auto") == 0)
         o.transport = cli_ranks_transport();
+    if (nccl && strcmp(o.nccl, "auto") == 0)
+        o.nccl = "always";
     stk_status status = stk_collectives_open(context, &o, out, &err);
     return status == STK_OK ? check_place(cli, *out) : cli_fail(cli, status, &err);
 }
@@ -98,7 +145,8 @@ int train_ranks(struct cli *cli, stk_context *context, stk_collectives **out)
     strategy = strategy ? strategy : "auto";
     if (cli->ranks.world_size == 1 && !wants_ranks(strategy))
         return refuse_options(cli);
-    if ((!transport || strcmp(transport, "auto") == 0) && !cli_ranks_transport())
+    const bool finds = !transport || strcmp(transport, "auto") == 0 || wants_nccl(cli);
+    if ((finds && !cli_ranks_transport()) || (wants_nccl(cli) && is_on_cpu(cli)))
         return refuse(cli, strategy);
     int code = join(cli, context, out);
     if (code != CLI_GO_ON || cli->ranks.rank)

@@ -91,7 +91,7 @@ typedef struct stk_device_ops {
     void (*event_destroy)(stk_event *event);
     stk_status (*event_record)(stk_event *event, stk_stream *stream, stk_error *err);
     stk_status (*stream_wait)(stk_stream *stream, stk_event *event, stk_error *err);
-    /* STK_OK when passed, else STK_EAGAIN. Does not block. */
+    /* STK_OK when passed, else STK_EAGAIN. Does not block. Any thread. */
     stk_status (*event_query)(stk_event *event, stk_error *err);
     /* Nanoseconds of the device's clock between two events that have passed. */
     stk_status (*event_elapsed)(stk_event *from, stk_event *to, uint64_t *ns, stk_error *err);
@@ -101,6 +101,9 @@ typedef struct stk_device_ops {
      * the device. */
     stk_status (*fold)(stk_stream *stream, double *sums, const stk_scalar *value, double weight,
                        stk_error *err);
+    /* (optional) What NCCL takes for a stream: a cudaStream_t, whose device is that of the thread
+     * that called open(). NULL: NCCL knows nothing of what lies on this device. */
+    void *(*stream_native)(stk_stream *stream);
 } stk_device_ops;
 
 /**

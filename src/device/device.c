@@ -28,7 +28,7 @@ static const stk__member members[] = {MEMBER(count),
                                       MEMBER(fold)};
 
 static const stk__given_table table = {.type = "stk_device_ops",
-                                       .least = sizeof(stk_device_ops),
+                                       .least = offsetof(stk_device_ops, stream_native),
                                        .members = members,
                                        .num_members = STK_COUNT(members),
                                        .stage = STK_STAGE_DEVICE};
@@ -102,6 +102,18 @@ bool stk__device_is_host(const stk_device *device)
 
     device->ops->info(device, &info);
     return info.host_memory;
+}
+
+bool stk__device_has_native(const stk_device *device)
+{
+    const stk_device_ops *ops = device->ops;
+
+    return ops->struct_size >= sizeof *ops && ops->stream_native;
+}
+
+void *stk__device_native(const stk_device *device, stk_stream *stream)
+{
+    return device->ops->stream_native(stream);
 }
 
 stk_status stk__device_value(const stk_device *device, const void *data, stk_dtype dtype,

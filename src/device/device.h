@@ -24,6 +24,9 @@ stk_status stk__device_open(stk_context *ctx, const stk_device_ops *ops, uint32_
 void stk__device_close(stk_device **device);
 /* Whether the host reads and writes its memory in place. */
 bool stk__device_is_host(const stk_device *device);
+/* Whether NCCL takes its streams, and what it takes for one; a NULL is a stream, too. */
+bool stk__device_has_native(const stk_device *device);
+void *stk__device_native(const stk_device *device, stk_stream *stream);
 /* The value of a number of the device, when its stream has come there. */
 stk_status stk__device_value(const stk_device *device, const void *data, stk_dtype dtype,
                              double *value, stk_error *err);

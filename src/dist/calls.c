@@ -3,23 +3,15 @@
  * The calls of a strategy. What is small goes along in the frames. What is large is cut into
  * pieces: of each, a rank gets its part from all others, adds it in the order of ranks, and then
  * all get all parts. So an element is added up once, by one rank, in one order, whatever the size
- * of pieces and the number of calls.
+ * of pieces and the number of calls. What lies in the memory of a device goes by NCCL (nccl.c).
  */
 #include <inttypes.h>
 
-#include "dist/collectives.h"
+#include "dist/nccl.h"
 
 #define PIECE (UINT64_C(4) << 20) /* bytes of a call of the network */
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
-
-static stk_status check_memory(const stk_stream *stream, stk_error *err)
-{
-    return stream ? stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
-                              "MPI combines what lies in the host's memory, and this lies in a "
-                              "device's")
-                  : STK_OK;
-}
 
 static stk_status check_type(stk_dtype dtype, stk_error *err)
 {
@@ -96,7 +88,15 @@ static stk_status reduce(void *state, void *buffer, uint64_t count, stk_dtype dt
 {
     stk_collectives *c = state;
 
-    STK_TRY(check_memory(stream, err));
+    if (stream)
+        return stk__nccl_call(c,
+                              &(stk__nccl_work){.call = STK__CALL_REDUCE,
+                                                .buffer = buffer,
+                                                .count = count,
+                                                .dtype = dtype,
+                                                .op = op,
+                                                .stream = stream},
+                              err);
     STK_TRY(check_type(dtype, err));
     const size_t itemsize = stk_dtype_size(dtype);
     const uint64_t world = c->strategy.world_size;
@@ -199,14 +199,30 @@ static void move_step(stk_collectives *c, const parts *p, uint64_t done, uint64_
     }
 }
 
+static stk_status on_device(stk_collectives *c, stk__rank_call call, const parts *p,
+                            stk_dtype dtype, stk_combine op, stk_stream *stream, stk_error *err)
+{
+    const stk__nccl_work work = {.call = call,
+                                 .buffer = p->data,
+                                 .counts = p->counts,
+                                 .count = p->count,
+                                 .dtype = dtype,
+                                 .op = op,
+                                 .stream = stream};
+
+    return stk__nccl_call(c, &work, err);
+}
+
 static stk_status reduce_scatter(void *state, void *buffer, const uint64_t *counts, stk_dtype dtype,
                                  stk_combine op, stk_stream *stream, stk_error *err)
 {
     stk_collectives *c = state;
 
-    STK_TRY(check_memory(stream, err));
-    STK_TRY(check_type(dtype, err));
+    if (!stream)
+        STK_TRY(check_type(dtype, err));
     const parts p = parts_of(c, buffer, counts, dtype);
+    if (stream)
+        return on_device(c, STK__CALL_REDUCE_SCATTER, &p, dtype, op, stream, err);
     char *own = p.data + p.own * p.itemsize;
     const bool small = is_small(&p);
     if (!small)
@@ -243,9 +259,10 @@ static stk_status all_gather(void *state, void *buffer, const uint64_t *counts, 
                              stk_stream *stream, stk_error *err)
 {
     stk_collectives *c = state;
-
-    STK_TRY(check_memory(stream, err));
     const parts p = parts_of(c, buffer, counts, dtype);
+
+    if (stream)
+        return on_device(c, STK__CALL_ALL_GATHER, &p, dtype, STK_COMBINE_SUM, stream, err);
     const bool small = is_small(&p);
     if (!small)
         STK_TRY(need_memory(c, &p, false, err));
@@ -274,7 +291,14 @@ static stk_status broadcast(void *state, void *buffer, uint64_t bytes, stk_strea
     stk_collectives *c = state;
     char why[STK__TRANSPORT_TEXT] = "";
 
-    STK_TRY(check_memory(stream, err));
+    if (stream)
+        return stk__nccl_call(c,
+                              &(stk__nccl_work){.call = STK__CALL_BROADCAST,
+                                                .buffer = buffer,
+                                                .count = bytes,
+                                                .dtype = STK_UINT8,
+                                                .stream = stream},
+                              err);
     const bool small = bytes <= STK__FRAME_ROOM;
     STK_TRY(stk__exchange(c, STK__CALL_BROADCAST, 0, 0, bytes, small ? buffer : NULL,
                           small ? (size_t)bytes : 0, err));
@@ -295,6 +319,21 @@ static stk_status barrier(void *state, stk_error *err)
     return stk__exchange(state, STK__CALL_BARRIER, 0, 0, 0, NULL, 0, err);
 }
 
+static stk_status attach(void *state, stk_device *device, stk_error *err)
+{
+    return stk__nccl_attach(state, device, err);
+}
+
+static void detach(void *state)
+{
+    stk__nccl_detach(state);
+}
+
+static stk_status check(void *state, stk_error *err)
+{
+    return stk__nccl_check(state, err);
+}
+
 static void give_up(void *state)
 {
     stk__say_farewell(state, STK__CALL_GONE);
@@ -312,4 +351,7 @@ void stk__collectives_fill(stk_collectives *c)
     c->strategy.any_thread = true; /* MPI_THREAD_SERIALIZED */
     c->strategy.reduce_scatter = reduce_scatter;
     c->strategy.all_gather = all_gather;
+    c->strategy.attach = attach;
+    c->strategy.detach = detach;
+    c->strategy.check = check;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joining the other ranks, and leaving them. */
-#include "dist/collectives.h"
-
 #include <inttypes.h>
+
+#include "dist/nccl.h"
 
 static void release(stk_collectives *c)
 {
@@ -13,20 +13,23 @@ static void release(stk_collectives *c)
     stk__free(ctx, c->sizes);
     stk__free(ctx, c->room);
     stk__free(ctx, c->aside);
+    stk__free(ctx, c->nccl_wish);
     stk__free(ctx, c);
     stk__context_unref(ctx);
 }
 
-static stk_status make_room(stk_collectives *c, stk_error *err)
+static stk_status make_room(stk_collectives *c, const stk_collectives_options *o, stk_error *err)
 {
     const uint64_t world = c->strategy.world_size;
 
     c->frames = stk__calloc(c->ctx, world + 1, sizeof *c->frames);
     c->hosts = stk__calloc(c->ctx, world, sizeof *c->hosts);
     c->sizes = stk__calloc(c->ctx, world, sizeof *c->sizes);
-    return c->frames && c->hosts && c->sizes ? STK_OK
-                                             : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN,
-                                                         "no memory for %" PRIu64 " ranks", world);
+    c->nccl_wish = stk__strdup(c->ctx, o->nccl ? o->nccl : "auto");
+    return c->frames && c->hosts && c->sizes && c->nccl_wish
+               ? STK_OK
+               : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for %" PRIu64 " ranks",
+                           world);
 }
 
 static void set_options(stk_collectives *c, const stk_collectives_options *o)
@@ -57,7 +60,7 @@ stk_status stk__collectives_join(stk_context *ctx, const stk__transport_ops *ops
     }
     set_options(c, o);
     stk__collectives_fill(c);
-    stk_status status = make_room(c, err);
+    stk_status status = make_room(c, o, err);
     if (status == STK_OK)
         status = stk__exchange_hosts(c, err);
     if (status != STK_OK) {
@@ -89,6 +92,7 @@ void stk_collectives_close(stk_collectives **collectives)
     if (stk__context_forked(c->ctx))
         return;
     stk__say_farewell(c, STK__CALL_LEAVE);
+    stk__nccl_detach(c);
     /* Nothing asks the network from here on, so of a call that came to no end nothing is written
      * into what is freed. */
     c->ops->close(c->transport, c->health != STK__HEALTH_LOST);

@@ -15,7 +15,10 @@ typedef enum stk__rank_call {
     STK__CALL_REDUCE_SCATTER,
     STK__CALL_ALL_GATHER,
     STK__CALL_LEAVE, /* the rank makes no more calls: its run is over */
-    STK__CALL_GONE   /* and this one's has failed */
+    STK__CALL_GONE,  /* and this one's has failed */
+    STK__CALL_JOIN,  /* begin NCCL */
+    /* Beside one of the first: it is of a device's memory. */
+    STK__CALL_ON_DEVICE = 256
 } stk__rank_call;
 
 enum { STK__FRAME_ROOM = 256, STK__HOST_ROOM = 64 };
@@ -34,6 +37,8 @@ typedef enum stk__health {
     STK__HEALTH_LOST  /* a call of the network came to no end */
 } stk__health;
 
+typedef struct stk__nccl stk__nccl; /* nccl.h */
+
 struct stk_collectives {
     stk_context *ctx;
     const stk__transport_ops *ops;
@@ -49,7 +54,9 @@ struct stk_collectives {
     size_t *sizes; /* of the parts of the call at hand */
     char *room;    /* for what the others have sent */
     uint64_t room_bytes;
-    char *aside; /* pieces of parts side by side, as a call of the network takes them */
+    char *aside;     /* pieces of parts side by side, as a call of the network takes them */
+    char *nccl_wish; /* the option */
+    stk__nccl *nccl; /* NULL: no device is attached that it is for */
 };
 
 /* ---- exchange.c ---- */
@@ -64,6 +71,10 @@ stk_status stk__finish_call(stk_collectives *c, bool begun, const char *why, stk
 void stk__say_farewell(stk_collectives *c, stk__rank_call call);
 /* The names of all hosts; the first call of all. */
 stk_status stk__exchange_hosts(stk_collectives *c, stk_error *err);
+/* "reduce 3 float32 by sum" */
+void stk__describe_call(const stk__rank_frame *frame, char *text, size_t size);
+/* Between two looks at what is waited for, since so long. */
+void stk__pause_after(uint64_t waited_ns);
 
 /* ---- combine.c ---- */
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/probe.h"
-#include "dist/collectives.h"
+#include "dist/nccl.h"
 
 #define EAGER_NS  UINT64_C(2000000) /* asked without a pause before; then with pauses */
 #define PAUSE_NS  50000
@@ -33,21 +33,25 @@ static stk_status fail(stk_collectives *c, stk_status status, stk__health health
     return stk__fail(err, status, STK_STAGE_TRAIN, "%s", text);
 }
 
-static void describe(const stk__rank_frame *f, char *text, size_t size)
+void stk__describe_call(const stk__rank_frame *f, char *text, size_t size)
 {
-    static const char *const calls[] = {
-        "", "reduce", "broadcast", "barrier", "reduce-scatter", "all-gather", "leave", "fail"};
+    static const char *const calls[] = {"",        "reduce",         "broadcast",
+                                        "barrier", "reduce-scatter", "all-gather",
+                                        "leave",   "fail",           "begin NCCL"};
     static const char *const ops[] = {"sum", "mean", "min", "max"};
-    const char *call = f->call < STK_COUNT(calls) ? calls[f->call] : "?";
+    const uint32_t which = f->call & ~(uint32_t)STK__CALL_ON_DEVICE;
+    const char *call = which < STK_COUNT(calls) ? calls[which] : "?";
+    const char *where = f->call & STK__CALL_ON_DEVICE ? " on the device" : "";
 
-    if (f->call == STK__CALL_REDUCE || f->call == STK__CALL_REDUCE_SCATTER)
-        snprintf(text, size, "%s %" PRIu64 " %s by %s", call, f->count,
-                 stk_dtype_name((stk_dtype)f->dtype), f->op < STK_COUNT(ops) ? ops[f->op] : "?");
-    else if (f->call == STK__CALL_ALL_GATHER)
-        snprintf(text, size, "%s %" PRIu64 " %s", call, f->count,
-                 stk_dtype_name((stk_dtype)f->dtype));
-    else if (f->call == STK__CALL_BROADCAST)
-        snprintf(text, size, "%s %" PRIu64 " bytes", call, f->count);
+    if (which == STK__CALL_REDUCE || which == STK__CALL_REDUCE_SCATTER)
+        snprintf(text, size, "%s %" PRIu64 " %s by %s%s", call, f->count,
+                 stk_dtype_name((stk_dtype)f->dtype), f->op < STK_COUNT(ops) ? ops[f->op] : "?",
+                 where);
+    else if (which == STK__CALL_ALL_GATHER)
+        snprintf(text, size, "%s %" PRIu64 " %s%s", call, f->count,
+                 stk_dtype_name((stk_dtype)f->dtype), where);
+    else if (which == STK__CALL_BROADCAST)
+        snprintf(text, size, "%s %" PRIu64 " bytes%s", call, f->count, where);
     else
         snprintf(text, size, "%s", call);
 }
@@ -80,7 +84,7 @@ static stk_status late(stk_collectives *c, stk_error *err)
 {
     char text[STK_ERROR_TEXT], missing[240], what[80];
 
-    describe(&c->frames[c->strategy.world_size], what, sizeof what);
+    stk__describe_call(&c->frames[c->strategy.world_size], what, sizeof what);
     name_missing(c, missing, sizeof missing);
     snprintf(text, sizeof text,
              "rank %" PRIu64 " of %" PRIu64 " (%s) has waited %.3g s in call %" PRIu64
@@ -90,7 +94,7 @@ static stk_status late(stk_collectives *c, stk_error *err)
     return fail(c, STK_ETIMEDOUT, STK__HEALTH_LOST, err, text);
 }
 
-static void pause_after(uint64_t waited_ns)
+void stk__pause_after(uint64_t waited_ns)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
 
@@ -119,7 +123,7 @@ static stk_status wait_call(stk_collectives *c, bool begun, const char *why, stk
             told = true;
         }
         if (begun)
-            pause_after(waited);
+            stk__pause_after(waited);
     }
     snprintf(text, sizeof text, "%s, rank %" PRIu64 " of %" PRIu64 ", call %" PRIu64 ": %s",
              c->ops->name, c->strategy.rank, c->strategy.world_size, c->number, why);
@@ -160,8 +164,8 @@ static stk_status check_one(stk_collectives *c, uint64_t rank, stk_error *err)
     if (f->call == own->call && f->op == own->op && f->dtype == own->dtype &&
         f->count == own->count && f->number == own->number)
         return STK_OK;
-    describe(f, theirs, sizeof theirs);
-    describe(own, ours, sizeof ours);
+    stk__describe_call(f, theirs, sizeof theirs);
+    stk__describe_call(own, ours, sizeof ours);
     snprintf(text, sizeof text,
              "the ranks make different calls: rank %" PRIu64
              " (%s) wants to %s as its call %" PRIu64 ", and rank %" PRIu64
@@ -229,6 +233,7 @@ stk_status stk__exchange(stk_collectives *c, stk__rank_call call, uint32_t op, u
 
     if (c->health != STK__HEALTH_GOOD)
         return stk__fail(err, STK_EIO, STK_STAGE_TRAIN, "%s", c->why);
+    STK_TRY(stk__nccl_check(c, err));
     c->number++;
     STK_TRY(make_fault(c, err));
     *own = (stk__rank_frame){
@@ -240,17 +245,18 @@ stk_status stk__exchange(stk_collectives *c, stk__rank_call call, uint32_t op, u
 
 void stk__say_farewell(stk_collectives *c, stk__rank_call call)
 {
-    stk_error ignored;
+    stk_error said;
 
     if (c->health != STK__HEALTH_GOOD)
         return;
     c->number++;
     c->frames[c->strategy.world_size] =
         (stk__rank_frame){.call = (uint32_t)call, .number = c->number};
-    stk_error_init(&ignored);
-    /* Others may leave, too; else both sides know now how it ended. */
-    const stk_status status = put_round(c, &ignored);
-    (void)status;
+    stk_error_init(&said);
+    /* Others may leave, too; else both sides know now how it ended. Where NCCL waits for ever,
+     * this is where the ranks that are not there are known. */
+    if (put_round(c, &said) == STK_ETIMEDOUT && c->nccl)
+        stk__message(c->ctx, STK_MESSAGE_WARNING, "%s", said.text);
 }
 
 stk_status stk__exchange_hosts(stk_collectives *c, stk_error *err)

@@ -15,6 +15,10 @@ static stk_status no_library(const char *name, stk_error *err)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "transport", STK_NO_OFFSET,
                             "collectives.transport: auto is what a command finds out; a program "
                             "says openmpi or mpich");
+    if (strcmp(name, "nccl") == 0)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "transport", STK_NO_OFFSET,
+                            "collectives.transport: NCCL is begun by an MPI, which a command finds "
+                            "out; a program says openmpi or mpich, and collectives.nccl always");
     if (strcmp(name, "openmpi") != 0 && strcmp(name, "mpich") != 0)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "transport", STK_NO_OFFSET,
                             "collectives.transport: there is no '%.100s'; there are openmpi, mpich "

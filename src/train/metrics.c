@@ -329,7 +329,7 @@ static stk_status move_to_device(stk_trainer *t, stk__metric_slot *slot, stk_err
     } else {
         STK_TRY(ops->copy(t->stream, slot->device_sums, sums, sizeof sums, STK_COPY_HOST_TO_DEVICE,
                           err));
-        STK_TRY(ops->stream_synchronize(t->stream, err));
+        STK_TRY(stk__synchronize(t, err));
     }
     slot->on_device = true;
     return STK_OK;
@@ -430,7 +430,7 @@ stk_status stk__metrics_fetch(stk_trainer *t, stk__metric_slot *slot, stk_error 
         return STK_OK;
     STK_TRY(
         ops->copy(t->stream, sums, slot->device_sums, sizeof sums, STK_COPY_DEVICE_TO_HOST, err));
-    STK_TRY(ops->stream_synchronize(t->stream, err));
+    STK_TRY(stk__synchronize(t, err));
     slot->last = sums[0];
     slot->sum = sums[1];
     slot->weight = sums[2];

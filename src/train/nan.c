@@ -11,8 +11,10 @@ enum { KEPT = STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER };
 static stk_status number_now(const stk_trainer *t, const void *data, stk_dtype dtype, double *value,
                              stk_error *err)
 {
-    if (!t->host_memory)
-        return stk__device_value(t->device, data, dtype, value, err);
+    if (!t->host_memory) {
+        STK_TRY(stk__device_value(t->device, data, dtype, value, err));
+        return stk__synchronize(t, err); /* which has nothing to wait for: how it went */
+    }
     *value = stk__element_as_double(data, dtype);
     return STK_OK;
 }

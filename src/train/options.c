@@ -7,7 +7,7 @@
 
 static const stk_option options[] = {
     {"accelerator", STK_OPTION_STRING, AT(accelerator), "auto", 0, 0, NULL, "NAME",
-     "What computes: auto, cpu."},
+     "What computes: auto, cpu, or a device that a plug-in has brought."},
     {"strategy", STK_OPTION_STRING, AT(strategy), "auto", 0, 0, NULL, "NAME",
      "How processes share the work: auto, single_device, ddp (each has the whole model, and all "
      "the same gradients), zero_1 (each has its part of the optimizer's state), zero_2 (and of the "

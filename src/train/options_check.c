@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/options.h"
+#include "base/registry.h"
 #include "train/trainer.h"
 
 #define STRATEGIES "auto|single_device|ddp|zero_1|zero_2|zero_3|fsdp"
@@ -42,7 +43,9 @@ static stk_status check_machine(stk_context *ctx, const stk_trainer_options *o, 
     char shown[STK_OPTION_SHOWN], meant[STK_OPTION_MEANT];
 
     stk__option_show(shown, o->accelerator);
-    if (!is_one_of(o->accelerator, "auto|cpu"))
+    /* A plug-in may have brought it. */
+    if (!is_one_of(o->accelerator, "auto|cpu") &&
+        !stk__driver_find(ctx, STK_DRIVER_DEVICE, o->accelerator, strlen(o->accelerator)))
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "accelerator", STK_NO_OFFSET,
                             "trainer.accelerator: there is no '%s' here%s; this build has cpu "
                             "(auto takes it)%s",

@@ -22,7 +22,11 @@ void stk__ranks_init(stk__ranks *ranks)
 
 void stk__ranks_release(stk_trainer *t)
 {
+    const stk_strategy *s = &t->ranks.strategy;
+
     stk__overlap_stop(t);
+    if (t->ranks.attached && s->detach)
+        s->detach(s->state);
     stk__free(t->ctx, t->ranks.listed);
     stk__free(t->ctx, t->ranks.pieces);
     stk__free(t->ctx, t->ranks.buckets);
@@ -61,6 +65,14 @@ stk_status stk_trainer_set_strategy(stk_trainer *t, const stk_strategy *strategy
     t->ranks.strategy = (stk_strategy){0};
     stk__sized_copy(&t->ranks.strategy, sizeof t->ranks.strategy, strategy);
     return STK_OK;
+}
+
+stk_status stk__synchronize(const stk_trainer *t, stk_error *err)
+{
+    const stk_strategy *s = &t->ranks.strategy;
+
+    STK_TRY(t->device->ops->stream_synchronize(t->stream, err));
+    return t->ranks.attached && s->check ? s->check(s->state, err) : STK_OK;
 }
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
@@ -252,11 +264,23 @@ static stk_status check_given(const stk_trainer *t, stk_error *err)
                         name);
 }
 
+/* Before the first call that may be of the device's memory. */
+static stk_status attach(stk_trainer *t, stk_error *err)
+{
+    const stk_strategy *s = &t->ranks.strategy;
+
+    if (!t->ranks.attached && s->attach)
+        STK_TRY(s->attach(s->state, t->device, err));
+    t->ranks.attached = true;
+    return STK_OK;
+}
+
 stk_status stk__ranks_begin(stk_trainer *t, stk_error *err)
 {
     STK_TRY(check_given(t, err));
     if (stk__is_alone(t))
         return STK_OK;
+    STK_TRY(attach(t, err));
     if (t->at.task == STK_TASK_FIT && !t->ops.state)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                          "the module %s has no state: its gradients cannot be those of %" PRIu64

@@ -46,6 +46,7 @@ typedef struct stk__shards {
 typedef struct stk__ranks {
     stk_strategy strategy;       /* in full size */
     bool given;                  /* by stk_trainer_set_strategy() */
+    bool attached;               /* it knows the device */
     bool stop;                   /* agreed: stk_trainer_stop() was called on a rank */
     bool val_due;                /* agreed: the time between validations is over */
     bool may_skip;               /* agreed: a rank has hooks that may skip the rest of an epoch */
@@ -69,6 +70,9 @@ typedef struct stk__ranks {
 /* A process by itself. */
 void stk__ranks_init(stk__ranks *ranks);
 void stk__ranks_release(stk_trainer *t);
+/* Wait for the trainer's stream, and fail where what ranks did on it has gone wrong: what is in the
+ * device's memory is then no result. */
+stk_status stk__synchronize(const stk_trainer *t, stk_error *err);
 /* All of these do nothing where the process is alone. */
 stk_status stk__reduce(stk_trainer *t, double *values, size_t n, stk_combine op, stk_error *err);
 /* Fail unless `number` is the same on all ranks; `what` says what differs. */

@@ -323,7 +323,7 @@ stk_status stk_trainer_copy(stk_trainer *t, void *to, const void *from, uint64_t
     if (bytes == 0)
         return STK_OK;
     STK_TRY(ops->copy(t->stream, to, from, bytes, kind, err));
-    return ops->stream_synchronize(t->stream, err);
+    return stk__synchronize(t, err);
 }
 
 void stk_trainer_get_bar(const stk_trainer *t, stk_phase phase, uint64_t *done, uint64_t *total)

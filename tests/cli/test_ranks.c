@@ -295,10 +295,17 @@ static void refused(void **state)
     setenv("WORLD_SIZE", "3", 1);
     setenv("RANK", "0", 1);
     assert_int_equal(train(0, 0, "torchrun", ""), 2);
+    assert_int_equal(train(0, 0, "torchnccl", "--transport nccl"), 2);
     unsetenv("WORLD_SIZE");
     unsetenv("RANK");
     assert_non_null(strstr(said("torchrun"), "3 ranks of torchrun have nothing that carries"));
     assert_non_null(strstr(said("torchrun"), "mpirun -n 3 stoker train config.yaml"));
+    assert_non_null(strstr(said("torchnccl"), "nccl carries gradients between GPUs"));
+    assert_non_null(strstr(said("torchnccl"), "mpirun -n 3 stoker train config.yaml"));
+    assert_null(strstr(said("torchnccl"), "--transport"));
+    assert_int_equal(train(0, 0, "nccl", "--strategy ddp --collectives.transport=nccl"), 2);
+    assert_non_null(strstr(said("nccl"), "mpirun -n 2 stoker train config.yaml"));
+    assert_null(strstr(said("nccl"), "transport=nccl"));
     assert_int_equal(train(0, 0, "idle", "--collective-timeout 5"), 2);
     assert_non_null(strstr(said("idle"), "collectives.collective_timeout: it has no effect"));
 }

@@ -248,7 +248,8 @@ typedef void prepare_fn(run *one);
 struct run {
     rank self;
     uint64_t world;
-    prepare_fn *prepare;
+    prepare_fn *prepare, *finish; /* by its thread, before and after all of it */
+    const stk_strategy *strategy; /* NULL: threads that meet each other */
     const char *folder, *ckpt_path;
     bench b;
     stk_dataset *data; /* its own, for training; NULL: the bench's */
@@ -302,7 +303,8 @@ static inline void *run_rank(void *argument)
     assert_ok(stk_trainer_add_callback(one->t, &gate_ops, NULL, NULL, &one->err), &one->err);
     if (one->world > 1) {
         const stk_strategy strategy = ranks_strategy(&one->self);
-        one->status = stk_trainer_set_strategy(one->t, &strategy, &one->err);
+        one->status =
+            stk_trainer_set_strategy(one->t, one->strategy ? one->strategy : &strategy, &one->err);
     }
     if (one->status == STK_OK)
         one->status =
@@ -318,6 +320,8 @@ static inline void *run_rank(void *argument)
     const char *best = stk_trainer_best_model_path(one->t);
     snprintf(one->best, sizeof one->best, "%s", best ? best : "");
     stk_trainer_destroy(&one->t);
+    if (one->finish)
+        one->finish(one);
     return NULL;
 }
 
