@@ -170,7 +170,7 @@ typedef enum stk_gradient_compression {
  * "1.0" is all of them. */
 typedef struct stk_trainer_options {
     uint32_t struct_size;
-    const char *accelerator;  /**< "auto", "cpu"; a plug-in's */
+    const char *accelerator;  /**< "auto", "cpu", or a plug-in's */
     const char *strategy;     /**< "auto", "single_device", "ddp", "zero_1" to "zero_3", "fsdp" */
     const char *devices;      /**< "auto", "1" */
     uint64_t num_nodes;       /**< 1 */

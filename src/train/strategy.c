@@ -269,6 +269,12 @@ static stk_status attach(stk_trainer *t, stk_error *err)
 {
     const stk_strategy *s = &t->ranks.strategy;
 
+    if (t->options.gradient_compression && !t->host_memory)
+        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "gradient_compression",
+                            STK_NO_OFFSET,
+                            "trainer.gradient_compression: gradients that lie in the memory of "
+                            "'%s' are not compressed; leave it out",
+                            t->device->ops->name);
     if (!t->ranks.attached && s->attach)
         STK_TRY(s->attach(s->state, t->device, err));
     t->ranks.attached = true;

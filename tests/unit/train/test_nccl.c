@@ -85,14 +85,14 @@ static void join(run *one)
     one->module.ops.validation_step = validate;
 }
 
-static void train(run *all, uint64_t world, const char *folder)
+static void train(run *all, uint64_t world, const char *folder, prepare_fn *prepare)
 {
     ranks shared;
 
     net = (network){.world = world};
     pthread_mutex_init(&net.lock, NULL);
     stub->calls = stub->joined = stub->aborted = stub->destroyed = 0;
-    run_all(all, world, folder, NULL, join, &shared);
+    run_all(all, world, folder, NULL, prepare, &shared);
     pthread_mutex_destroy(&net.lock);
     assert_int_equal(stub->one_sided, 0);
     assert_int_equal(went_on, 0);
@@ -112,7 +112,7 @@ static void the_same_as_one(void **state)
     run_all(alone, 1, folder, NULL, NULL, &shared);
     assert_ok(alone->status, &alone->err);
     for (uint64_t world = 2; world <= 3; world++) {
-        train(all, world, folder);
+        train(all, world, folder, join);
         for (uint64_t i = 0; i < world; i++) {
             assert_ok(all[i].status, &all[i].err);
             assert_int_equal(all[i].module.updates, 3 * STEPS);
@@ -144,7 +144,7 @@ static void a_sum_is_lost(void **state)
         stub->fault = faults[k];
         stub->rank = 1;
         stub->at = 9;
-        train(all, 2, folder);
+        train(all, 2, folder, join);
         for (int i = 0; i < 2; i++) {
             assert_true(all[i].status < 0);
             assert_true(all[i].module.updates < STEPS);
@@ -157,11 +157,34 @@ static void a_sum_is_lost(void **state)
     }
 }
 
+static void join_compressed(run *one)
+{
+    join(one);
+    one->b.options.gradient_compression = STK_GRADIENTS_BF16;
+}
+
+/* What would do nothing is refused. */
+static void not_compressed(void **state)
+{
+    run all[MAX_RANKS];
+    char folder[256];
+
+    stub->fault = STUB_FINE;
+    timeout = 60;
+    test_folder(folder);
+    train(all, 2, folder, join_compressed);
+    for (int i = 0; i < 2; i++)
+        assert_fails(all[i].status, STK_ENOTSUP, &all[i].err,
+                     "trainer.gradient_compression: gradients that lie in the memory of 'stub'");
+    test_folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_as_one),
         cmocka_unit_test(a_sum_is_lost),
+        cmocka_unit_test(not_compressed),
     };
 
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
