@@ -42,6 +42,7 @@ static const char *const words[] = {
     "{\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}",
     "\"a\\u0000b\"",
     "\"\\ud800\"",
+    "\"00112233445566778899aabbccddeeff 0 2\"",
     "\"\\\"\""};
 
 static uint64_t element(const char *dtype)

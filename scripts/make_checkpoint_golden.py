@@ -45,18 +45,39 @@ def write(path, tensors, metadata=None):
                                      data_len=len(t["data"])) for name, t in tensors.items()}, path, metadata=metadata)
 
 
-def layout_1(path):
-    """A checkpoint of Stoker, layout 1, by its description in src/checkpoint/hash.h."""
+def stoker_file(path, texts, tensors):
+    """A file of Stoker, layout 1, by its description in src/checkpoint/hash.h; tensors are (name, type, shape, bytes)."""
     import xxhash
-    weight = values("F32", "<f4", (3, 5))
-    header = {"__metadata__": {"stoker.layout": "1", "stoker.xxh3": "0" * 32, "epoch": "3", "global_step": "1200"},
-              "layer.weight": {"dtype": "F32", "shape": [3, 5], "data_offsets": [0, len(weight)]}}
+    header, at = {"__metadata__": {"stoker.layout": "1", "stoker.xxh3": "0" * 32, **texts}}, 0
+    for name, dtype, shape, data in tensors:
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, at + len(data)]}
+        at += len(data)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % 64)
-    whole = struct.pack("<Q", len(text)) + text + weight
+    whole = struct.pack("<Q", len(text)) + text + b"".join(data for _, _, _, data in tensors)
     digits = xxhash.xxh3_128(whole).hexdigest().encode()
     with open(path, "wb") as f:
-        f.write(whole.replace(b"0" * 32, digits, 1))
+        f.write(whole.replace(b'"' + b"0" * 32 + b'"', b'"' + digits + b'"', 1))
+
+
+def layout_1(path):
+    stoker_file(path, {"epoch": "3", "global_step": "1200"}, [("layer.weight", "F32", (3, 5), values("F32", "<f4", (3, 5)))])
+
+
+def parts_1(folder, cuts=(0, 4, 4, 15)):
+    """The same in parts, by their description in src/checkpoint/checkpoint.h; the second has nothing of the tensor."""
+    save, count = "00112233445566778899aabbccddeeff", len(cuts) - 1
+    weight = values("F32", "<f4", (3, 5))
+    os.makedirs(os.path.join(folder, "checkpoint.parts"), exist_ok=True)
+    for k in range(count):
+        data = weight[4 * cuts[k]:4 * cuts[k + 1]]
+        tensors = [("stoker.range.layer.weight", "F32", (len(data) // 4,), data)]
+        texts = {"stoker.part": f"{save} {k} {count}", "global_step": "1200"}
+        if k == 0:
+            tensors.insert(0, ("stoker.shape.layer.weight", "I64", (2,), struct.pack("<qq", 3, 5)))
+            texts["epoch"] = "3"
+        name = f"checkpoint.parts/{save}-{k:05}-of-{count:05}.safetensors" if k else "parts_1.ckpt"
+        stoker_file(os.path.join(folder, name), texts, tensors)
 
 
 def make(folder):
@@ -72,9 +93,11 @@ def make(folder):
           {"a": tensor("uint8", values("U8", "u1", (3,)), (3,)), "b": tensor("bool", values("BOOL", "?", (5,)), (5,))})
     write(os.path.join(folder, "none.safetensors"), {})
     layout_1(os.path.join(folder, "layout_1.ckpt"))
-    for name in sorted(os.listdir(folder)):
-        os.chmod(os.path.join(folder, name), 0o644)
-        check(os.path.join(folder, name), out=open(os.devnull, "w", encoding="utf-8"))
+    parts_1(folder)
+    for place, _, names in os.walk(folder):
+        for name in sorted(names):
+            os.chmod(os.path.join(place, name), 0o644)
+            check(os.path.join(place, name), out=open(os.devnull, "w", encoding="utf-8"))
 
 
 def check(path, out=sys.stdout):

@@ -100,13 +100,56 @@ stk_status stk__checkpoint_poll(stk__checkpoint_writer *writer, stk_error *err);
 /* Wait until all is written; then as poll. */
 stk_status stk__checkpoint_flush(stk__checkpoint_writer *writer, stk_error *err);
 
+/* ---- Parts (parts_write.c): what several processes write of one checkpoint ---- */
+
+/*
+ * The first part is the file that a checkpoint is known by. It has all that lies in no parts, and
+ * gets its name when the others are on the disk: so it is the mark of the whole. Those of the
+ * others lie beside it, in the folder STK__CHECKPOINT_PARTS, by the number of the save, so that
+ * what is written never takes the place of what an older checkpoint needs.
+ *
+ * A tensor that lies in parts is STK__CHECKPOINT_RANGE NAME in each of them, of rank 1; one behind
+ * the other, in the order of parts, they are the tensor. Its shape is STK__CHECKPOINT_SHAPE NAME in
+ * the first (int64, one element a dimension). The text STK__CHECKPOINT_PART says which part of
+ * which save a file is: "NUMBER-OF-SAVE PART COUNT".
+ */
+#define STK__CHECKPOINT_PART       STK__CHECKPOINT_OWN "part"
+#define STK__CHECKPOINT_RANGE      STK__CHECKPOINT_OWN "range."
+#define STK__CHECKPOINT_SHAPE      STK__CHECKPOINT_OWN "shape."
+#define STK__CHECKPOINT_PARTS      "checkpoint.parts"
+#define STK__CHECKPOINT_MOST_PARTS (1U << 20) /* as many as there may be ranks */
+
+typedef struct stk__checkpoint_part {
+    uint64_t save[2];       /* drawn for each save */
+    uint32_t number, count; /* of this part, from 0; of all; count 0: it is no part */
+} stk__checkpoint_part;
+
+/* Draw the number of a save. */
+void stk__checkpoint_part_draw(stk__checkpoint_part *part);
+/*
+ * As stk__checkpoint_save() of this process's part of the checkpoint `path`, which is a local one;
+ * the others save theirs by the same number. What it replaces is the first's to say. The first
+ * waits for the others in the background: as long as its own part took several times over, and two
+ * minutes at least. A part that could not be written is a failure of the first, too.
+ */
+stk_status stk__checkpoint_save_part(stk__checkpoint_writer *writer,
+                                     const stk__checkpoint_part *part, const char *path,
+                                     const stk_state_tensor *tensors, size_t num_tensors,
+                                     const stk__checkpoint_text *texts, size_t num_texts,
+                                     const char *const *replaces, size_t num_replaces,
+                                     stk_error *err);
+/* The other processes have failed: their parts are waited for a few seconds longer, until the next
+ * save. Does not wait. */
+void stk__checkpoint_hurry(stk__checkpoint_writer *writer);
+
 /* ---- Reading (checkpoint_read.c) ---- */
 
 /* A checkpoint in memory, verified. */
 typedef struct stk__checkpoint stk__checkpoint;
 
-/* Errors name the file: STK_ENOENT, STK_ETRUNCATED, STK_ECHECKSUM (damaged), STK_EFORMAT (something
- * else). */
+/* One that lies in parts is put together, as if it had been one file. Errors name the file:
+ * STK_ENOENT (also of a part), STK_ETRUNCATED, STK_ECHECKSUM (damaged), STK_EFORMAT (something
+ * else, or a part of another save). */
 stk_status stk__checkpoint_open(stk_context *ctx, const char *path, stk__checkpoint **out,
                                 stk_error *err);
 /* *NULL afterwards. Accepts NULL. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "checkpoint/hash.h"
+#include "checkpoint/parts.h"
 #include "checkpoint/weights/weights.h"
 
 #define SHOWN_TEXT    80 /* bytes of a text that is shown whole */
@@ -79,14 +80,17 @@ static void tensor_lines(line_fn *line, void *user, const stk_state_tensor *tens
 }
 
 static void describe(line_fn *line, void *user, const char *path, const stk__safetensors_file *file,
-                     bool ours)
+                     bool ours, const stk__parts_told *parts)
 {
     line(user, "checkpoint", path);
     line(user, "format", "safetensors");
+    if (parts->count)
+        number_line(line, user, "parts", parts->count);
     line(user, "verified",
          ours ? "yes, every byte" : "no: weights alone, without a hash of their own");
     text_lines(line, user, &file->parsed);
-    tensor_lines(line, user, file->parsed.tensors, file->parsed.num_tensors, file->source.size);
+    tensor_lines(line, user, file->parsed.tensors, file->parsed.num_tensors,
+                 file->source.size + parts->bytes);
 }
 
 /* Of torch.save(): tensors alone, else it is refused. */
@@ -108,12 +112,15 @@ static stk_status describe_safetensors(stk_context *ctx, stk__checkpoint_source 
                                        const char *path, line_fn *line, void *user, stk_error *err)
 {
     stk__safetensors_file file;
+    stk__parts_told parts = {.count = 0};
 
     STK_TRY(stk__safetensors_file_take(ctx, source, path, &file, err));
     const bool ours = stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_HASH) != NULL;
-    const stk_status status = ours ? stk__checkpoint_verify_file(ctx, &file, path, err) : STK_OK;
+    stk_status status = ours ? stk__checkpoint_verify_alone(ctx, &file, path, err) : STK_OK;
+    if (status == STK_OK && ours)
+        status = stk__parts_verify(&file, path, &parts, err);
     if (status == STK_OK)
-        describe(line, user, path, &file, ours);
+        describe(line, user, path, &file, ours, &parts);
     stk__safetensors_file_close(&file);
     return status;
 }

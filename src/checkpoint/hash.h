@@ -26,11 +26,15 @@ void stk__hash_digits(const stk__hash *hash, char digits[STK__HASH_DIGITS + 1]);
 stk_status stk__hash_head(stk__hash *hash, const void *head, size_t length, size_t *digits_at);
 
 /* Of a file that is open (read.c): stk__safetensors_file_load() of a checkpoint, whose hash is that
- * of the bytes in memory; what was read is freed by the caller, also after a failure. */
+ * of the bytes in memory; what was read is freed by the caller, also after a failure. Parts are put
+ * together with it. */
 stk_status stk__checkpoint_load_file(stk__safetensors_file *file, const char *path, uint8_t **data,
                                      uint8_t **moved, stk_error *err);
-/* stk__checkpoint_verify() of a file that is open. */
-stk_status stk__checkpoint_verify_file(stk_context *ctx, const stk__safetensors_file *file,
-                                       const char *path, stk_error *err);
+/* The same of this file alone. */
+stk_status stk__checkpoint_load_alone(stk__safetensors_file *file, const char *path, uint8_t **data,
+                                      uint8_t **moved, stk_error *err);
+/* stk__checkpoint_verify() of this file alone, which is open. */
+stk_status stk__checkpoint_verify_alone(stk_context *ctx, const stk__safetensors_file *file,
+                                        const char *path, stk_error *err);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/files.h"
 #include "base/url.h"
 #include "checkpoint/hash.h"
-#include "checkpoint/safetensors/safetensors.h"
+#include "checkpoint/parts.h"
 #include "checkpoint/upload_send.h"
 
 #define MAX_DEPTH 8 /* folders below the one given */
@@ -144,6 +144,12 @@ static stk_status add(search *s, char *path, int64_t version, const struct times
     return status;
 }
 
+/* Parts are found by the first of them. */
+static bool holds_parts(const char *folder)
+{
+    return strcmp(folder, STK__CHECKPOINT_PARTS) == 0;
+}
+
 static stk_status look_into(search *s, const char *folder, int64_t version, int depth);
 
 /* One name in a folder. */
@@ -163,7 +169,7 @@ static stk_status look_at(search *s, const char *folder, const struct dirent *en
     /* Links to folders are not followed: they can lead around in circles. */
     if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
         version = version_of(name, version);
-        if (depth < MAX_DEPTH && (version >= 0 || !s->numbered))
+        if (depth < MAX_DEPTH && (version >= 0 || !s->numbered) && !holds_parts(name))
             status = look_into(s, path, version, depth + 1);
     } else if (is_named_so(name) && (version >= 0 || !s->numbered) && stat(path, &st) == 0 &&
                S_ISREG(st.st_mode)) {
@@ -177,7 +183,7 @@ static stk_status look_into(search *s, const char *folder, int64_t version, int 
 {
     struct dirent *entry;
     stk_status status = STK_OK;
-    bool unfinished = false;
+    bool unfinished = false, parts = false;
 
     DIR *dir = opendir(folder);
     if (!dir)
@@ -186,6 +192,7 @@ static stk_status look_into(search *s, const char *folder, int64_t version, int 
                    : STK_OK;
     while (status == STK_OK && (entry = readdir(dir))) {
         unfinished |= stk__is_temporary(entry->d_name);
+        parts |= holds_parts(entry->d_name);
         if (entry->d_name[0] != '.')
             status = look_at(s, folder, entry, version, depth);
     }
@@ -193,6 +200,8 @@ static stk_status look_into(search *s, const char *folder, int64_t version, int 
     /* Only in folders of runs: elsewhere may be anything. */
     if (s->sweeps && unfinished && version >= 0)
         stk__durable_sweep_path(folder);
+    if (s->sweeps && parts && version >= 0)
+        stk__parts_sweep(s->ctx, folder);
     return status;
 }
 
@@ -332,7 +341,7 @@ static stk_status look_at_key(void *user, const char *key, const stk_object_info
     if (info->is_folder) {
         const listing below = {l->s,         l->store, l->url, version_of(name, l->version),
                                l->depth + 1, NULL,     0,      0};
-        return l->depth < MAX_DEPTH && (below.version >= 0 || !l->s->numbered)
+        return l->depth < MAX_DEPTH && (below.version >= 0 || !l->s->numbered) && !holds_parts(name)
                    ? look_below(&below, own)
                    : STK_OK;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "checkpoint/hash.h"
+#include "checkpoint/parts.h"
 
 struct stk__checkpoint {
     stk_context *ctx;
@@ -42,8 +43,8 @@ static stk_status check_digits(const stk__safetensors_file *file, const stk__has
         path, digits, (const char *)file->head + digits_at);
 }
 
-stk_status stk__checkpoint_load_file(stk__safetensors_file *file, const char *path, uint8_t **data,
-                                     uint8_t **moved, stk_error *err)
+stk_status stk__checkpoint_load_alone(stk__safetensors_file *file, const char *path, uint8_t **data,
+                                      uint8_t **moved, stk_error *err)
 {
     size_t digits_at = 0;
     stk__hash hash;
@@ -52,6 +53,13 @@ stk_status stk__checkpoint_load_file(stk__safetensors_file *file, const char *pa
     STK_TRY(stk__safetensors_file_load(file, path, data, moved, err));
     stk__hash_update(&hash, *data, file->parsed.data_bytes);
     return check_digits(file, &hash, digits_at, path, err);
+}
+
+stk_status stk__checkpoint_load_file(stk__safetensors_file *file, const char *path, uint8_t **data,
+                                     uint8_t **moved, stk_error *err)
+{
+    STK_TRY(stk__checkpoint_load_alone(file, path, data, moved, err));
+    return stk__parts_load(file, path, data, moved, err);
 }
 
 stk_status stk__checkpoint_open(stk_context *ctx, const char *path, stk__checkpoint **out,
@@ -136,8 +144,8 @@ static stk_status hash_data(stk_context *ctx, const stk__safetensors_file *file,
     return status;
 }
 
-stk_status stk__checkpoint_verify_file(stk_context *ctx, const stk__safetensors_file *file,
-                                       const char *path, stk_error *err)
+stk_status stk__checkpoint_verify_alone(stk_context *ctx, const stk__safetensors_file *file,
+                                        const char *path, stk_error *err)
 {
     size_t digits_at = 0;
     stk__hash hash;
@@ -150,9 +158,12 @@ stk_status stk__checkpoint_verify_file(stk_context *ctx, const stk__safetensors_
 stk_status stk__checkpoint_verify(stk_context *ctx, const char *path, stk_error *err)
 {
     stk__safetensors_file file;
+    stk__parts_told told;
 
     STK_TRY(stk__safetensors_file_open(ctx, path, &file, err));
-    const stk_status status = stk__checkpoint_verify_file(ctx, &file, path, err);
+    stk_status status = stk__checkpoint_verify_alone(ctx, &file, path, err);
+    if (status == STK_OK)
+        status = stk__parts_verify(&file, path, &told, err);
     stk__safetensors_file_close(&file);
     return status;
 }

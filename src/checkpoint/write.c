@@ -11,14 +11,15 @@
 
 #include "base/url.h"
 #include "checkpoint/hash.h"
-#include "checkpoint/safetensors/safetensors.h"
+#include "checkpoint/parts.h"
 #include "checkpoint/upload.h"
 #include "checkpoint/upload_send.h"
-#include "store/store.h"
 
-#define TOUCH_BYTES 4096                  /* a page, or less than one */
-#define TELL_NS     UINT64_C(30000000000) /* between words about a write that is waited for */
-#define OWN_TEXTS   2                     /* layout and hash, in front of the caller's */
+#define TOUCH_BYTES 4096                   /* a page, or less than one */
+#define TELL_NS     UINT64_C(30000000000)  /* between words about a write that is waited for */
+#define OWN_TEXTS   3                      /* layout, hash and the part, in front of the caller's */
+#define PARTS_NS    UINT64_C(120000000000) /* that parts of others are waited for, at least */
+#define PARTS_TIMES 4                      /* as often as the own part took */
 
 enum job_kind { JOB_TOUCH, JOB_SAVE, JOB_LINK };
 
@@ -27,6 +28,7 @@ typedef struct job {
     struct job *next;
     enum job_kind kind;
     const char *path;
+    stk__checkpoint_part part; /* SAVE: that it is; count 0: it is all */
     size_t num_others;
     const char *others[]; /* SAVE: what it replaces; LINK: the other name */
 } job;
@@ -41,10 +43,12 @@ struct stk__checkpoint_writer {
     stk__safetensors_head head;
     stk__checkpoint_text *texts;
     size_t text_room;
+    char part_text[STK__CHECKPOINT_PART_TEXT];
     uint8_t *data;
     uint64_t data_room;
 
-    bool save_failed; /* the last save; the thread's */
+    bool save_failed;  /* the last save; the thread's */
+    atomic_bool hurry; /* the parts of others may not come any more */
 
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t has_jobs, done;
@@ -64,9 +68,21 @@ static bool takes_snapshot(enum job_kind kind)
 
 /* ---- The thread ---- */
 
-static stk_status write_bytes(stk__checkpoint_writer *writer, const char *path, stk_error *err)
+/* All bytes are written; those of the others may not be. */
+static stk_status wait_for_parts(stk__checkpoint_writer *writer, const char *path,
+                                 const stk__checkpoint_part *part, uint64_t took_ns, stk_error *err)
+{
+    if (part->count == 0 || part->number)
+        return STK_OK;
+    return stk__parts_wait_for(writer->ctx, writer->place.calls, path, part,
+                               PARTS_NS + PARTS_TIMES * took_ns, &writer->hurry, err);
+}
+
+static stk_status write_bytes(stk__checkpoint_writer *writer, const char *path,
+                              const stk__checkpoint_part *part, stk_error *err)
 {
     const stk__safetensors_head *head = &writer->head;
+    const uint64_t from = stk__now_ns();
     stk_store_call call = stk__store_call_none;
     stk_put *put = NULL;
 
@@ -79,11 +95,15 @@ static stk_status write_bytes(stk__checkpoint_writer *writer, const char *path, 
     if (status == STK_OK)
         status = put->ops->write(put, writer->data, head->data_bytes, err);
     if (status == STK_OK)
+        status = wait_for_parts(writer, path, part, stk__now_ns() - from, err);
+    if (status == STK_OK)
         status = stk__store_put_commit(&put, err);
     stk__store_put_abandon(&put);
     stk__put_place_rest(&writer->place);
     return status;
 }
+
+static const stk__checkpoint_part in_one_file = {.count = 0};
 
 /* The file that is to be uploaded. */
 static stk_status write_local(stk__checkpoint_writer *writer, const char *url, const char *mark,
@@ -92,7 +112,7 @@ static stk_status write_local(stk__checkpoint_writer *writer, const char *url, c
     char *path;
 
     STK_TRY(stk__uploads_path(writer->uploads, url, mark, &path, err));
-    stk_status status = write_bytes(writer, path, err);
+    stk_status status = write_bytes(writer, path, &in_one_file, err);
     if (status == STK_OK)
         status = stk__uploads_put(writer->uploads, path, url, mark, err);
     else
@@ -113,7 +133,7 @@ static stk_status write_elsewhere(stk__checkpoint_writer *writer, const char *ur
              (unsigned long long)(head->text.length + head->data_bytes), digits);
     if (write_local(writer, url, mark, &local) == STK_OK)
         return STK_OK;
-    stk_status status = write_bytes(writer, url, err);
+    stk_status status = write_bytes(writer, url, &in_one_file, err);
     if (status == STK_OK)
         status = stk__upload_mark(&writer->place, url, mark, err);
     if (status != STK_OK)
@@ -124,7 +144,7 @@ static stk_status write_elsewhere(stk__checkpoint_writer *writer, const char *ur
     return status;
 }
 
-static stk_status write_snapshot(stk__checkpoint_writer *writer, const char *path, bool elsewhere,
+static stk_status write_snapshot(stk__checkpoint_writer *writer, const job *j, bool elsewhere,
                                  stk_error *err)
 {
     stk__safetensors_head *head = &writer->head;
@@ -137,7 +157,8 @@ static stk_status write_snapshot(stk__checkpoint_writer *writer, const char *pat
     stk__hash_update(&hash, writer->data, head->data_bytes);
     stk__hash_digits(&hash, digits);
     memcpy(head->text.bytes + at, digits, STK__HASH_DIGITS);
-    return elsewhere ? write_elsewhere(writer, path, digits, err) : write_bytes(writer, path, err);
+    return elsewhere ? write_elsewhere(writer, j->path, digits, err)
+                     : write_bytes(writer, j->path, &j->part, err);
 }
 
 /* Whether both paths lead to one file. */
@@ -154,7 +175,7 @@ static void remove_one(stk__checkpoint_writer *writer, const char *path)
 {
     stk_error err;
 
-    if (stk__url_remove(&writer->place, path, &err) != STK_OK)
+    if (stk__parts_remove(&writer->place, path, &err) != STK_OK)
         stk__message(writer->ctx, STK_MESSAGE_WARNING, "%s", err.text);
 }
 
@@ -169,11 +190,17 @@ static void touch_data(stk__checkpoint_writer *writer)
 static stk_status save(stk__checkpoint_writer *writer, const job *j, stk_error *err)
 {
     const bool elsewhere = stk__url_elsewhere(writer->ctx, j->path);
+    stk__checkpoint_part before;
 
-    const stk_status status = write_snapshot(writer, j->path, elsewhere, err);
+    const bool replaces_parts = !elsewhere && stk__parts_of(writer->ctx, j->path, &before);
+    const stk_status status = write_snapshot(writer, j, elsewhere, err);
     writer->save_failed = status != STK_OK;
+    if (status != STK_OK && j->part.number)
+        stk__part_tell_failure(writer->place.calls, j->path);
     if (status != STK_OK)
         return elsewhere ? STK_OK : status;
+    if (replaces_parts)
+        stk__parts_drop(writer->ctx, j->path, &before);
     for (size_t i = 0; i < j->num_others; i++) {
         if (same_file(j->path, j->others[i]))
             continue;
@@ -198,7 +225,7 @@ static stk_status run_job(stk__checkpoint_writer *writer, const job *j, stk_erro
             return STK_OK;
         return stk__url_elsewhere(writer->ctx, j->others[0])
                    ? stk__uploads_copy(writer->uploads, j->path, j->others[0], err)
-                   : stk__url_copy(&writer->place, j->path, j->others[0], err);
+                   : stk__parts_link(&writer->place, j->path, j->others[0], err);
     }
     return STK_OK;
 }
@@ -370,9 +397,12 @@ static uint64_t wait_for_snapshot(stk__checkpoint_writer *writer)
     return waited;
 }
 
-static stk_status collect_texts(stk__checkpoint_writer *writer, const stk__checkpoint_text *texts,
-                                size_t n, stk_error *err)
+/* *all of them, with the writer's own in front. */
+static stk_status collect_texts(stk__checkpoint_writer *writer, const stk__checkpoint_part *part,
+                                const stk__checkpoint_text *texts, size_t n, size_t *all,
+                                stk_error *err)
 {
+    size_t own = 0;
     uint64_t bytes;
 
     if (!writer->texts || n + OWN_TEXTS > writer->text_room) {
@@ -384,10 +414,15 @@ static stk_status collect_texts(stk__checkpoint_writer *writer, const stk__check
             return no_memory(err);
         writer->text_room = n + OWN_TEXTS;
     }
-    writer->texts[0] = (stk__checkpoint_text){STK__CHECKPOINT_LAYOUT, STK__LAYOUT};
-    writer->texts[1] = (stk__checkpoint_text){STK__CHECKPOINT_HASH, STK__HASH_ZEROS};
+    writer->texts[own++] = (stk__checkpoint_text){STK__CHECKPOINT_LAYOUT, STK__LAYOUT};
+    writer->texts[own++] = (stk__checkpoint_text){STK__CHECKPOINT_HASH, STK__HASH_ZEROS};
+    if (part->count) {
+        stk__part_text(part, writer->part_text);
+        writer->texts[own++] = (stk__checkpoint_text){STK__CHECKPOINT_PART, writer->part_text};
+    }
     if (n)
-        memcpy(writer->texts + OWN_TEXTS, texts, n * sizeof *texts);
+        memcpy(writer->texts + own, texts, n * sizeof *texts);
+    *all = own + n;
     return STK_OK;
 }
 
@@ -422,13 +457,14 @@ stk_status stk__checkpoint_reserve(stk__checkpoint_writer *writer, uint64_t byte
     return STK_OK;
 }
 
-stk_status stk__checkpoint_save(stk__checkpoint_writer *writer, const char *path,
-                                const stk_state_tensor *tensors, size_t num_tensors,
-                                const stk__checkpoint_text *texts, size_t num_texts,
-                                const char *const *replaces, size_t num_replaces,
-                                uint64_t *waited_ns, stk_error *err)
+static stk_status save_file(stk__checkpoint_writer *writer, const char *path,
+                            const stk__checkpoint_part *part, const stk_state_tensor *tensors,
+                            size_t num_tensors, const stk__checkpoint_text *texts, size_t num_texts,
+                            const char *const *replaces, size_t num_replaces, uint64_t *waited_ns,
+                            stk_error *err)
 {
     stk__safetensors_head *head = &writer->head;
+    size_t all = 0;
 
     if (waited_ns)
         *waited_ns = 0;
@@ -436,13 +472,14 @@ stk_status stk__checkpoint_save(stk__checkpoint_writer *writer, const char *path
     uint64_t waited = wait_for_snapshot(writer);
     if (waited_ns)
         *waited_ns = waited;
-    STK_TRY(collect_texts(writer, texts, num_texts, err));
-    STK_TRY(stk__safetensors_head_make(head, tensors, num_tensors, writer->texts,
-                                       num_texts + OWN_TEXTS, err));
+    STK_TRY(collect_texts(writer, part, texts, num_texts, &all, err));
+    STK_TRY(stk__safetensors_head_make(head, tensors, num_tensors, writer->texts, all, err));
     STK_TRY(reserve_data(writer, head->data_bytes, err));
     job *j = make_job(writer->ctx, JOB_SAVE, path, replaces, num_replaces);
     if (!j)
         return no_memory(err);
+    j->part = *part;
+    atomic_store(&writer->hurry, false);
     uint8_t *to = writer->data;
     for (size_t i = 0; i < num_tensors; i++) {
         const stk_state_tensor *t = &tensors[head->order[i]];
@@ -452,6 +489,40 @@ stk_status stk__checkpoint_save(stk__checkpoint_writer *writer, const char *path
     }
     hand_over(writer, j);
     return STK_OK;
+}
+
+stk_status stk__checkpoint_save(stk__checkpoint_writer *writer, const char *path,
+                                const stk_state_tensor *tensors, size_t num_tensors,
+                                const stk__checkpoint_text *texts, size_t num_texts,
+                                const char *const *replaces, size_t num_replaces,
+                                uint64_t *waited_ns, stk_error *err)
+{
+    return save_file(writer, path, &in_one_file, tensors, num_tensors, texts, num_texts, replaces,
+                     num_replaces, waited_ns, err);
+}
+
+stk_status stk__checkpoint_save_part(stk__checkpoint_writer *writer,
+                                     const stk__checkpoint_part *part, const char *path,
+                                     const stk_state_tensor *tensors, size_t num_tensors,
+                                     const stk__checkpoint_text *texts, size_t num_texts,
+                                     const char *const *replaces, size_t num_replaces,
+                                     stk_error *err)
+{
+    char *own = part->number ? stk__part_path(writer->ctx, path, part, part->number)
+                             : stk__strdup(writer->ctx, path);
+
+    if (!own)
+        return no_memory(err);
+    /* Only behind the first is there a new checkpoint. */
+    const stk_status status = save_file(writer, own, part, tensors, num_tensors, texts, num_texts,
+                                        replaces, part->number ? 0 : num_replaces, NULL, err);
+    stk__free(writer->ctx, own);
+    return status;
+}
+
+void stk__checkpoint_hurry(stk__checkpoint_writer *writer)
+{
+    atomic_store(&writer->hurry, true);
 }
 
 stk_status stk__checkpoint_link(stk__checkpoint_writer *writer, const char *path, const char *name,

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "checkpoint/safetensors/safetensors.h"
 #include "support/same_checkpoint.h"
 
 enum { MOST = 4 };
@@ -208,6 +209,21 @@ static void runs_have_the_same_bits(void **state)
     }
 }
 
+/* Its checkpoint, in so many parts, as one file. */
+static void becomes_one_file(const char *root, int parts)
+{
+    char command[2048], path[512], whole[300];
+
+    checkpoint_of(root, path);
+    snprintf(whole, sizeof whole, "%s/whole.safetensors", folder);
+    snprintf(command, sizeof command,
+             "'%s' info '%s' | grep -q '^parts: *%d$' && '%s' convert ckpt '%s' '%s' --overwrite "
+             "--quiet && ! '%s' info '%s' | grep '^parts:'",
+             binary, path, parts, binary, path, whole, binary, whole);
+    assert_int_equal(system(command), 0);
+    assert_same_checkpoints(whole, path);
+}
+
 /* Ranks that share the training out come to the checkpoint of those that do not. */
 static void sharing_has_the_same_bits(void **state)
 {
@@ -226,6 +242,8 @@ static void sharing_has_the_same_bits(void **state)
         snprintf(more, sizeof more, "--strategy %s", runs[k].strategy);
         trained(m, runs[k].ranks, root, more);
         assert_same_weights(like, root);
+        if (runs[k].ranks > 1)
+            becomes_one_file(root, runs[k].ranks);
     }
 }
 

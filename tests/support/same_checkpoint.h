@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "checkpoint/safetensors/safetensors.h"
+#include "checkpoint/checkpoint.h"
 #include "support/support.h"
 
 /* The same lines. Metrics stand in the order in which they were first met. */
@@ -35,49 +35,53 @@ static inline void assert_same_best(const char *a, const char *b)
 /* Every text: loops, progress, metrics, the loader's state, callbacks; but for the hash, and for
  * the lists of files, as a run that goes on has a folder of its own (unit/train/ends looks at
  * those). */
-static inline void assert_same_texts(const stk__safetensors *a, const stk__safetensors *b)
+static inline void assert_same_texts(const stk__checkpoint *a, const stk__checkpoint *b)
 {
-    assert_int_equal(a->num_texts, b->num_texts);
-    assert_true(a->num_texts > 5);
-    for (size_t i = 0; i < a->num_texts; i++) {
-        assert_string_equal(a->texts[i].name, b->texts[i].name);
-        if (strcmp(a->texts[i].name, "stoker.best") == 0)
-            assert_same_best(a->texts[i].text, b->texts[i].text);
-        else if (strcmp(a->texts[i].name, "stoker.xxh3") != 0 &&
-                 !strstr(a->texts[i].name, "model_checkpoint"))
-            assert_same_lines(a->texts[i].name, a->texts[i].text, b->texts[i].text);
+    const char *name;
+    size_t n = 0;
+
+    while ((name = stk__checkpoint_text_name(a, n))) {
+        const char *const x = stk__checkpoint_find_text(a, name);
+        const char *const y = stk__checkpoint_find_text(b, name);
+        if (!y)
+            fail_msg("there is no text '%s'", name);
+        if (strcmp(name, "stoker.best") == 0)
+            assert_same_best(x, y);
+        else if (strcmp(name, "stoker.xxh3") != 0 && !strstr(name, "model_checkpoint"))
+            assert_same_lines(name, x, y);
+        n++;
     }
+    assert_true(n > 5);
+    assert_null(stk__checkpoint_text_name(b, n));
 }
 
-/* Every tensor of both files: parameters, moments of the optimizer, averages, gradients, numbers of
- * draws; and every text. */
+/* Every tensor of both, in one file or in parts: parameters, moments of the optimizer, averages,
+ * gradients, numbers of draws; and every text. */
 static inline void assert_same_checkpoints(const char *a_path, const char *b_path)
 {
     stk_context *ctx = test_context();
-    stk__safetensors_file a, b;
-    uint8_t *a_data, *b_data, *a_moved, *b_moved;
+    stk__checkpoint *a, *b;
     stk_error err;
 
-    assert_ok(stk__safetensors_file_open(ctx, a_path, &a, &err), &err);
-    assert_ok(stk__safetensors_file_open(ctx, b_path, &b, &err), &err);
-    assert_ok(stk__safetensors_file_load(&a, a_path, &a_data, &a_moved, &err), &err);
-    assert_ok(stk__safetensors_file_load(&b, b_path, &b_data, &b_moved, &err), &err);
-    assert_int_equal(a.parsed.num_tensors, b.parsed.num_tensors);
-    assert_true(a.parsed.num_tensors > 0);
-    for (size_t i = 0; i < a.parsed.num_tensors; i++) {
-        const stk_state_tensor *x = &a.parsed.tensors[i], *y = &b.parsed.tensors[i];
-        assert_string_equal(x->name, y->name);
+    assert_ok(stk__checkpoint_open(ctx, a_path, &a, &err), &err);
+    assert_ok(stk__checkpoint_open(ctx, b_path, &b, &err), &err);
+    assert_int_equal(stk__checkpoint_count(a), stk__checkpoint_count(b));
+    assert_true(stk__checkpoint_count(a) > 0);
+    for (size_t i = 0; i < stk__checkpoint_count(a); i++) {
+        const stk_state_tensor *x = stk__checkpoint_tensor(a, i);
+        const stk_state_tensor *y = stk__checkpoint_find(b, x->name);
+        if (!y)
+            fail_msg("%s: there is no '%s'", b_path, x->name);
+        assert_int_equal(x->dtype, y->dtype);
+        assert_int_equal(x->rank, y->rank);
+        assert_memory_equal(x->shape, y->shape, x->rank * sizeof x->shape[0]);
         assert_int_equal(x->bytes, y->bytes);
         if (memcmp(x->data, y->data, x->bytes) != 0)
             fail_msg("%s and %s: '%s' differs", a_path, b_path, x->name);
     }
-    assert_same_texts(&a.parsed, &b.parsed);
-    stk__free(ctx, a_data);
-    stk__free(ctx, b_data);
-    stk__free(ctx, a_moved);
-    stk__free(ctx, b_moved);
-    stk__safetensors_file_close(&a);
-    stk__safetensors_file_close(&b);
+    assert_same_texts(a, b);
+    stk__checkpoint_close(&a);
+    stk__checkpoint_close(&b);
     stk_context_destroy(&ctx);
 }
 

@@ -351,19 +351,28 @@ static stk_status sort_tensors(parser *p)
     return STK_OK;
 }
 
+const char *stk__safetensors_sort_names(stk__safetensors *file)
+{
+    const size_t n = file->num_tensors;
+
+    for (size_t i = 0; i < n; i++)
+        file->by_name[i] = i;
+    qsort_r(file->by_name, n, sizeof *file->by_name, compare_names, file->tensors);
+    for (size_t i = 1; i < n; i++) {
+        const char *name = file->tensors[file->by_name[i]].name;
+        if (strcmp(file->tensors[file->by_name[i - 1]].name, name) == 0)
+            return name;
+    }
+    return NULL;
+}
+
 static stk_status check_names(parser *p)
 {
     stk__safetensors *out = p->out;
-    size_t n = out->num_tensors;
+    const char *twice = stk__safetensors_sort_names(out);
 
-    for (size_t i = 0; i < n; i++)
-        out->by_name[i] = i;
-    qsort_r(out->by_name, n, sizeof *out->by_name, compare_names, out->tensors);
-    for (size_t i = 1; i < n; i++) {
-        const char *name = out->tensors[out->by_name[i]].name;
-        if (strcmp(out->tensors[out->by_name[i - 1]].name, name) == 0)
-            return fail(p, "two tensors have the name '%.100s'", name);
-    }
+    if (twice)
+        return fail(p, "two tensors have the name '%.100s'", twice);
     if (out->num_texts)
         qsort(out->texts, out->num_texts, sizeof *out->texts, compare_texts);
     for (size_t i = 1; i < out->num_texts; i++)

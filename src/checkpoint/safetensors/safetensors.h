@@ -38,6 +38,8 @@ typedef struct stk__safetensors {
 stk_status stk__safetensors_parse(stk_context *ctx, char *json, size_t length, const char *path,
                                   stk__safetensors *out, stk_error *err);
 void stk__safetensors_release(stk__safetensors *file);
+/* Sort `by_name` anew, which has room for the tensors; a name that two of them have, or NULL. */
+const char *stk__safetensors_sort_names(stk__safetensors *file);
 const stk_state_tensor *stk__safetensors_find(const stk__safetensors *file, const char *name);
 const char *stk__safetensors_find_text(const stk__safetensors *file, const char *name);
 

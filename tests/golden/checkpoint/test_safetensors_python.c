@@ -172,6 +172,30 @@ static void test_layout_1(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* The same in parts: its files, and the file that becomes of them. */
+static void test_parts_1(void **state)
+{
+    stk_context *ctx = test_context();
+    char folder[256], whole[300];
+    stk__checkpoint *c = NULL;
+    stk_error err;
+
+    test_folder(folder);
+    snprintf(whole, sizeof whole, "%s/whole.ckpt", folder);
+    assert_ok(stk_checkpoint_consolidate(ctx, GOLDEN "parts_1.ckpt", whole, NULL, &err), &err);
+    const char *const files[] = {GOLDEN "parts_1.ckpt", whole};
+    for (size_t i = 0; i < STK_COUNT(files); i++) {
+        assert_ok(stk__checkpoint_open(ctx, files[i], &c, &err), &err);
+        assert_int_equal(stk__checkpoint_count(c), 1);
+        assert_string_equal(stk__checkpoint_find_text(c, STK__CHECKPOINT_STEP), "1200");
+        assert_string_equal(stk__checkpoint_tensor(c, 0)->name, "layer.weight");
+        check_values(stk__checkpoint_tensor(c, 0));
+        stk__checkpoint_close(&c);
+    }
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 /* ---- To Python ---- */
 
 static const struct {
@@ -248,9 +272,8 @@ static void test_to_python(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_layout_1),
+        cmocka_unit_test(test_types),     cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_layout_1),  cmocka_unit_test(test_parts_1),
         cmocka_unit_test(test_to_python),
     };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saving and loading while the n-th allocation or the n-th call on a file fails, for every n until
- * all succeed. At every moment the final name is a checkpoint that verifies: the earlier or the new
- * one.
+ * Saving and loading, in one file and in parts, while the n-th allocation or the n-th call on a
+ * file fails, for every n until all succeed. At every moment the final name is a checkpoint that
+ * verifies: the earlier or the new one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -111,7 +111,32 @@ typedef struct paths {
     char folder[256], a[300], b[300], last[300];
 } paths;
 
-static stk_status save(stk__checkpoint_writer *writer, const char *path, int step,
+/* Of `w` in two parts; the second is on the disk before the first is handed over. */
+static stk_status save_parts(stk__checkpoint_writer *writer, const char *path,
+                             const stk_state_tensor *w, const stk_state_tensor *b,
+                             const stk__checkpoint_text *text, const char *replaces, stk_error *err)
+{
+    stk__checkpoint_part part = {.number = 1, .count = 2};
+    int64_t shape[] = {w->shape[0]};
+    stk_state_tensor first = *w, second = *w;
+
+    first.name = second.name = STK__CHECKPOINT_RANGE "w";
+    first.shape[0] = 100;
+    second.shape[0] = w->shape[0] - first.shape[0];
+    first.bytes = 100 * sizeof(float);
+    second.bytes = w->bytes - first.bytes;
+    second.data = (float *)w->data + 100;
+    const stk_state_tensor tensors[] = {
+        first, {STK__CHECKPOINT_SHAPE "w", STK_INT64, 1, {1}, shape, sizeof shape}, *b};
+    stk__checkpoint_part_draw(&part);
+    STK_TRY(stk__checkpoint_save_part(writer, &part, path, &second, 1, text, 1, NULL, 0, err));
+    STK_TRY(stk__checkpoint_flush(writer, err));
+    part.number = 0;
+    return stk__checkpoint_save_part(writer, &part, path, tensors, 3, text, 1, &replaces,
+                                     replaces ? 1 : 0, err);
+}
+
+static stk_status save(stk__checkpoint_writer *writer, const char *path, int step, bool in_parts,
                        const char *replaces, stk_error *err)
 {
     float weight[300];
@@ -125,19 +150,20 @@ static stk_status save(stk__checkpoint_writer *writer, const char *path, int ste
         {"b", STK_UINT8, 1, {4}, weight, 4},
     };
     const stk__checkpoint_text texts[] = {{STK__CHECKPOINT_STEP, text}};
-    return stk__checkpoint_save(writer, path, tensors, 2, texts, 1, &replaces, replaces ? 1 : 0,
-                                NULL, err);
+    return in_parts ? save_parts(writer, path, &tensors[0], &tensors[1], texts, replaces, err)
+                    : stk__checkpoint_save(writer, path, tensors, 2, texts, 1, &replaces,
+                                           replaces ? 1 : 0, NULL, err);
 }
 
 /* Replace checkpoint 1 by 2, then 2 by 3 under its name, with links. The first failure. */
-static stk_status run(stk_context *ctx, const stk__file_calls *calls, const paths *p,
+static stk_status run(stk_context *ctx, const stk__file_calls *calls, const paths *p, bool in_parts,
                       int64_t *acked)
 {
     stk__checkpoint_writer *writer = NULL;
     stk_error err;
 
     STK_TRY(stk__checkpoint_writer_create_on(ctx, calls, &writer, &err));
-    stk_status status = save(writer, p->b, 2, p->a, &err);
+    stk_status status = save(writer, p->b, 2, in_parts, p->a, &err);
     if (status == STK_OK)
         status = stk__checkpoint_flush(writer, &err);
     if (status == STK_OK) {
@@ -145,7 +171,7 @@ static stk_status run(stk_context *ctx, const stk__file_calls *calls, const path
         status = stk__checkpoint_link(writer, p->b, p->last, &err);
     }
     if (status == STK_OK)
-        status = save(writer, p->b, 3, NULL, &err);
+        status = save(writer, p->b, 3, in_parts, NULL, &err);
     if (status == STK_OK)
         status = stk__checkpoint_flush(writer, &err);
     if (status == STK_OK)
@@ -154,7 +180,7 @@ static stk_status run(stk_context *ctx, const stk__file_calls *calls, const path
     return status;
 }
 
-static void begin(stk_context *ctx, const paths *p)
+static void begin(stk_context *ctx, const paths *p, bool in_parts)
 {
     static stk__file_calls quick;
     static disk good = {.faults.left = FAULTS_NONE};
@@ -166,7 +192,7 @@ static void begin(stk_context *ctx, const paths *p)
     unlink(p->b);
     unlink(p->last);
     assert_ok(stk__checkpoint_writer_create_on(ctx, &quick, &writer, &err), &err);
-    assert_ok(save(writer, p->a, 1, NULL, &err), &err);
+    assert_ok(save(writer, p->a, 1, in_parts, NULL, &err), &err);
     assert_ok(stk__checkpoint_flush(writer, &err), &err);
     stk__checkpoint_writer_destroy(&writer);
 }
@@ -201,7 +227,7 @@ static void make_paths(paths *p)
     snprintf(p->last, sizeof p->last, "%s/last.ckpt", p->folder);
 }
 
-static void test_files_fail(void **state)
+static void files_fail(bool in_parts)
 {
     stk_context *ctx = test_context();
     const int errors[] = {ENOSPC, EIO};
@@ -214,9 +240,9 @@ static void test_files_fail(void **state)
         int64_t n = 0;
         for (; n < MOST; n++) {
             int64_t acked = 1;
-            begin(ctx, &p);
+            begin(ctx, &p, in_parts);
             d.faults.left = n;
-            (void)run(ctx, &d.calls, &p, &acked);
+            (void)run(ctx, &d.calls, &p, in_parts, &acked);
             check(ctx, &p, acked);
             if (!fault_struck(&d.faults)) {
                 assert_int_equal(acked, 3);
@@ -229,8 +255,14 @@ static void test_files_fail(void **state)
     stk_context_destroy(&ctx);
 }
 
+static void test_files_fail(void **state)
+{
+    files_fail(false);
+    files_fail(true);
+}
+
 /* The whole life of a context. True when no allocation failed. */
-static bool run_without_memory(const paths *p, int64_t n, bool for_good)
+static bool run_without_memory(const paths *p, bool in_parts, int64_t n, bool for_good)
 {
     static disk good = {.faults.left = FAULTS_NONE};
     stk__file_calls calls = disk_calls;
@@ -248,7 +280,7 @@ static bool run_without_memory(const paths *p, int64_t n, bool for_good)
     stk_error_init(&err);
     stk_status status = stk_context_create(&options, &ctx, &err);
     if (status == STK_OK)
-        status = run(ctx, &calls, p, &acked);
+        status = run(ctx, &calls, p, in_parts, &acked);
     if (status == STK_OK)
         status = stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = p->folder}, found,
                                         sizeof found, &err);
@@ -270,11 +302,12 @@ static void test_memory_fails(void **state)
     paths p;
 
     make_paths(&p);
-    for (int for_good = 0; for_good < 2; for_good++) {
+    for (int k = 0; k < 4; k++) {
+        const bool for_good = k & 1, in_parts = k & 2;
         bool ended = false;
         for (int64_t n = 0; n < MOST && !ended; n++) {
-            begin(ctx, &p);
-            ended = run_without_memory(&p, n, for_good);
+            begin(ctx, &p, in_parts);
+            ended = run_without_memory(&p, in_parts, n, for_good);
             check(ctx, &p, 1);
         }
         assert_true(ended);

@@ -5,7 +5,7 @@
 
 #include <glob.h>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/parts.h"
 #include "unit/train/tiny.h"
 
 enum { WEIGHTS = 600 };
@@ -30,6 +30,72 @@ static void save(stk__checkpoint_writer *writer, const char *folder, const char 
               &err);
     assert_ok(stk__checkpoint_flush(writer, &err), &err);
     /* The caller is told that a checkpoint is safe when flush() returns. */
+    cut_ack(step);
+}
+
+/* The range of a part, of two, and where it is the first the shape beside it. */
+static void save_part(stk__checkpoint_writer *writer, const stk__checkpoint_part *part,
+                      const char *path, int step, const char *replaces)
+{
+    int64_t shape[] = {WEIGHTS};
+    float weight[WEIGHTS];
+    char text[16];
+    stk_error err;
+
+    for (int i = 0; i < WEIGHTS; i++)
+        weight[i] = (float)(step * 1000 + i);
+    snprintf(text, sizeof text, "%d", step);
+    const int from = part->number ? WEIGHTS / 3 : 0, to = part->number ? WEIGHTS : WEIGHTS / 3;
+    const stk_state_tensor tensors[] = {
+        {STK__CHECKPOINT_RANGE "w",
+         STK_FLOAT32,
+         1,
+         {to - from},
+         weight + from,
+         (uint64_t)(to - from) * sizeof *weight},
+        {STK__CHECKPOINT_SHAPE "w", STK_INT64, 1, {1}, shape, sizeof shape}};
+    const stk__checkpoint_text texts[] = {{STK__CHECKPOINT_STEP, text}};
+    assert_ok(stk__checkpoint_save_part(writer, part, path, tensors, part->number ? 1 : 2, texts, 1,
+                                        &replaces, replaces ? 1 : 0, &err),
+              &err);
+}
+
+/* By two writers at once, as ranks do. */
+static void save_parts(stk__checkpoint_writer *const writers[2], const char *path, int step,
+                       const char *replaces)
+{
+    stk__checkpoint_part part = {.count = 2};
+    stk_error err;
+
+    stk__checkpoint_part_draw(&part);
+    for (; part.number < 2; part.number++)
+        save_part(writers[part.number], &part, path, step, part.number ? NULL : replaces);
+    for (int i = 0; i < 2; i++)
+        assert_ok(stk__checkpoint_flush(writers[i], &err), &err);
+    cut_ack(step);
+}
+
+/* Another process has got as far as the name of its part, whose folder is not safe yet. */
+static void save_beside_a_slow_one(stk_context *ctx, stk__checkpoint_writer *writer,
+                                   const char *root, const char *path, int step)
+{
+    stk__checkpoint_part part = {.number = 1, .count = 2};
+    stk__checkpoint_writer *other = NULL;
+    char aside[400];
+    stk_error err;
+
+    snprintf(aside, sizeof aside, "%s/aside.ckpt", root);
+    assert_ok(stk__checkpoint_writer_create(ctx, &other, &err), &err);
+    stk__checkpoint_part_draw(&part);
+    save_part(other, &part, aside, step, NULL);
+    stk__checkpoint_writer_destroy(&other);
+    char *from = stk__part_path(ctx, aside, &part, 1), *to = stk__part_path(ctx, path, &part, 1);
+    assert_int_equal(rename(from, to), 0);
+    stk__free(ctx, from);
+    stk__free(ctx, to);
+    part.number = 0;
+    save_part(writer, &part, path, step, NULL);
+    assert_ok(stk__checkpoint_flush(writer, &err), &err);
     cut_ack(step);
 }
 
@@ -65,6 +131,31 @@ static void run(const char *root)
     stk_context_destroy(&ctx);
 }
 
+/* The same in parts. */
+static void run_in_parts(const char *root)
+{
+    stk_context *ctx = test_context();
+    stk__checkpoint_writer *writers[2] = {NULL, NULL};
+    char a[400], b[400], last[400];
+    stk_error err;
+
+    snprintf(a, sizeof a, "%s/logs/version_0/checkpoints/a.ckpt", root);
+    snprintf(b, sizeof b, "%s/logs/version_0/checkpoints/b.ckpt", root);
+    snprintf(last, sizeof last, "%s/logs/version_0/checkpoints/last.ckpt", root);
+    for (int i = 0; i < 2; i++)
+        assert_ok(stk__checkpoint_writer_create(ctx, &writers[i], &err), &err);
+    save_parts(writers, a, 1, NULL);
+    save_parts(writers, b, 2, a);
+    link_last(writers[0], b, last);
+    save_parts(writers, b, 3, NULL);
+    link_last(writers[0], b, last);
+    save_beside_a_slow_one(ctx, writers[0], root, b, 4);
+    save_parts(writers, a, 5, b);
+    for (int i = 0; i < 2; i++)
+        stk__checkpoint_writer_destroy(&writers[i]);
+    stk_context_destroy(&ctx);
+}
+
 static bool is_good(void *user, const char *folder, int acked)
 {
     stk__checkpoint *c = NULL;
@@ -85,22 +176,37 @@ static bool is_good(void *user, const char *folder, int acked)
     return step >= acked;
 }
 
-static void check(cut_lie lie)
+static void check_run(cut_lie lie, void (*run_it)(const char *root))
 {
     stk_context *ctx = test_context();
     char root[256];
 
     test_folder(root);
     cut_begin(root);
-    run(root);
+    run_it(root);
     cut_end();
     cut_check(root, lie, 500, is_good, ctx);
     stk_context_destroy(&ctx);
 }
 
+static void check(cut_lie lie)
+{
+    check_run(lie, run);
+}
+
+static void check_parts(cut_lie lie)
+{
+    check_run(lie, run_in_parts);
+}
+
 static void checkpoints(void **state)
 {
     check(CUT_HONEST);
+}
+
+static void checkpoints_in_parts(void **state)
+{
+    check_parts(CUT_HONEST);
 }
 
 /* ---- A whole training ---- */
@@ -221,13 +327,15 @@ static void a_training_that_saves_nothing(void **state)
 static void controls(void **state)
 {
     cut_each_lie(check);
+    cut_each_lie(check_parts);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(checkpoints), cmocka_unit_test(a_training),
-                                       cmocka_unit_test(a_training_that_saves_nothing),
-                                       cmocka_unit_test(controls)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(checkpoints), cmocka_unit_test(checkpoints_in_parts),
+        cmocka_unit_test(a_training), cmocka_unit_test(a_training_that_saves_nothing),
+        cmocka_unit_test(controls)};
 
     cut_in_memory();
     return cmocka_run_group_tests(tests, NULL, NULL);

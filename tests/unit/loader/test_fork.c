@@ -337,6 +337,7 @@ static void call_trainer(world *w)
     REFUSED(stk_trainer_test, w->trainer, w->module, &data, NULL, NULL);
     REFUSED(stk_trainer_predict, w->trainer, w->module, &data, NULL, NULL);
     REFUSED(stk_checkpoint_describe, w->ctx, w->path, line, NULL, NULL);
+    REFUSED(stk_checkpoint_consolidate, w->ctx, w->path, "out.ckpt", NULL, NULL);
     REFUSED(stk_trainer_log, w->trainer, "a", 1, 0, 0, NULL);
     REFUSED(stk_trainer_log_scalar, w->trainer, "a", &scalar, 0, 0, NULL);
     REFUSED(stk_trainer_set_strategy, w->trainer, &strategy, NULL);
