@@ -441,6 +441,8 @@ stk_status stk__run(stk_trainer *t, stk_task task, stk_module *module, const stk
     if (status == STK_OK)
         status = stk__hook(t, STK__HOOK_teardown, err);
     const bool together = status == STK_OK || (status == STK_ECANCELED && t->ranks.stop);
+    if (!together)
+        stk__checkpoint_hurry(t->writer);
     if (status != STK_OK)
         status = stopped(t, status, err);
     status = end_shards(t, together, status, err);

@@ -62,6 +62,7 @@ void stk__shards_release(stk_trainer *t)
     stk__free(t->ctx, s->buckets);
     stk__free(t->ctx, s->present);
     stk__free(t->ctx, s->counts);
+    stk__free(t->ctx, s->parts);
     *s = (stk__shards){0};
 }
 

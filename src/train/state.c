@@ -5,6 +5,7 @@
 
 #include "base/best.h"
 #include "base/sized.h"
+#include "base/url.h"
 #include "train/trainer.h"
 
 /* Progress that a checkpoint holds, by name. */
@@ -123,7 +124,42 @@ static stk_status save_parts(stk_saver *saver, const stk_state_tensor *part,
     return stk_saver_tensor(saver, whole, err);
 }
 
-/* The same on a rank that does not write. */
+/* This rank's range of a tensor; beside that of the first rank is its shape. */
+static stk_status save_range(stk_saver *saver, stk_state_kind kind, const stk_state_tensor *part,
+                             const stk_state_tensor *whole, stk_error *err)
+{
+    const bool moments = kind == STK_STATE_OPTIMIZER;
+    stk_state_tensor range = *part, shape = {.name = whole->name, .dtype = STK_INT64, .rank = 1};
+
+    range.name = whole->name;
+    saver->prefix = moments ? STK__CHECKPOINT_RANGE STK__STATE_OPTIMIZER : STK__CHECKPOINT_RANGE;
+    STK_TRY(stk_saver_tensor(saver, &range, err));
+    if (saver->part.number)
+        return STK_OK;
+    shape.shape[0] = whole->rank;
+    shape.bytes = whole->rank * sizeof whole->shape[0];
+    shape.data = copy_of(saver, STK_MAX(shape.bytes, 1));
+    if (!shape.data)
+        return no_memory(err);
+    memcpy(shape.data, whole->shape, shape.bytes);
+    saver->prefix = moments ? STK__CHECKPOINT_SHAPE STK__STATE_OPTIMIZER : STK__CHECKPOINT_SHAPE;
+    return stk_saver_tensor(saver, &shape, err);
+}
+
+/* On a rank that writes a part alone. */
+static stk_status save_own(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                           stk_error *err)
+{
+    stk_saver *saver = user;
+    stk_state_tensor whole;
+    size_t parameter;
+
+    return stk__shard_whole(saver->trainer, kind, tensor, &whole, &parameter)
+               ? save_range(saver, kind, tensor, &whole, err)
+               : STK_OK;
+}
+
+/* On a rank that does not write, what rank 0 puts together. */
 static stk_status give_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
 {
@@ -153,7 +189,8 @@ static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tens
     stk_state_tensor home = *tensor;
     size_t parameter;
     if (stk__shard_whole(saver->trainer, kind, tensor, &home, &parameter))
-        return save_parts(saver, tensor, &home, parameter, err);
+        return saver->part.count ? save_range(saver, kind, tensor, &home, err)
+                                 : save_parts(saver, tensor, &home, parameter, err);
     const bool averaged = kind == STK_STATE_PARAMETER || kind == STK_STATE_BUFFER;
     void *mean = averaged ? mean_of(saver->trainer, tensor->name) : NULL;
     if (mean)
@@ -197,6 +234,14 @@ static stk_status save_loop(stk_trainer *t, stk_saver *saver, stk_error *err)
     return status;
 }
 
+static stk_status save_step(const stk_trainer *t, stk_saver *saver, stk_error *err)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%" PRIu64, t->loop.global_step);
+    return stk_saver_text(saver, STK__CHECKPOINT_STEP, text, err);
+}
+
 static stk_status save_heads(stk_trainer *t, stk_saver *saver, const char *path, stk_error *err)
 {
     const char *best = stk__callback_path(&t->hooks, STK_CHECKPOINT_BEST);
@@ -209,8 +254,7 @@ static stk_status save_heads(stk_trainer *t, stk_saver *saver, const char *path,
     STK_TRY(status);
     snprintf(text, sizeof text, "%" PRIu64, t->loop.epoch);
     STK_TRY(stk_saver_text(saver, STK__CHECKPOINT_EPOCH, text, err));
-    snprintf(text, sizeof text, "%" PRIu64, t->loop.global_step);
-    STK_TRY(stk_saver_text(saver, STK__CHECKPOINT_STEP, text, err));
+    STK_TRY(save_step(t, saver, err));
     if (t->loop.total_done == 0)
         return STK_OK;
     stk_loader_state_format(&t->loader_state, state, sizeof state);
@@ -313,7 +357,7 @@ static stk_status check_shards(const stk_trainer *t, bool weights_only, bool tog
                      t->options.strategy);
 }
 
-/* Tensors and texts of rank 0; the others give what they have. */
+/* Tensors and texts of rank 0; the others give what they have, or write it themselves. */
 static stk_status gather_state(stk_trainer *t, stk_saver *saver, const char *path,
                                bool weights_only, stk_error *err)
 {
@@ -321,29 +365,48 @@ static stk_status gather_state(stk_trainer *t, stk_saver *saver, const char *pat
         return collect(t, saver, path, weights_only, err);
     if (!shares(t, weights_only))
         return STK_OK;
-    return t->ops.state(t->module, kinds_of(t, weights_only), give_one, t, err);
+    if (saver->part.count == 0)
+        return t->ops.state(t->module, kinds_of(t, weights_only), give_one, t, err);
+    STK_TRY(save_step(t, saver, err));
+    return t->ops.state(t->module, kinds_of(t, weights_only), save_own, saver, err);
+}
+
+/* `first`: the path by which the parts go; else rank 0 writes all, to `path`. */
+static stk_status hand_over(stk_trainer *t, const stk_saver *saver, const char *path,
+                            const char *first, const char *replaces, stk_error *err)
+{
+    const size_t n = replaces ? 1 : 0;
+
+    if (saver->part.count)
+        return stk__checkpoint_save_part(t->writer, &saver->part, first, saver->tensors,
+                                         saver->num_tensors, saver->texts, saver->num_texts,
+                                         &replaces, n, err);
+    if (t->ranks.strategy.rank)
+        return STK_OK;
+    return stk__checkpoint_save(t->writer, path, saver->tensors, saver->num_tensors, saver->texts,
+                                saver->num_texts, &replaces, n, NULL, err);
 }
 
 stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, bool together,
                            const char *replaces, stk_error *err)
 {
     stk_saver saver = {.ctx = t->ctx, .trainer = t, .prefix = ""};
+    char first[STK_MAX_OBJECT_KEY];
 
     const uint32_t depth = t->ledger.depth;
     stk__ledger_mark(&t->ledger, STK__PART_CALLBACKS);
     t->ledger.depth = 0;
     stk__action(t, "", "save_checkpoint");
-    /* All ranks hold the same; rank 0 writes it. */
-    const bool writes = t->ranks.strategy.rank == 0;
+    /* Rank 0 writes what all ranks hold. Weights alone are for others, and so one file. */
     stk_status status = check_shards(t, weights_only, together, err);
     if (status == STK_OK && !weights_only)
         status = put_together(t, together, err);
+    if (status == STK_OK && !weights_only)
+        status = stk__state_parts(t, path, &saver.part, first, err);
     if (status == STK_OK)
         status = gather_state(t, &saver, path, weights_only, err);
-    if (status == STK_OK && writes)
-        status =
-            stk__checkpoint_save(t->writer, path, saver.tensors, saver.num_tensors, saver.texts,
-                                 saver.num_texts, &replaces, replaces ? 1 : 0, NULL, err);
+    if (status == STK_OK)
+        status = hand_over(t, &saver, path, first, replaces, err);
     if (status == STK_OK)
         status = stk__nan_keep(t, err);
     release(&saver);
@@ -389,16 +452,21 @@ uint64_t stk_trainer_copy_bytes(const stk_trainer *t, const stk_state_bytes *giv
 typedef struct sizes {
     const stk_trainer *t;
     stk_state_bytes of;
+    uint64_t own, others; /* of what lies in parts: this rank's; counted, and of other ranks */
 } sizes;
 
 static stk_status add_size(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
 {
-    stk_state_bytes *of = &((sizes *)user)->of;
+    sizes *sum = user;
+    stk_state_bytes *of = &sum->of;
     stk_state_tensor whole;
     size_t parameter;
 
-    stk__shard_whole(((const sizes *)user)->t, kind, tensor, &whole, &parameter);
+    if (stk__shard_whole(sum->t, kind, tensor, &whole, &parameter)) {
+        sum->own += tensor->bytes;
+        sum->others += kind == STK_STATE_OPTIMIZER ? whole.bytes - tensor->bytes : 0;
+    }
     if (kind == STK_STATE_OPTIMIZER)
         of->optimizer += whole.bytes;
     else
@@ -413,10 +481,15 @@ stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
     sizes of = {.t = t, .of = {.struct_size = sizeof of.of}};
     uint64_t kept;
 
-    if (!t->settings.checkpointing || !t->ops.state || t->ranks.strategy.rank)
+    /* As it is where all ranks see one folder. */
+    const bool in_parts =
+        t->ranks.shards.stage && !stk__url_elsewhere(t->ctx, t->options.default_root_dir);
+    const uint64_t rank = t->ranks.strategy.rank;
+    if (!t->settings.checkpointing || !t->ops.state || (rank && !in_parts))
         return STK_OK;
     STK_TRY(t->ops.state(t->module, STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER, add_size, &of, err));
-    const uint64_t bytes = saved_bytes(t, &of.of, &kept);
+    const uint64_t all = saved_bytes(t, &of.of, &kept);
+    const uint64_t bytes = rank ? of.own : in_parts ? all - of.others : all;
     return bytes ? stk__checkpoint_reserve(t->writer, bytes, err) : STK_OK;
 }
 

@@ -24,6 +24,7 @@ struct stk_saver {
     const char *prefix; /* of the names that are put in now */
     stk_state_tensor *tensors;
     stk__checkpoint_text *texts;
+    stk__checkpoint_part part; /* count 0: what ranks have parts of is put in as a whole */
     void **copies; /* of tensors that the host cannot read; their number is `num_copies` */
     size_t num_tensors, tensor_room, num_texts, text_room, num_copies, copy_room;
 };
@@ -72,6 +73,13 @@ typedef struct stk__restart {
  * (half-done means, gradients of an open window) is put together; else it is rank 0's. */
 stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, bool together,
                            const char *replaces, stk_error *err);
+/*
+ * Of ranks that share the training out: whether each writes its part of the checkpoint that rank 0
+ * names, *part, or rank 0 all of it, where `count` stays 0. In `first`, of STK_MAX_OBJECT_KEY
+ * bytes, the path. All ranks. (state_parts.c)
+ */
+stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_part *part,
+                            char *first, stk_error *err);
 /* Have the memory of the checkpoints to come taken in the background: the first of them blocks no
  * longer than the others. */
 stk_status stk__state_reserve(stk_trainer *t, stk_error *err);

@@ -41,6 +41,8 @@ typedef struct stk__shards {
     bool parted;      /* parameters lie in parts but where they are wanted */
     bool held;        /* all of them are wanted */
     uint64_t *counts; /* of each rank, for the call at hand */
+    char *parts;      /* folder that parts of checkpoints were written to last; NULL: none */
+    bool parts_seen;  /* all ranks see what rank 0 makes there */
 } stk__shards;
 
 typedef struct stk__ranks {

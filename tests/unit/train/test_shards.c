@@ -1,152 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that share a training out (ZeRO): checkpoints have the same bits as by ddp, every rank the
- * same weights, whatever goes on on whichever number of ranks; and less memory. */
+/* Ranks that share a training out (ZeRO): checkpoints have the same bits as by ddp,
+ * every rank the same weights, whatever goes on on whichever number of ranks; and less memory. */
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "support/same_checkpoint.h"
 #include "train/callbacks/callback.h"
-#include "unit/train/line.h"
-
-enum { EPOCHS = 2 }; /* 37 rows in batches of GLOBAL: three, and one row */
-
-typedef struct one one;
-typedef void change_fn(one *o);
-
-struct one {
-    rank self;
-    uint64_t world;
-    const char *strategy, *layers, *folder, *ckpt_path;
-    change_fn *change;
-    const stk_callback_ops *callback;
-    const char *later; /* patterns of what begins to learn later */
-    stk_optimizer_options optimizer;
-    bench b;
-    uint64_t hash, bytes; /* of the weights; that the rank's context has behind the training */
-    char saved[512];
-    stk_status status;
-};
-
-/* Sizes that no number of ranks divides, and more than one bucket, the second of one tensor. */
-static const char odd[] = "conv2d(3, 3), batch_norm2d, relu, flatten, linear(131), relu, "
-                          "linear(10)";
-
-static void keep(one *o, stk_model *model)
-{
-    stk_memory_stats memory = {.struct_size = sizeof memory};
-    stk_state_tensor tensor;
-
-    for (size_t i = 0; stk_model_get_state(model, i, &tensor, NULL) == STK_OK; i++)
-        for (uint64_t k = 0; k < tensor.bytes; k++)
-            o->hash = o->hash * UINT64_C(1099511628211) + ((const uint8_t *)tensor.data)[k] + 1;
-    stk_context_memory(o->b.ctx, &memory);
-    o->bytes = memory.bytes;
-}
-
-static void train_one(one *o, const stk_model_parts *parts)
-{
-    o->self.home = pthread_self();
-    const stk_strategy strategy = ranks_strategy(&o->self);
-    bench *b = &o->b;
-    stk_module *module;
-    stk_trainer *t;
-
-    assert_ok(stk_model_module_create(b->ctx, parts, &module, &b->err), &b->err);
-    assert_ok(stk_trainer_create(b->ctx, &b->options, &t, &b->err), &b->err);
-    if (o->world > 1)
-        assert_ok(stk_trainer_set_strategy(t, &strategy, &b->err), &b->err);
-    if (o->callback)
-        assert_ok(stk_trainer_add_callback(t, o->callback, NULL, NULL, &b->err), &b->err);
-    if (o->later)
-        assert_ok(module->ops->set_learning(module, o->later, true, -1, &b->err), &b->err);
-    o->status = stk_trainer_fit(t, module, &b->data, o->ckpt_path, &b->err);
-    if (o->status == STK_OK) {
-        keep(o, stk_model_module_model(module));
-        const char *path = stk_trainer_best_model_path(t);
-        snprintf(o->saved, sizeof o->saved, "%s", path ? path : "");
-    }
-    stk_trainer_destroy(&t);
-    stk_module_destroy(&module);
-}
-
-static void *run_one(void *argument)
-{
-    static const int64_t shape[] = {1, 28, 28};
-    one *o = argument;
-    bench *b = &o->b;
-    stk_model_builder *builder;
-
-    bench_open(b);
-    stk_dataset_close(&b->dataset);
-    assert_ok(stk_dataset_open(b->ctx, "digits:?split=test&subset=0:37", &b->dataset, &b->err),
-              &b->err);
-    b->train.dataset = b->val.dataset = b->dataset;
-    b->loader.global_batch_size = b->val_loader.global_batch_size = GLOBAL;
-    b->loader.transforms = b->val_loader.transforms = "layout(chw), to_float";
-    b->options.max_epochs = EPOCHS;
-    b->options.enable_checkpointing = STK_SWITCH_TRUE;
-    b->options.default_root_dir = o->folder;
-    b->options.seed_everything = 3;
-    b->options.strategy = o->world > 1 ? o->strategy : "auto";
-    stk_optimizer_options_init(&o->optimizer);
-    if (o->change)
-        o->change(o);
-    assert_ok(stk_model_builder_create(b->ctx, shape, 3, &builder, &b->err), &b->err);
-    assert_ok(stk_model_builder_add(builder, o->layers, &b->err), &b->err);
-    const stk_model_parts parts = {
-        .struct_size = sizeof parts, .builder = builder, .optimizer = &o->optimizer};
-    train_one(o, &parts);
-    stk_model_builder_destroy(&builder);
-    bench_close(b);
-    return NULL;
-}
-
-/* All of them end well, with the same weights. */
-static void run_world(one *all, uint64_t world, const one *like)
-{
-    pthread_t threads[MAX_RANKS];
-    ranks shared;
-
-    ranks_init(&shared, world);
-    for (uint64_t r = 0; r < world; r++) {
-        all[r] = *like;
-        all[r].self = (rank){.all = &shared, .number = r, .one_thread = like->self.one_thread};
-        all[r].world = world;
-        assert_int_equal(pthread_create(&threads[r], NULL, run_one, &all[r]), 0);
-    }
-    for (uint64_t r = 0; r < world; r++)
-        pthread_join(threads[r], NULL);
-    ranks_release(&shared);
-}
-
-static void assert_run(const one *all)
-{
-    for (uint64_t r = 0; r < all->world; r++) {
-        assert_ok(all[r].status, &all[r].b.err);
-        if (all[r].hash != all[0].hash)
-            fail_msg("%s: rank %d has other weights than rank 0", all->strategy, (int)r);
-    }
-    assert_true(*all[0].saved);
-}
-
-static one all_ranks[MAX_RANKS];
-
-/* What rank 0 has saved at the end of a run of `world` ranks. */
-static void train(char saved[512], uint64_t world, const char *strategy, const char *folder,
-                  const char *ckpt_path, change_fn *change)
-{
-    const one like = {.strategy = strategy,
-                      .layers = odd,
-                      .folder = folder,
-                      .ckpt_path = ckpt_path,
-                      .change = change};
-
-    run_world(all_ranks, world, &like);
-    assert_run(all_ranks);
-    snprintf(saved, 512, "%s", all_ranks[0].saved);
-}
-
-static const char *const sharing[] = {"zero_1", "zero_2", "zero_3"};
+#include "unit/train/shards.h"
 
 /* ---- Bits ------------------------------------------------------------------------------------ */
 
@@ -163,12 +22,6 @@ static void as_by_ddp(uint64_t world, change_fn *change)
         test_folder_remove(folders[1]);
     }
     test_folder_remove(folders[0]);
-}
-
-/* A bound that the gradients are far beyond. */
-static void clips(one *o)
-{
-    o->b.options.gradient_clip_val = 0.05;
 }
 
 static void accumulates(one *o)
@@ -208,8 +61,6 @@ static void anomalies(one *o)
 }
 
 /* ---- Within a window of accumulation --------------------------------------------------------- */
-
-#define WITHIN "%s/within.safetensors"
 
 /* A checkpoint has all gradients of the window. */
 static stk_status save_within(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -281,47 +132,6 @@ static void the_same_bits(void **state)
     as_by_ddp(3, squeezes);
     as_by_ddp(2, clips_values);
     as_by_ddp(2, anomalies);
-}
-
-/* ---- Going on -------------------------------------------------------------------------------- */
-
-static void an_epoch(one *o)
-{
-    clips(o);
-    o->b.options.max_epochs = 1;
-}
-
-/* One epoch on `from` ranks, the next on `to`. */
-static void go_on(char saved[512], char folder[256], uint64_t from, const char *first, uint64_t to,
-                  const char *second)
-{
-    char half[512];
-
-    test_folder(folder);
-    train(half, from, first, folder, NULL, an_epoch);
-    train(saved, to, second, folder, half, clips);
-}
-
-static void goes_on_anywhere(void **state)
-{
-    static const struct {
-        uint64_t from;
-        const char *first;
-        uint64_t to;
-        const char *second;
-    } runs[] = {{2, "zero_1", 3, "zero_3"},
-                {3, "zero_3", 1, "ddp"},
-                {1, "ddp", 4, "zero_2"},
-                {4, "zero_2", 2, "zero_1"}};
-    char folders[2][256], saved[2][512];
-
-    for (size_t i = 0; i < STK_COUNT(runs); i++) {
-        go_on(saved[0], folders[0], runs[i].from, "ddp", runs[i].to, "ddp");
-        go_on(saved[1], folders[1], runs[i].from, runs[i].first, runs[i].to, runs[i].second);
-        assert_same_checkpoints(saved[0], saved[1]);
-        test_folder_remove(folders[1]);
-        test_folder_remove(folders[0]);
-    }
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -502,8 +312,9 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_bits),    cmocka_unit_test(windows_are_whole),
-        cmocka_unit_test(goes_on_anywhere), cmocka_unit_test(memory_is_shared),
+        cmocka_unit_test(the_same_bits),
+        cmocka_unit_test(windows_are_whole),
+        cmocka_unit_test(memory_is_shared),
         cmocka_unit_test(refused),
     };
 
