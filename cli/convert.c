@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "convert.h"
 
 /* A flag of a name that several have is an option of the first: of an image, and of shards, of
  * their own. */
@@ -20,7 +21,7 @@ static const struct cli_options
 
 static const struct cli_usage usage = {
     .name = "convert",
-    .synopsis = "SRC DST [options]",
+    .synopsis = "[ckpt] SRC DST [options]",
     .about =
         "Write the data of SRC in another form. What is done follows from the kind of SRC and the "
         "name of DST:\n\n"
@@ -68,7 +69,11 @@ static const struct cli_usage usage = {
         "     -> NAME.onnx            The model as others run it; --layers and --input-shape say "
         "what "
         "it is\n"
-        "                             where the file is no checkpoint of Stoker.\n\n"
+        "                             where the file is no checkpoint of Stoker.\n"
+        "  ckpt, then a checkpoint    The same checkpoint as one file, where several processes "
+        "wrote "
+        "it in\n"
+        "     -> FILE                 parts; training goes on from either.\n\n"
         "A DST of 'NAME:PATH?option=value' is written by the converter of that name, of a plug-in "
         "too, with\noptions of its own. DST may be "
         "the URL of a folder in any store that can be written.\n\n"
@@ -86,11 +91,12 @@ static const struct cli_usage usage = {
                 "  stoker convert DIR small.sqfs\n"
                 "  stoker convert images:DIR webdataset:shards --shard-size 256MiB\n"
                 "  stoker convert last.safetensors weights.safetensors\n"
+                "  stoker convert ckpt last.safetensors whole.safetensors\n"
                 "  stoker convert last.safetensors model.onnx\n",
     .interrupted = "nothing of it is kept; run the same command again",
     .tables = tables,
     .min_args = 2,
-    .max_args = 2,
+    .max_args = 3,
 };
 
 /* ---- The statement --------------------------------------------------------------------------- */
@@ -386,9 +392,7 @@ static void cancel(void *conversion)
     stk_conversion_cancel(conversion);
 }
 
-/* An option of another conversion would do nothing. `all`: those that most share, too. */
-static int refuse_options_of_others(struct cli *cli, const stk_option_table *own, bool all,
-                                    const char *what)
+int convert_refuse_options(struct cli *cli, const stk_option_table *own, bool all, const char *what)
 {
     char key[128];
 
@@ -453,7 +457,7 @@ static int run(struct cli *cli, stk_conversion *conversion)
     union own own;
     stk_error err;
 
-    int code = refuse_options_of_others(cli, table, false, converter->doc);
+    int code = convert_refuse_options(cli, table, false, converter->doc);
     if (code == CLI_GO_ON)
         code = cli_apply(cli, stk_option_table_find("convert"), 0, &options);
     if (code == CLI_GO_ON && has_flags(table))
@@ -473,37 +477,15 @@ static int run(struct cli *cli, stk_conversion *conversion)
     return CLI_GOOD;
 }
 
-static int run_weights(struct cli *cli, stk_context *context)
+/* What the words in front of the options say: two, or three of which the first is "ckpt". */
+static int check_words(const struct cli *cli)
 {
-    const stk_option_table *table = stk_option_table_find("weights");
-    stk_weights_options options;
-    stk_convert_options shared;
-    size_t written = 0;
-    stk_error err;
-
-    int code = refuse_options_of_others(cli, table, true, "weights");
-    if (code == CLI_GO_ON)
-        code = cli_apply(cli, stk_option_table_find("convert"), 0, &shared);
-    if (code == CLI_GO_ON)
-        code = cli_apply(cli, table, 0, &options);
-    if (code != CLI_GO_ON)
-        return code;
-    options.overwrite = shared.overwrite;
-    options.canceled = cli_is_interrupted;
-    stk_status status = stk_weights_convert(context, cli_home(cli->args[0]), cli_home(cli->args[1]),
-                                            &options, &written, &err);
-    if (status != STK_OK)
-        return cli_fail(cli, status, &err);
-    if (cli->format == CLI_JSON) {
-        fputs("{\"target\": ", cli->out);
-        cli_json_string(cli->out, cli->args[1]);
-        fprintf(cli->out, ", \"tensors\": %zu}\n", written);
-    } else if (cli->format == CLI_CSV) {
-        fprintf(cli->out, "tensors\n%zu\n", written);
-    } else if (!cli->quiet || cli->out_path) {
-        fprintf(cli->out, "%s: %zu tensor%s\n", cli->args[1], written, written == 1 ? "" : "s");
-    }
-    return CLI_GOOD;
+    if (cli->num_args == 2 || strcmp(cli->args[0], "ckpt") == 0)
+        return CLI_GO_ON;
+    cli_error("'%s' is one argument too many: SRC and DST, or ckpt SRC DST; see stoker convert "
+              "--help",
+              cli->args[2]);
+    return CLI_USAGE;
 }
 
 /* Whether one of the arguments is, by its name, an image that is to be written; what is read of one
@@ -556,12 +538,16 @@ int cli_convert(struct cli *cli)
         own.tables = tables_of_shards;
     int code = cli_parse(cli, &own);
     if (code == CLI_GO_ON)
+        code = check_words(cli);
+    if (code == CLI_GO_ON)
         code = cli_context(cli, 0, &context);
     if (code != CLI_GO_ON)
         return code;
     cli_signals_ignore_pipe();
+    if (cli->num_args == 3)
+        return convert_checkpoint(cli, context);
     if (cli_is_weights(cli->args[0]) || cli_is_weights(cli->args[1]))
-        return run_weights(cli, context);
+        return convert_weights(cli, context);
     code = cli_live_bind(cli);
     if (code == CLI_GO_ON)
         code = cli_live(cli, cli->args[0], true);
