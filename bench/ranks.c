@@ -5,10 +5,8 @@
  * the thread of the step. Steps are timed from the fifth on. Rank 0 prints the samples of all ranks
  * a second, and what share of the time collectives took, hidden behind the backward pass or not.
  */
-#include <stoker/collectives.h>
-#include <stoker/ranks.h>
-
 #include "folder.h"
+#include "join.h"
 #include "training.h"
 
 enum { WARM = 5 };
@@ -55,29 +53,6 @@ static void print(const stk_trainer *trainer, uint64_t ranks, uint64_t rows, uin
            (double)(times.comm_hidden - timed.before.comm_hidden) * 1e-9 / wall);
 }
 
-static const char *look(void *user, const char *name)
-{
-    (void)user;
-    return getenv(name);
-}
-
-/* The processes that mpirun started; NULL: this one is alone. */
-static stk_collectives *join(stk_context *context)
-{
-    stk_collectives_options options;
-    stk_collectives *all;
-    stk_ranks ranks = {.struct_size = sizeof ranks};
-    stk_error err;
-
-    bench_check(stk_ranks_detect(NULL, look, NULL, &ranks, &err), &err);
-    if (ranks.world_size == 1)
-        return NULL;
-    stk_collectives_options_init(&options);
-    options.transport = getenv("OMPI_COMM_WORLD_RANK") ? "openmpi" : "mpich";
-    bench_check(stk_collectives_open(context, &options, &all, &err), &err);
-    return all;
-}
-
 int main(int argc, char **argv)
 {
     static const int64_t shape[] = {32, 32, 3};
@@ -96,7 +71,7 @@ int main(int argc, char **argv)
     bench_known(argc, argv, "seconds threads batch_size strategy");
     timed.seconds = bench_number(argc, argv, "seconds", 5);
     bench_check(stk_context_create(NULL, &context, &err), &err);
-    stk_collectives *ranks = join(context);
+    stk_collectives *ranks = bench_join(context);
     bench_check(stk_dataset_open(context, "synthetic:?shape=32x32x3&size=1000000", &dataset, &err),
                 &err);
     stk_loader_options_init(&loader);

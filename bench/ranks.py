@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workload `ranks`: ResNet-18 in two processes, which put their gradients together, and in one or two that do not."""
+"""The workload `ranks`: ResNet-18 in two processes, which put their gradients together, and in one or two that do not; and a
+checkpoint of two."""
 import argparse
 import json
 import os
@@ -20,6 +21,9 @@ RANKS = Workload("a training step of ResNet-18 on 32x32 pictures in two processe
     Case("zero_2, batches of 64", f"{PROGRAM} --ranks 2 --strategy zero_2", {"gloo": "--ranks 2"}),
     Case("batches of 8, beside two single ranks", f"{PROGRAM} --ranks 2 --batch_size 8 --beside_single",
          figure="of_single", bars=(("samples/s / that of two single ranks >= 0.93", lambda f: f.ours("of_single"), lambda x: x >= 0.93),)),
+    Case("a checkpoint of 1 GB", f"{PROGRAM} --program save --ranks 2 --strategy zero_3 --width 6200", {"dcp": "--ranks 2 --mb 1000"},
+         figure="save_ms", lower=True, seconds=False, script="bench/rivals/save_ranks.py", bars=(
+             ("ms of the training thread / async_save()'s <= 0.5", lambda f: f.ratio("dcp", "save_ms"), lambda x: x <= 0.5),)),
 ], SCRIPT)
 
 
@@ -38,10 +42,11 @@ def singles(program, n, options):
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("stoker", type=Path)
+    p.add_argument("--program", default="ranks", choices=("ranks", "save"), help="below bench/ of the build folder")
     p.add_argument("--ranks", type=int, default=2)
     p.add_argument("--beside_single", action="store_true", help="in turns with as many processes by themselves")
     args, options = p.parse_known_args()  # the others are those of the program
-    program = str(args.stoker.parent / "bench/ranks")
+    program = str(args.stoker.parent / "bench" / args.program)
     together = ["mpirun", "-n", str(args.ranks), "--bind-to", "none", "--oversubscribe", program, *options]
     line = output(together)
     if args.beside_single:
