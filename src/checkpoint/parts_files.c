@@ -8,7 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/url.h"
 #include "checkpoint/parts.h"
 
 #define YOUNG_S 600 /* seconds between the parts of a save, at most */
