@@ -132,9 +132,14 @@ void report_scale_page(const struct report_view *view, FILE *out);
 void report_scale_json(const struct report_view *view, FILE *out);
 
 /* ---- report_surface.c ---- */
-/* Whether the settings of a log differ in workers and in reads; then the wait over both. */
+/* Whether a log has the grid of a tuning, or its settings differ in workers and in reads; then the
+ * wait over both. */
 bool report_has_surface(const struct report_view *view);
 void report_surface_page(const struct report_view *view, FILE *out);
+/* The grid of a tuning, with what is predicted: tables on a terminal, where there is one; a list in
+ * JSON. */
+void report_grid_print(const struct report_view *view, FILE *out, size_t width);
+void report_grid_json(const struct report_view *view, FILE *out);
 
 /* ---- report_html.c ---- */
 /* The same table on the page; of a row with a link the first cell leads to that run. */

@@ -221,6 +221,8 @@ static void print_json(const struct report_view *view, FILE *out)
     report_ladder_json(view, out);
     fputs("],\n\"worlds\": [", out);
     report_ranks_json(view, out);
+    fputs("],\n\"grid\": [", out);
+    report_grid_json(view, out);
     fputs("],\n\"what_if\": [", out);
     report_what_if_json(view, out);
     fputs("],\n\"scale\": [", out);
@@ -355,6 +357,7 @@ static void print_table(const struct report_view *view, FILE *out)
     print_runs(view, out, width);
     if (view->all->ladder)
         report_ladder_print(view, out, width);
+    report_grid_print(view, out, width);
     report_ranks_print(view, out, width);
     if (view->num_predictions)
         report_what_if_print(view, out, width);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Logs whose settings differ in workers and reads, as those of 'stoker tune' and of a grid do: the
  * wait over both. */
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +27,9 @@ static bool value_of(const stk_report_run *run, const char *name, int64_t *out)
     return false;
 }
 
-/* What is known of the settings of a log; `cells` has room for all groups. */
-static size_t cells_of(const struct report_view *view, uint64_t file, struct surface_cell *cells)
+/* The settings of the log that were run; `cells` has room for all groups. */
+static size_t cells_of_runs(const struct report_view *view, uint64_t file,
+                            struct surface_cell *cells)
 {
     double most = 0;
     size_t n = 0;
@@ -49,43 +52,146 @@ static size_t cells_of(const struct report_view *view, uint64_t file, struct sur
     return n;
 }
 
-/* Of one option alone the comparison of the settings says all. */
-static bool is_surface(const struct surface_cell *cells, size_t n)
+/* The grid of a tuning, as its page has it: settings with figures, and those that move only where
+ * they were run. `cells` has room for all of them. */
+static size_t cells_of_grid(const struct report_view *view, uint64_t file,
+                            struct surface_cell *cells)
+{
+    const stk_report_grid_setting *g;
+    size_t n = 0;
+
+    for (uint64_t i = 0; (g = stk_report_grid_setting_at(view->report, i)); i++)
+        if (g->file == file && g->samples_per_s > 0 && g->wait_share >= 0 && g->num_workers >= 0 &&
+            (!g->auto_workers || g->runs))
+            cells[n++] = (struct surface_cell){.workers = g->num_workers,
+                                               .depth = g->io_depth,
+                                               .ahead = g->prefetch_factor,
+                                               .wait_share = g->wait_share,
+                                               .samples_per_s = g->samples_per_s,
+                                               .moves = g->auto_workers,
+                                               .run = g->runs > 0,
+                                               .allowed = g->allowed,
+                                               .best = g->best};
+    return n;
+}
+
+/* What there is to be drawn of a log. */
+struct surface {
+    struct surface_cell *cells; /* room for all logs */
+    size_t n;                   /* 0: nothing */
+    bool grid;                  /* they are a tuning's, predictions among them */
+};
+
+static struct surface_cell *room_of(const struct report_view *view)
+{
+    const uint64_t most = view->all->num_groups + stk_report_grid_settings(view->report);
+
+    return calloc(most + 1, sizeof(struct surface_cell));
+}
+
+static void take_surface(const struct report_view *view, uint64_t file, struct surface *out)
 {
     int64_t values[SURFACE_MOST];
 
-    return surface_workers(cells, n, values) > 1 && surface_depths(cells, n, values) > 1;
+    out->n = cells_of_grid(view, file, out->cells);
+    out->grid = out->n > 0;
+    if (out->grid)
+        return;
+    out->n = cells_of_runs(view, file, out->cells);
+    /* Of one option alone the comparison of the settings says all. */
+    if (!(surface_workers(out->cells, out->n, values) > 1 &&
+          surface_depths(out->cells, out->n, values) > 1))
+        out->n = 0;
 }
 
 bool report_has_surface(const struct report_view *view)
 {
-    struct surface_cell *cells = calloc(view->all->num_groups + 1, sizeof *cells);
-    bool has = false;
+    struct surface s = {.cells = room_of(view)};
 
-    for (uint64_t file = 0; cells && file < view->files && !has; file++)
-        has = is_surface(cells, cells_of(view, file, cells));
-    free(cells);
-    return has;
+    for (uint64_t file = 0; s.cells && file < view->files && !s.n; file++)
+        take_surface(view, file, &s);
+    free(s.cells);
+    return s.n > 0;
 }
 
 void report_surface_page(const struct report_view *view, FILE *out)
 {
-    struct surface_cell *cells = calloc(view->all->num_groups + 1, sizeof *cells);
+    struct surface s = {.cells = room_of(view)};
 
-    if (!cells || !report_has_surface(view)) {
-        free(cells);
+    if (!s.cells || !report_has_surface(view)) {
+        free(s.cells);
         return;
     }
     fputs("<section id=\"surface\" aria-labelledby=\"surface-title\">\n<h2 "
-          "id=\"surface-title\">Workers and reads</h2>\n<p class=\"soft\">The share of the time "
-          "that the step waits, and samples a second, of the settings that were run. Framed: the "
-          "fastest.</p>\n",
+          "id=\"surface-title\">Workers and reads</h2>\n",
           out);
     for (uint64_t file = 0; file < view->files; file++) {
-        const size_t n = cells_of(view, file, cells);
-        if (is_surface(cells, n))
-            surface_put(cells, n, out);
+        take_surface(view, file, &s);
+        if (!s.n)
+            continue;
+        fprintf(out,
+                "<p class=\"soft\">The share of the time that the step waits, and samples a "
+                "second, of %s</p>\n",
+                s.grid ? surface_grid_words : "the settings that were run. Framed: the fastest.");
+        surface_put(s.cells, s.n, out);
     }
     fputs("</section>\n", out);
-    free(cells);
+    free(s.cells);
+}
+
+/* ---- The grid of a tuning --------------------------------------------------------------------
+ */
+
+void report_grid_print(const struct report_view *view, FILE *out, size_t width)
+{
+    struct surface s = {.cells = room_of(view)};
+
+    for (uint64_t file = 0; s.cells && file < view->files; file++) {
+        take_surface(view, file, &s);
+        if (!s.grid)
+            continue;
+        fputc('\n', out);
+        cli_paragraph(out, width, 0,
+                      "The grid of the tuning: the share of the time that the step waits, and "
+                      "samples a second. (In brackets) it is predicted, and corrected by the runs "
+                      "of its neighbours; x: beyond a limit, or another setting comes to the same; "
+                      ">: what was chosen.");
+        surface_print(s.cells, s.n, width, out);
+    }
+    free(s.cells);
+}
+
+static void json_count(FILE *out, const char *name, int64_t value)
+{
+    cli_json_member_number(out, name, value < 0 ? NAN : (double)value);
+}
+
+void report_grid_json(const struct report_view *view, FILE *out)
+{
+    const stk_report_grid_setting *g;
+
+    for (uint64_t i = 0; (g = stk_report_grid_setting_at(view->report, i)); i++) {
+        fputs(i ? ",\n{\"log\": " : "\n{\"log\": ", out);
+        cli_json_string(out, stk_report_file_at(view->report, g->file)->name);
+        fprintf(out, ", \"setting\": %" PRIu64 ", \"runs\": %" PRIu64, g->setting, g->runs);
+        json_count(out, "num_workers", g->num_workers);
+        json_count(out, "io_depth", g->io_depth);
+        json_count(out, "prefetch_factor", g->prefetch_factor);
+        fprintf(out,
+                ", \"auto_workers\": %s, \"auto_depth\": %s, \"allowed\": %s, \"front\": %s, "
+                "\"best\": %s",
+                g->auto_workers ? "true" : "false", g->auto_depth ? "true" : "false",
+                g->allowed ? "true" : "false", g->front ? "true" : "false",
+                g->best ? "true" : "false");
+        cli_json_member_number(out, "samples_per_s", g->samples_per_s);
+        cli_json_member_number(out, "least", g->least);
+        cli_json_member_number(out, "most", g->most);
+        cli_json_member_number(out, "predicted_samples_per_s", g->predicted);
+        cli_json_member_number(out, "wait_share", g->wait_share);
+        cli_json_member_number(out, "wait_mean", g->wait);
+        cli_json_member_number(out, "cpu_cores", g->cpu_cores);
+        cli_json_member_number(out, "peak_bytes", g->peak_bytes);
+        cli_json_member_number(out, "cost_per_million", g->cost);
+        fputc('}', out);
+    }
 }

@@ -3,10 +3,16 @@
 #include "surface.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PERCENT 100
 #define DEEPEST 70 /* of the colour, percent: numbers stay legible on it */
+
+const char surface_grid_words[] =
+    "all settings of the grid. Bold: it was run; else predicted, and corrected by the runs of its "
+    "neighbours. Struck out: beyond a limit, or another setting comes to the same. Framed: what "
+    "was chosen.";
 
 static int64_t workers_of(const struct surface_cell *cell)
 {
@@ -90,12 +96,14 @@ static void put_cell(const struct surface_cell *c, FILE *out)
             c->run ? "</b>" : "", c->samples_per_s);
 }
 
-static void put_table(const struct surface_cell *cells, size_t n, int64_t ahead, FILE *out)
+static void put_table(const struct surface_cell *cells, size_t n, size_t width, FILE *out)
 {
+    const int64_t ahead = cells->ahead;
     int64_t workers[SURFACE_MOST], depths[SURFACE_MOST];
     const size_t rows = surface_workers(cells, n, workers),
                  columns = surface_depths(cells, n, depths);
 
+    (void)width;
     fprintf(out,
             "<h3>prefetch_factor %" PRId64 "</h3>\n<div class=\"scroll\" tabindex=\"0\" "
             "role=\"region\" aria-label=\"Surface %" PRId64 "\"><table "
@@ -118,11 +126,67 @@ static void put_table(const struct surface_cell *cells, size_t n, int64_t ahead,
     fputs("</tbody></table></div>\n", out);
 }
 
-void surface_put(const struct surface_cell *cells, size_t n, FILE *out)
+/* A table of the cells of each number of batches ahead. */
+static void each_table(const struct surface_cell *cells, size_t n, size_t width, FILE *out,
+                       void (*put)(const struct surface_cell *cells, size_t n, size_t width,
+                                   FILE *out))
 {
+    struct surface_cell *part = calloc(n + 1, sizeof *part);
     int64_t ahead[SURFACE_MOST];
     const size_t tables = values_of(cells, n, ahead_of, ahead);
 
-    for (size_t i = 0; i < tables; i++)
-        put_table(cells, n, ahead[i], out);
+    for (size_t i = 0; part && i < tables; i++) {
+        size_t own = 0;
+        for (size_t k = 0; k < n; k++)
+            if (cells[k].ahead == ahead[i])
+                part[own++] = cells[k];
+        put(part, own, width, out);
+    }
+    free(part);
+}
+
+void surface_put(const struct surface_cell *cells, size_t n, FILE *out)
+{
+    each_table(cells, n, 0, out, put_table);
+}
+
+/* ---- On a terminal --------------------------------------------------------------------------- */
+
+static void print_cell(const struct surface_cell *c, struct cli_table_row *row)
+{
+    if (!c)
+        cli_table_put(row, "-");
+    else
+        cli_table_put(row, "%s%s%.1f %% %.0f/s%s%s", c->best ? "> " : "", c->run ? "" : "(",
+                      PERCENT * c->wait_share, c->samples_per_s, c->run ? "" : ")",
+                      c->allowed ? "" : " x");
+}
+
+static void print_table(const struct surface_cell *cells, size_t n, size_t width, FILE *out)
+{
+    int64_t workers[SURFACE_MOST], depths[SURFACE_MOST];
+    const size_t rows = surface_workers(cells, n, workers),
+                 columns = surface_depths(cells, n, depths);
+    struct cli_table table = {0};
+    char text[32];
+
+    snprintf(text, sizeof text, "prefetch_factor %" PRId64, cells->ahead);
+    cli_table_column(&table, text, "num_workers");
+    for (size_t c = 0; c < columns; c++) {
+        snprintf(text, sizeof text, depths[c] < 0 ? "auto" : "%" PRId64, depths[c]);
+        cli_table_column(&table, c ? "" : "io_depth", text);
+    }
+    for (size_t r = 0; r < rows; r++) {
+        struct cli_table_row *row = cli_table_row(&table);
+        cli_table_put(row, workers[r] < 0 ? "auto" : "%" PRId64, workers[r]);
+        for (size_t c = 0; c < columns; c++)
+            print_cell(surface_find(cells, n, workers[r], depths[c], cells->ahead), row);
+    }
+    cli_table_print(&table, width, out);
+    cli_table_free(&table);
+}
+
+void surface_print(const struct surface_cell *cells, size_t n, size_t width, FILE *out)
+{
+    each_table(cells, n, width, out, print_table);
 }

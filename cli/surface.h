@@ -1,4 +1,4 @@
-/* settings of a loader -> the wait over workers and reads, as tables of a page */
+/* settings of a loader -> the wait over workers and reads, as tables */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STK_CLI_SURFACE_H
 #define STK_CLI_SURFACE_H
@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#include "table.h"
 
 /* What is known of a setting. Values below 0 are "auto". */
 struct surface_cell {
@@ -27,7 +29,11 @@ size_t surface_depths(const struct surface_cell *cells, size_t n, int64_t out[SU
  * what is predicted. NULL: none. */
 const struct surface_cell *surface_find(const struct surface_cell *cells, size_t n, int64_t workers,
                                         int64_t depth, int64_t ahead);
-/* A table for each number of batches ahead. */
+/* What is shown of a grid, in words, behind "of". */
+extern const char surface_grid_words[];
+/* A table for each number of batches ahead: of a page, and on a terminal, where "(...)" was not run
+ * and "x" is not allowed. */
 void surface_put(const struct surface_cell *cells, size_t n, FILE *out);
+void surface_print(const struct surface_cell *cells, size_t n, size_t width, FILE *out);
 
 #endif

@@ -140,6 +140,17 @@ static stk_bench_options shortened(const stk_bench_options *bench, double length
     return shorter;
 }
 
+/* What is known of the whole grid, where there is a log of all runs. */
+static void log_grid(struct tune *t)
+{
+    stk_error err;
+
+    if (!t->cli->log || !t->log || stk_tune_log(t->tuner, t->log, &err) == STK_OK)
+        return;
+    cli_error("%s", err.text);
+    t->log_failed = true;
+}
+
 static bool run_one(struct tune *t, const stk_tune_run *run)
 {
     stk_bench_setting setting = bench_setting(&t->plan, run->setting);
@@ -174,6 +185,9 @@ static int run_all(struct tune *t)
         status = stk_tune_next(t->tuner, t->log, &run, &err);
         if (status != STK_OK)
             break;
+        /* Before any run that checks what is predicted. */
+        if (run.number == 2)
+            log_grid(t);
         if (!run_one(t, &run))
             return CLI_FAILED;
         if (cli_interrupted()) {
@@ -215,7 +229,7 @@ static int print_beside(const struct tune_view *view)
     return cli_output_close(&screen, true);
 }
 
-static int show(const struct tune *t, int code)
+static int show(struct tune *t, int code)
 {
     struct cli *cli = t->cli;
     struct tune_view view = {.cli = cli,
@@ -228,6 +242,7 @@ static int show(const struct tune *t, int code)
     stk_tune_answer_get(t->tuner, &view.answer);
     if (view.answer.given == STK_BENCH_NONE)
         return code;
+    log_grid(t);
     int printed = CLI_GOOD, wrote = CLI_GOOD;
     if (cli->out_path)
         printed = print_beside(&view);

@@ -207,12 +207,10 @@ static void draw_front(struct page *p, struct svg *svg)
 
 static void put_surfaces(const struct page *p)
 {
-    fputs(
-        "<section><h2>All settings of the grid</h2>\n<p class=\"soft\">The share of the time that "
-        "the step waits, and samples a second. Bold: it was run; else predicted, and corrected by "
-        "the runs of its neighbours. Struck out: beyond a limit, or another setting comes to the "
-        "same. Framed: what was chosen.</p>\n",
-        p->out);
+    fprintf(p->out,
+            "<section><h2>All settings of the grid</h2>\n<p class=\"soft\">The share of the time "
+            "that the step waits, and samples a second, of %s</p>\n",
+            surface_grid_words);
     surface_put(p->cells, p->n, p->out);
     fputs("</section>\n", p->out);
 }

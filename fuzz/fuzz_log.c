@@ -36,6 +36,19 @@ static void look_at_ranks(stk_report *report)
     }
 }
 
+/* Numbers are within their ranges, or not known. */
+static void look_at_grid(const stk_report *report)
+{
+    FUZZ_CHECK(stk_report_grid_settings(report) <= STK__GRID_MAX);
+    for (uint64_t i = 0; i < stk_report_grid_settings(report); i++) {
+        const stk_report_grid_setting *g = stk_report_grid_setting_at(report, i);
+        FUZZ_CHECK(g->file == 0 && g->num_workers >= -1 && g->io_depth >= -1);
+        FUZZ_CHECK(isnan(g->samples_per_s) || (g->samples_per_s >= 0 && g->samples_per_s <= 1e15));
+        FUZZ_CHECK(isnan(g->wait_share) || (g->wait_share >= 0 && g->wait_share <= 1));
+        FUZZ_CHECK(isnan(g->peak_bytes) || g->peak_bytes >= 0);
+    }
+}
+
 static void look(stk_report *report, struct counts *out)
 {
     const stk_report_file *f = stk_report_file_at(report, 0);
@@ -65,6 +78,7 @@ static void look(stk_report *report, struct counts *out)
     }
     FUZZ_CHECK(sum == f->objects);
     look_at_ranks(report);
+    look_at_grid(report);
     const stk_report_bar *bars = stk_report_bars(report, &n);
     for (uint64_t i = 0; i < n; i++)
         FUZZ_CHECK(bars[i].row < STK_REPORT_ROWS && bars[i].length >= 0 && bars[i].run < out->runs);

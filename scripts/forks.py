@@ -21,7 +21,7 @@ EXEMPT = [
     (r"stk_loader_(steps|fields)", "reads what creation fixed"),
     (r"stk_config_\w+", "a table of texts in memory"),
     (r"stk_conversion_(converter|cancel)", "reads a constant; sets an atomic flag"),
-    (r"stk_report_(cancel|files|file_at|runs|run_at|bars|notes|overlaid)", "sets an atomic flag; reads memory of one thread"),
+    (r"stk_report_(cancel|files|file_at|runs|run_at|grid_settings|grid_setting_at|bars|notes|overlaid)", "sets an atomic flag; reads memory of one thread"),
     (r"stk_bench_cancel", "sets an atomic flag"),
     (r"stk_bench_plan_(count|get|row|judge|summary|saturation)", "reads memory of one thread"),
     (r"stk_tune_(grid|count|point_get|answer_get|reason)", "a table of texts in memory; reads memory of one thread"),

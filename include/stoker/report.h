@@ -62,6 +62,7 @@ typedef struct stk_report_file {
     uint64_t runs_left_out;   /**< beyond the most that are kept */
     bool truncated;           /**< the last object is not complete */
     uint64_t first_run, runs; /**< the runs of this log */
+    uint64_t grid_left_out;   /**< settings of its grid beyond the most that are kept */
 } stk_report_file;
 
 STK_API uint64_t stk_report_files(const stk_report *report);
@@ -236,6 +237,30 @@ STK_API uint64_t stk_report_runs(const stk_report *report);
 STK_API const stk_report_run *stk_report_run_at(const stk_report *report, uint64_t i);
 /** All bars, by run, row, lane and start. Lives until the next log is read. */
 STK_API const stk_report_bar *stk_report_bars(stk_report *report, uint64_t *n);
+
+/** A setting of the grid of a tuning, as its log says last (stk_tune_log()): what a
+ * stk_tune_point is. Counts below 0, and NaN, where unknown. */
+typedef struct stk_report_grid_setting {
+    uint32_t struct_size;
+    uint64_t file;
+    uint64_t setting; /**< its number, as that of runs */
+    int64_t num_workers, io_depth, prefetch_factor;
+    bool auto_workers, auto_depth;
+    bool allowed, front;
+    bool best;     /**< the one that was chosen of those that were run */
+    uint64_t runs; /**< 0: what follows is predicted */
+    double samples_per_s, least, most;
+    double predicted; /**< samples_per_s as it was predicted before any run of it */
+    double wait_share, wait;
+    double cpu_cores, peak_bytes, cost;
+} stk_report_grid_setting;
+
+/** How many there are, of all logs. */
+STK_API uint64_t stk_report_grid_settings(const stk_report *report);
+/** Setting `i`, log by log, in the order of their grids; NULL past the end. Lives until the next
+ * log is read. */
+STK_API const stk_report_grid_setting *stk_report_grid_setting_at(const stk_report *report,
+                                                                  uint64_t i);
 
 /* ---- Comparison ------------------------------------------------------------------------------ */
 

@@ -130,6 +130,17 @@ STK_API size_t stk_tune_count(const stk_tune *tune);
 /** Point `i`; empty past the last. */
 STK_API void stk_tune_point_get(const stk_tune *tune, size_t i, stk_tune_point *out);
 
+/**
+ * Append all points as they are known now to a log, an event "grid setting" for each: the
+ * predictions before any run that checks them, where it is called once the first run was added and
+ * stk_tune_next() has told the second; what came of them, at the end. stk_report_grid_settings() reads them.
+ *
+ * `path` is that of the log of all runs, between two of them. Blocks. Errors: those of
+ * stk_event_log_open() and stk_event_log_close().
+ */
+STK_API STK_NODISCARD stk_status stk_tune_log(const stk_tune *tune, const char *path,
+                                              stk_error *err);
+
 /** What it comes to. Points are numbers for stk_tune_point_get(), or STK_BENCH_NONE. */
 typedef struct stk_tune_answer {
     uint32_t struct_size;

@@ -80,6 +80,16 @@ stk_status stk__bars_add(stk_context *ctx, stk__bars *bars, const stk_report_bar
 /* Bring into order, and down to `most`. */
 void stk__bars_finish(stk__bars *bars, size_t most);
 
+/* ---- Grids of tunings (read_grid.c) ---------------------------------------------------------- */
+
+#define STK__GRID_MAX 16384 /* settings of all logs */
+
+/* Log by log; `first`: of the log that is read. */
+typedef struct stk__grid {
+    stk_report_grid_setting *settings;
+    uint64_t n, room, first;
+} stk__grid;
+
 /* ---- Recorded times (read_records.c) --------------------------------------------------------- */
 
 #define STK__RECORDED_RUN 32768      /* of each kind that are kept of a run, its first */

@@ -171,14 +171,16 @@ struct stk_report {
     stk__bars bars;
     bool reading;
     stk__log_object object;
+    stk__grid grid;
     stk__comparison *comparison; /* NULL: none was asked for */
     stk__text charts;            /* likewise empty */
 };
 
 stk_status stk__run_create(stk_report *report, const stk__log_line *start, stk__run **out);
 void stk__run_free(stk_report *report, stk__run *run);
-/* Take one event. */
+/* Take one event; a "grid setting" (read_grid.c). */
 stk_status stk__run_event(stk_report *report, stk__run *run, const stk__log_line *line);
+stk_status stk__report_grid_add(stk_report *report, const stk__log_line *line);
 /* An object that is an event; false when it is none. */
 bool stk__line_of(const stk__log_object *object, stk__log_line *out);
 const stk__json_member *stk__line_find(const stk__log_line *line, const char *key);

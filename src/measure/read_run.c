@@ -6,13 +6,13 @@
 
 #define PLACE_WIDTH 0.01 /* seconds at first */
 
-static const char *const known[] = {"get-batch start", "get-batch end", "training start",
-                                    "training end",    "epoch start",   "epoch end",
-                                    "setup start",     "setup end",     "run start",
-                                    "run end",         "read",          "batch ready",
-                                    "bad sample",      "thinned",       "ledger",
-                                    "verdict",         "figures",       "trained",
-                                    "training epoch",  "metrics",       "prediction"};
+static const char *const known[] = {
+    "get-batch start", "get-batch end", "training start", "training end",
+    "epoch start",     "epoch end",     "setup start",    "setup end",
+    "run start",       "run end",       "read",           "batch ready",
+    "bad sample",      "thinned",       "ledger",         "verdict",
+    "figures",         "trained",       "training epoch", "metrics",
+    "prediction",      "grid setting"};
 
 enum {
     GET_START,
@@ -36,6 +36,7 @@ enum {
     TRAINING_EPOCH,
     METRICS,
     PREDICTION,
+    GRID_SETTING,
     OTHER
 };
 
@@ -520,9 +521,8 @@ static stk_status side_event(stk_report *report, stk__run *run, int event,
         return STK_OK;
     case LEDGER:
         /* Without an epoch it is that of the whole run, which is none more. */
-        return line->epoch < 0
-                   ? stk__run_series(report, run, line, "ledger total", 0, true)
-                   : stk__run_series(report, run, line, "ledger", (double)line->epoch, true);
+        return stk__run_series(report, run, line, line->epoch < 0 ? "ledger total" : "ledger",
+                               (double)STK_MAX(line->epoch, 0), true);
     case VERDICT:
     case FIGURES:
     case TRAINED:
@@ -533,6 +533,8 @@ static stk_status side_event(stk_report *report, stk__run *run, int event,
         return add_loss(report, run, line, time);
     case METRICS:
         return stk__run_metrics(report, run, line, time);
+    case GRID_SETTING:
+        return stk__report_grid_add(report, line);
     case OTHER:
         return other_event(report, run, line, time);
     default:

@@ -67,6 +67,7 @@ void stk_report_destroy(stk_report **report_in_out)
     stk__free(ctx, report->runs);
     stk__free(ctx, report->files);
     stk__free(ctx, report->bars.bars);
+    stk__free(ctx, report->grid.settings);
     stk__free(ctx, report->scanner.buffer);
     stk__free(ctx, report);
     stk__context_unref(ctx);
@@ -208,6 +209,7 @@ stk_status stk__report_begin(stk_report *report, const char *name, stk_error *er
         .struct_size = sizeof(stk_report_file), .name = copy, .first_run = report->num_runs};
     report->scanner = (stk__scanner){.buffer = report->scanner.buffer, .fresh = true};
     report->last = NULL;
+    report->grid.first = report->grid.n;
     report->reading = true;
     /* It is not of all runs any more. */
     stk__comparison_destroy(report->ctx, report->comparison);

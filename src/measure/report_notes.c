@@ -47,6 +47,12 @@ static void tell_reading(const stk_report_file *f, void (*each)(void *, const ch
                  f->runs_left_out);
         each(user, line);
     }
+    if (f->grid_left_out) {
+        snprintf(line, sizeof line,
+                 "%" PRIu64 " settings of a grid beyond the first 16,384 were left out.",
+                 f->grid_left_out);
+        each(user, line);
+    }
 }
 
 static void tell_run(const stk_report *report, uint64_t i, void (*each)(void *, const char *),

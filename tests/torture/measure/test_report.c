@@ -9,6 +9,8 @@
 #include "support/faults.h"
 #include "support/support.h"
 
+#define GRID 40 /* settings of a grid in each of some logs */
+
 /* What is there once all has succeeded. */
 typedef void expect_fn(stk_report *report, const stk_report_comparison *all);
 
@@ -98,12 +100,14 @@ static void write_rank(const char *path, int rank)
                 "\"comm\": %g}\n",
                 k, 101 + 0.1 * k + (rank ? 0.04 : 0.01), rank ? 0.04 : 0.01, k,
                 101 + 0.1 * k + 0.09, rank ? 0.05 : 0.08, rank ? 0.01 : 0.04);
+    for (int k = 0; k < GRID; k++)
+        fprintf(out, "{\"event\": \"grid setting\", \"setting\": %d, \"time\": 106.0}\n", k);
     assert_int_equal(fclose(out), 0);
 }
 
 static void a_straggler(stk_report *report, const stk_report_comparison *all)
 {
-    (void)report;
+    assert_int_equal(stk_report_grid_settings(report), 2 * GRID);
     assert_int_equal(all->num_worlds, 1);
     assert_int_equal(all->worlds[0]->straggler, 1);
     assert_int_equal(all->worlds[0]->num_lined, 2 * STK_REPORT_LINED);

@@ -150,6 +150,7 @@ static void call_stores(world *w)
     stk_tune *tune;
     REFUSED(stk_tune_create, w->ctx, w->plan, NULL, &tune, NULL);
     REFUSED(stk_tune_next, w->tune, NULL, &next, NULL);
+    REFUSED(stk_tune_log, w->tune, w->path, NULL);
     REFUSED(stk_tune_write, w->tune, NULL, NULL, NULL);
     REFUSED(stk_report_create, w->ctx, &report, NULL);
     REFUSED(stk_report_read, w->report, w->path, NULL);
