@@ -10,10 +10,11 @@
 #include "cli.h"
 #include "table.h"
 
-#define MIB   (1024.0 * 1024.0)
-#define LINES 2048 /* bytes of a line */
-#define RUNS  64   /* that are listed */
-#define CELLS 10   /* of the bar of a worker */
+#define MIB    (1024.0 * 1024.0)
+#define LINES  2048 /* bytes of a line */
+#define RUNS   64   /* that are listed */
+#define SHEETS 16   /* of one process, that are shown */
+#define CELLS  10   /* of the bar of a worker */
 
 struct top_options {
     uint32_t struct_size;
@@ -50,10 +51,11 @@ static const struct cli_usage usage = {
         "\n"
         "PID is its process, or one that has started it; URL that of its page, on any machine "
         "(--dashboard prints it).\n"
-        "Without them the only run of this user is taken; of several all are listed. On a terminal "
-        "it is drawn again and again, elsewhere a line is written "
-        "each time; with\n"
-        "--format json an object on a line.\n",
+        "Without them the only run of this user is taken; of several all are listed. Of a process "
+        "with several, as each\n"
+        "stoker.Loader of Python is one, all are shown. On a terminal they are drawn again and "
+        "again, elsewhere a line is\n"
+        "written each time; with --format json an object on a line.\n",
     .examples = "  stoker top\n"
                 "  stoker top 4711 --once --format json\n"
                 "  stoker top http://127.0.0.1:8080/\n",
@@ -168,6 +170,23 @@ static void print_workers(const stk_live_state *s, size_t width, FILE *out)
         fputc('\n', out);
 }
 
+/* Where there are several, each in a line: what stands above is of the first. */
+static void print_loaders(const stk_live_state *s, FILE *out)
+{
+    char batches[32];
+
+    for (uint32_t i = 0; i < s->num_loaders && s->num_loaders > 1; i++) {
+        const stk_live_loader *l = &s->loaders[i];
+        cli_short_number(batches, sizeof batches, l->batches_per_s);
+        fprintf(out,
+                "  %s%" PRIu64 " samples by %" PRIu64 ": %s batches/s, waits %.1f %%, %" PRIu64
+                " of %" PRIu64 " ready, %" PRIu64 " workers, %.1f of %.0f MiB%s\n",
+                i ? "            " : "loaders     ", l->samples, l->batch_size, batches,
+                100 * l->wait_share, l->ready, l->depth, l->workers, (double)l->memory_bytes / MIB,
+                (double)l->memory_budget / MIB, l->first ? " (shown above)" : "");
+    }
+}
+
 static void print_state(const stk_live_state *s, size_t width, FILE *out)
 {
     char text[LINES];
@@ -187,6 +206,7 @@ static void print_state(const stk_live_state *s, size_t width, FILE *out)
     print_flow(s, out);
     print_machine(s, out);
     print_workers(s, width, out);
+    print_loaders(s, out);
     for (uint32_t i = 0; i < s->num_metrics; i++)
         fprintf(out, "%s%s %.6g", i ? ", " : "  metrics     ", s->metric[i].name,
                 s->metric[i].value);
@@ -240,8 +260,23 @@ static size_t lines_of(const char *text, size_t width)
     return lines;
 }
 
+/* What is looked at: the sheets of a process, or the page of a run. */
+struct sheets {
+    stk_live_state *states; /* SHEETS of them */
+    size_t n;
+};
+
+static void print_states(const struct sheets *all, size_t width, FILE *out)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        if (i)
+            fputc('\n', out);
+        print_state(&all->states[i], width, out);
+    }
+}
+
 /* In the place of what was drawn before. `drawn`: lines of that. */
-static int redraw(const stk_live_state *s, FILE *out, size_t *drawn)
+static int redraw(const struct sheets *all, FILE *out, size_t *drawn)
 {
     const size_t width = cli_terminal_width(out);
     char *text = NULL;
@@ -252,7 +287,7 @@ static int redraw(const stk_live_state *s, FILE *out, size_t *drawn)
         cli_error("no memory to draw in");
         return CLI_FAILED;
     }
-    print_state(s, width, memory);
+    print_states(all, width, memory);
     fclose(memory);
     fflush(out);
     if (*drawn)
@@ -286,17 +321,26 @@ static void pause_for(double seconds)
         continue;
 }
 
-static int show(struct cli *cli, stk_live_state *s, bool once, size_t *drawn)
+static int show(struct cli *cli, const struct sheets *all, bool once, size_t *drawn)
 {
+    const size_t width = cli_terminal_width(cli->out);
+    int code = CLI_GO_ON;
+
+    for (size_t i = 0; i < all->n && cli->format == CLI_JSON && code == CLI_GO_ON; i++)
+        code = print_json(&all->states[i], cli->out);
     if (cli->format == CLI_JSON)
-        return print_json(s, cli->out);
-    clean(s);
+        return code;
+    for (size_t i = 0; i < all->n; i++)
+        clean(&all->states[i]);
+    if (!once && width)
+        return redraw(all, cli->out, drawn);
     if (once)
-        print_state(s, cli_terminal_width(cli->out), cli->out);
-    else if (cli_terminal_width(cli->out))
-        return redraw(s, cli->out, drawn);
-    else
-        print_line(s, cli->out);
+        print_states(all, width, cli->out);
+    for (size_t i = 0; i < all->n && !once; i++) {
+        if (all->n > 1)
+            fprintf(cli->out, "%s, ", all->states[i].label);
+        print_line(&all->states[i], cli->out);
+    }
     fflush(cli->out);
     return CLI_GO_ON;
 }
@@ -307,22 +351,39 @@ struct source {
     const char *url; /* NULL: none */
 };
 
-static int watch(struct cli *cli, const struct source *from, const struct top_options *options)
+/* The status is that of the first; of others those that can be read now are there. */
+static stk_status look(const struct source *from, struct sheets *all, stk_error *err)
 {
-    stk_live_state state = {.struct_size = sizeof state};
+    all->n = 0;
+    for (size_t i = 0; i < SHEETS; i++) {
+        stk_live_state *state = &all->states[all->n];
+        state->struct_size = sizeof *state;
+        const stk_status status = from->url ? stk_live_fetch(from->url, state, err)
+                                            : stk_live_read_at(from->pid, i, state, err);
+        all->n += status == STK_OK;
+        if (i == 0 && status != STK_OK)
+            return status;
+        if (from->url || (status != STK_OK && status != STK_EAGAIN))
+            break;
+    }
+    return STK_OK;
+}
+
+static int watch(struct cli *cli, const struct source *from, const struct top_options *options,
+                 struct sheets *all)
+{
     size_t drawn = 0;
     bool seen = false;
     stk_error err;
 
     for (;;) {
-        const stk_status status = from->url ? stk_live_fetch(from->url, &state, &err)
-                                            : stk_live_read(from->pid, &state, &err);
+        const stk_status status = look(from, all, &err);
         /* A run that was looked on at has ended; between two settings a bench runs nothing. */
         if (seen && status == STK_ENOENT)
             return CLI_GOOD;
         if (status != STK_OK && status != STK_EAGAIN)
             return cli_fail(cli, status, &err);
-        int code = status == STK_OK ? show(cli, &state, options->once, &drawn) : CLI_GO_ON;
+        int code = status == STK_OK ? show(cli, all, options->once, &drawn) : CLI_GO_ON;
         seen = true;
         if (code != CLI_GO_ON || options->once)
             return code == CLI_GO_ON ? CLI_GOOD : code;
@@ -330,6 +391,19 @@ static int watch(struct cli *cli, const struct source *from, const struct top_op
         if (cli_interrupted())
             return cli_interrupted();
     }
+}
+
+static int watch_all(struct cli *cli, const struct source *from, const struct top_options *options)
+{
+    struct sheets all = {.states = calloc(SHEETS, sizeof *all.states)};
+
+    if (!all.states) {
+        cli_error("no memory to look on");
+        return CLI_FAILED;
+    }
+    const int code = watch(cli, from, options, &all);
+    free(all.states);
+    return code;
 }
 
 /* The run that is meant where none was named. CLI_GO_ON, or the exit code. */
@@ -349,7 +423,8 @@ static int find_run(struct cli *cli, int64_t *pid)
     }
     fprintf(cli->out, "%zu runs; 'stoker top PID' looks on at one:\n", n);
     for (size_t i = 0; i < n && i < RUNS; i++)
-        if (stk_live_read(pids[i], &state, NULL) == STK_OK) {
+        for (size_t k = 0; k < SHEETS && stk_live_read_at(pids[i], k, &state, NULL) == STK_OK;
+             k++) {
             clean(&state);
             fprintf(cli->out, "  %8" PRId64 "  %-8s %.0f s  %s\n", pids[i], state.command,
                     state.age, state.label);
@@ -384,5 +459,5 @@ int cli_top(struct cli *cli)
     } else {
         code = find_run(cli, &from.pid);
     }
-    return code == CLI_GO_ON ? watch(cli, &from, &options) : code;
+    return code == CLI_GO_ON ? watch_all(cli, &from, &options) : code;
 }

@@ -116,6 +116,19 @@ def check_tree(browser):
     return bad
 
 
+def check_loaders(browser):
+    """Of several each has a row; of one there is no table."""
+    one = {"samples": 640, "batch_size": 32, "batches": 7, "batches_per_s": 1.5, "wait_share": 0.25, "num_workers": 2, "ready_batches": 3,
+           "depth_batches": 4, "memory_bytes": 1048576, "memory_budget_bytes": 2097152, "first": True}
+    other = {**one, "samples": 64, "first": False}
+    rows = f"""[{json.dumps([one, other])}, {json.dumps([one])}].map((loaders) => (drawLoaders(loaders), {{
+        hidden: at("h-loaders").parentElement.hidden, rows: [...at("loaders").tBodies[0].rows].map((r) => [...r.cells].map((c) => c.textContent)) }}))"""
+    first = ["640 samples by 32", "7", "1.5", "25.0 %", "3 of 4", "2", "1 MiB of 2 MiB", "shown above"]
+    wanted = [{"hidden": False, "rows": [first, ["64 samples by 32", *first[1:7], ""]]}, {"hidden": True, "rows": [first]}]
+    drawn = browser.value(rows)
+    return [] if drawn == wanted else [f"loaders are drawn as {drawn}"]
+
+
 def check_keys(browser):
     """It scrolls by keys."""
     for kind in ("rawKeyDown", "keyUp"):
@@ -139,6 +152,7 @@ def main():
             run = Run(os.path.abspath(options.stoker), folder)
             bad += check_figures(run, show(browser, run.url, "desktop"))
             bad += check_tree(browser)
+            bad += check_loaders(browser)
             for width in WIDTHS:
                 for dark in (False, True):
                     look = show(browser, run.url, width, dark)

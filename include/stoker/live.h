@@ -20,6 +20,7 @@ typedef struct stk_live stk_live;
 
 #define STK_LIVE_WORKERS 64
 #define STK_LIVE_METRICS 16
+#define STK_LIVE_LOADERS 8
 
 typedef struct stk_live_worker {
     uint64_t samples; /**< prepared so far */
@@ -32,6 +33,18 @@ typedef struct stk_live_metric {
     char name[48];
     double value;
 } stk_live_metric;
+
+/** A loader of the context. Counts are its own, since it was made. */
+typedef struct stk_live_loader {
+    uint64_t samples, batch_size; /**< of its data; of a batch */
+    uint64_t batches;             /**< handed out */
+    double batches_per_s;
+    double wait_share; /**< of the time, that its consumer waited for a batch */
+    uint64_t workers, io_depth;
+    uint64_t ready, depth; /**< finished batches that wait, of so many */
+    uint64_t memory_bytes, memory_budget;
+    bool first; /**< the one that gave a batch last, of which the state tells more */
+} stk_live_loader;
 
 /** What is known of a run at one moment. Counts are since the sheet was opened; what is a rate or a
  * share is of the last `window` seconds. Plain memory without pointers. Texts end within their
@@ -78,6 +91,8 @@ typedef struct stk_live_state {
     stk_live_worker worker[STK_LIVE_WORKERS];
     uint32_t num_metrics;
     stk_live_metric metric[STK_LIVE_METRICS]; /**< of a training, those of its progress bar */
+    uint32_t num_loaders; /**< of `loaders`: all that are at work, up to so many */
+    stk_live_loader loaders[STK_LIVE_LOADERS]; /**< in the order in which they were made */
 } stk_live_state;
 
 /**
@@ -103,6 +118,10 @@ STK_API void stk_live_close(stk_live **live);
  * STK_EINVAL (it has started several).
  */
 STK_API STK_NODISCARD stk_status stk_live_read(int64_t pid, stk_live_state *out, stk_error *err);
+/** The same of one of several sheets of that process, as each loader of Python has its own: number
+ * `i` in the order of their descriptors. STK_EOS: there is none any more. */
+STK_API STK_NODISCARD stk_status stk_live_read_at(int64_t pid, size_t i, stk_live_state *out,
+                                                  stk_error *err);
 /** Processes of this user that can be read, in rising order: their number, of which `room` at most
  * are written. */
 STK_API size_t stk_live_list(int64_t *pids, size_t room);

@@ -312,8 +312,10 @@ typedef struct stk_loader_stats {
     stk_tiers tiers; /**< memory: of this loader, as kept; the others: of all that the context read
                           through stores cache+URL */
     stk_network network; /**< of all reads of the context, of other loaders as well */
-    uint64_t held; /**< batches of the ring, of `depth` and one more, that the consumer holds, or
-                      tensors and arrays of other libraries */
+    uint64_t held;    /**< batches of the ring, of `depth` and one more, that the consumer holds, or
+                         tensors and arrays of other libraries */
+    uint64_t samples; /**< of its order: those of the dataset */
+    uint64_t batch_size; /**< rows of a batch of this rank */
 } stk_loader_stats;
 
 /** Zeros in a child. Any thread. */

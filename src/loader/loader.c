@@ -250,7 +250,9 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
     stk__reads_figures(&l->reads, &reads);
     *out = (stk_loader_stats){.struct_size = sizeof *out,
                               .memory_budget = l->options.memory_budget,
-                              .slab_bytes = ring->slab_bytes};
+                              .slab_bytes = ring->slab_bytes,
+                              .samples = l->order.size,
+                              .batch_size = l->steps.row_room};
     stk__tiers_get(l->ctx, &out->tiers);
     out->cache_bytes = l->keeping.cache ? stk__cache_bytes(l->keeping.cache) : 0;
     pthread_mutex_lock(&ring->pool.lock);

@@ -48,22 +48,22 @@ typedef struct stk__live_look {
     uint64_t cpu_ns, machine_ns;
     uint64_t busy_ns[STK_LIVE_WORKERS];
     uint64_t done;
-    const void *loader; /* of `stats`, only ever compared; NULL: none */
+    struct {
+        const void *loader; /* only ever compared */
+        uint64_t batches, wait_ns;
+    } loaders[STK_LIVE_LOADERS]; /* at work then */
+    uint32_t num_loaders;
+    const void *loader; /* of `stats`, the one that gives batches; NULL: none */
     stk_loader_stats stats;
 } stk__live_look;
 
-#define STK__LIVE_LOOKS   8 /* of which rates are: half a second each */
-#define STK__LIVE_LOADERS 8 /* at work at a time, of which the one that gives batches is found */
+#define STK__LIVE_LOOKS 8 /* of which rates are: half a second each */
 
 typedef struct stk__live_watch {
     stk_context *ctx;
     stk__live_counts counts;
     stk__live_look looks[STK__LIVE_LOOKS];
     uint64_t num_looks;
-    struct {
-        const void *loader;
-        uint64_t batches;
-    } seen[STK__LIVE_LOADERS];    /* at the last look */
     char what[64];                /* that is counted, */
     uint64_t what_ns, what_first; /* since when, and how much of it was done then */
     stk_live_state state;

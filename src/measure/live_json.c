@@ -22,6 +22,8 @@ typedef enum kind {
     WAITS,
     WORKERS,
     METRICS,
+    LOADERS,
+    BOOL,
 } kind;
 
 typedef struct row {
@@ -98,6 +100,7 @@ static const row state_rows[] = {
     AT(COUNT, "process_bytes", process_bytes),
     AT(WORKERS, "workers", worker),
     AT(METRICS, "metrics", metric),
+    AT(LOADERS, "loaders", loaders),
     WORDS(machine),
     END,
 };
@@ -112,6 +115,26 @@ static const row worker_rows[] = {
     WORKER(COUNT, "index", index),
     WORKER(REAL, "busy_share", busy),
     WORKER(REAL, "idle_s", idle),
+    END,
+};
+
+#define OF_LOADER(kind, name, member)                                                              \
+    {                                                                                              \
+        name, kind, offsetof(stk_live_loader, member), 0, NULL                                     \
+    }
+static const row one_loader_rows[] = {
+    OF_LOADER(COUNT, "samples", samples),
+    OF_LOADER(COUNT, "batch_size", batch_size),
+    OF_LOADER(COUNT, "batches", batches),
+    OF_LOADER(REAL, "batches_per_s", batches_per_s),
+    OF_LOADER(REAL, "wait_share", wait_share),
+    OF_LOADER(COUNT, "num_workers", workers),
+    OF_LOADER(COUNT, "io_depth", io_depth),
+    OF_LOADER(COUNT, "ready_batches", ready),
+    OF_LOADER(COUNT, "depth_batches", depth),
+    OF_LOADER(COUNT, "memory_bytes", memory_bytes),
+    OF_LOADER(COUNT, "memory_budget_bytes", memory_budget),
+    OF_LOADER(BOOL, "first", first),
     END,
 };
 
@@ -156,6 +179,16 @@ static void put_workers(stk__text *text, const stk_live_state *s)
     for (uint32_t i = 0; i < s->num_workers; i++) {
         stk__text_add(text, i ? ", " : "");
         put_rows(text, worker_rows, &s->worker[i]);
+    }
+    stk__text_add(text, "]");
+}
+
+static void put_loaders(stk__text *text, const stk_live_state *s)
+{
+    stk__text_add(text, "[");
+    for (uint32_t i = 0; i < s->num_loaders; i++) {
+        stk__text_add(text, i ? ", " : "");
+        put_rows(text, one_loader_rows, &s->loaders[i]);
     }
     stk__text_add(text, "]");
 }
@@ -215,6 +248,12 @@ static void put_value(stk__text *text, const row *r, const void *from)
         break;
     case METRICS:
         put_metrics(text, from);
+        break;
+    case LOADERS:
+        put_loaders(text, from);
+        break;
+    case BOOL:
+        stk__text_add(text, *(const bool *)at ? "true" : "false");
     }
 }
 
@@ -306,6 +345,14 @@ static void take_worker(const stk__json_member *member, const row *rows, void *t
         each_member(member, take_member, rows, &s->worker[s->num_workers++]);
 }
 
+static void take_loader(const stk__json_member *member, const row *rows, void *to)
+{
+    stk_live_state *s = to;
+
+    if (s->num_loaders < STK_LIVE_LOADERS && member->kind == STK__JSON_OBJECT)
+        each_member(member, take_member, rows, &s->loaders[s->num_loaders++]);
+}
+
 static void take_signed(const stk__json_member *member, int64_t *out)
 {
     double value = 0;
@@ -321,6 +368,8 @@ static void take_group(const stk__json_member *member, const row *r, void *to)
 
     if (r->kind == WORKERS && member->kind == STK__JSON_ARRAY)
         each_member(member, take_worker, worker_rows, to);
+    if (r->kind == LOADERS && member->kind == STK__JSON_ARRAY)
+        each_member(member, take_loader, one_loader_rows, to);
     if (member->kind != STK__JSON_OBJECT)
         return;
     if (r->kind == LOADER)
@@ -329,7 +378,7 @@ static void take_group(const stk__json_member *member, const row *r, void *to)
         each_member(member, take_wait, NULL, s->wait_shares);
     else if (r->kind == METRICS)
         each_member(member, take_metric, NULL, to);
-    else if (r->kind != WORKERS)
+    else if (r->kind != WORKERS && r->kind != LOADERS)
         each_member(member, take_member, r->group, to);
 }
 
@@ -364,7 +413,12 @@ static void take_value(const stk__json_member *member, const row *r, void *to)
     case WAITS:
     case WORKERS:
     case METRICS:
+    case LOADERS:
         take_group(member, r, to);
+        break;
+    case BOOL:
+        if (member->kind == STK__JSON_TRUE || member->kind == STK__JSON_FALSE)
+            *(bool *)at = member->kind == STK__JSON_TRUE;
     }
 }
 

@@ -80,50 +80,93 @@ void stk__live_event(stk__live_watch *w, const stk__event *e)
     }
 }
 
-/* ---- The loader that gives batches ----------------------------------------------------------- */
+static double rate(uint64_t from, uint64_t to, double seconds)
+{
+    return to > from && seconds > 0 ? (double)(to - from) / seconds : 0;
+}
+
+/* ---- Loaders, and the one that gives batches --------------------------------------------------
+ */
 
 struct choice {
-    stk__live_watch *watch;
-    stk__live_look *look;
-    const void *before; /* that of the last look */
-    uint64_t most;      /* batches since then, of the one chosen; + 1 where it was that one */
-    size_t n;
-    struct {
-        const void *loader;
-        uint64_t batches;
-    } seen[STK__LIVE_LOADERS];
+    const stk__live_look *last; /* NULL: this is the first */
+    stk__live_look *now;
+    stk_live_state *state;
+    uint64_t most; /* batches since then, of the one chosen; + 1 where it was that one */
 };
 
-static void choose(void *user, const void *loader)
+/* The place of a loader at a look that is no later than `batches` of it; num_loaders: it has none.
+ */
+static uint32_t place_of(const stk__live_look *look, const void *loader, uint64_t batches)
+{
+    uint32_t i = 0;
+
+    while (i < look->num_loaders &&
+           !(look->loaders[i].loader == loader && look->loaders[i].batches <= batches))
+        i++;
+    return i;
+}
+
+static void show_loader(const stk_loader_stats *stats, stk_live_loader *out)
+{
+    *out = (stk_live_loader){.samples = stats->samples,
+                             .batch_size = stats->batch_size,
+                             .batches = stats->waits.batches,
+                             .workers = stats->workers,
+                             .io_depth = stats->io_depth,
+                             .ready = stats->ready,
+                             .depth = stats->depth,
+                             .memory_bytes = stats->memory_bytes,
+                             .memory_budget = stats->memory_budget};
+}
+
+static void look_at_loader(void *user, const void *loader)
 {
     stk_loader_stats stats = {.struct_size = sizeof stats};
     struct choice *c = user;
     uint64_t then = 0;
 
-    if (c->n == STK__LIVE_LOADERS)
+    if (c->now->num_loaders == STK_LIVE_LOADERS)
         return;
+    const uint32_t own = c->now->num_loaders++;
     stk_loader_get_stats(loader, &stats);
-    for (size_t i = 0; i < STK__LIVE_LOADERS; i++)
-        if (c->watch->seen[i].loader == loader && c->watch->seen[i].batches <= stats.waits.batches)
-            then = c->watch->seen[i].batches;
-    c->seen[c->n].loader = loader;
-    c->seen[c->n++].batches = stats.waits.batches;
-    const uint64_t more = 2 * (stats.waits.batches - then) + (loader == c->before);
-    if (c->look->loader && more <= c->most)
+    show_loader(&stats, &c->state->loaders[own]);
+    c->now->loaders[own].loader = loader;
+    c->now->loaders[own].batches = stats.waits.batches;
+    c->now->loaders[own].wait_ns = stats.waits.total_ns;
+    if (c->last) {
+        const uint32_t before = place_of(c->last, loader, stats.waits.batches);
+        then = before < c->last->num_loaders ? c->last->loaders[before].batches : 0;
+    }
+    const uint64_t more = 2 * (stats.waits.batches - then) + (c->last && loader == c->last->loader);
+    if (c->now->loader && more <= c->most)
         return;
     c->most = more;
-    c->look->loader = loader;
-    c->look->stats = stats;
+    c->now->loader = loader;
+    c->now->stats = stats;
 }
 
 static void look_at_loaders(stk__live_watch *w, const stk__live_look *last, stk__live_look *now)
 {
-    struct choice c = {.watch = w, .look = now, .before = last ? last->loader : NULL};
+    struct choice c = {.last = last, .now = now, .state = &w->state};
 
-    stk__sources_each(w->ctx, STK__SOURCE_LOADER, choose, &c);
-    for (size_t i = 0; i < STK__LIVE_LOADERS; i++) {
-        w->seen[i].loader = c.seen[i].loader;
-        w->seen[i].batches = c.seen[i].batches;
+    stk__sources_each(w->ctx, STK__SOURCE_LOADER, look_at_loader, &c);
+    w->state.num_loaders = now->num_loaders;
+}
+
+/* What each gave in the window, or since it was made. */
+static void take_loaders(stk_live_state *s, const stk__live_look *then, const stk__live_look *now)
+{
+    const double window = stk__seconds(now->at_ns - then->at_ns);
+
+    for (uint32_t i = 0; i < now->num_loaders; i++) {
+        const uint32_t k = place_of(then, now->loaders[i].loader, now->loaders[i].batches);
+        const bool was = k < then->num_loaders;
+        const uint64_t batches = was ? then->loaders[k].batches : 0,
+                       waited = was ? then->loaders[k].wait_ns : 0;
+        s->loaders[i].first = now->loaders[i].loader == now->loader;
+        s->loaders[i].batches_per_s = rate(batches, now->loaders[i].batches, window);
+        s->loaders[i].wait_share = fmin(rate(waited, now->loaders[i].wait_ns, 1e9 * window), 1);
     }
 }
 
@@ -188,11 +231,6 @@ static void take_progress(stk__live_watch *w, uint64_t now_ns)
 }
 
 /* ---- What it amounts to ---------------------------------------------------------------------- */
-
-static double rate(uint64_t from, uint64_t to, double seconds)
-{
-    return to > from && seconds > 0 ? (double)(to - from) / seconds : 0;
-}
 
 static void take_flow(stk__live_watch *w, const stk__live_look *then, const stk__live_look *now)
 {
@@ -310,6 +348,7 @@ void stk__live_watch_look(stk__live_watch *w, uint64_t now_ns)
     take_flow(w, then, now);
     take_workers(w, then, now);
     take_loader(&w->state, now);
+    take_loaders(&w->state, then, now);
     take_progress(w, now_ns);
     judge(w, then, now);
 }

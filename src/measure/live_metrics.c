@@ -91,6 +91,34 @@ static void put_gauges(stk__text *text, const stk_live_state *s)
            s->wait_share);
 }
 
+/* Of each loader by its number; what has no such label is of the one that gave a batch last. */
+static void put_loaders(stk__text *text, const stk_live_state *s)
+{
+    static const struct {
+        const char *name, *type, *help;
+        size_t at;
+        bool real;
+    } rows[] = {
+        {"loader_batches_total", "counter", "Batches that a loader handed out.",
+         offsetof(stk_live_loader, batches), false},
+        {"loader_wait_ratio", "gauge", "Share of the time that its consumer waited for data.",
+         offsetof(stk_live_loader, wait_share), true},
+        {"loader_ready_batches", "gauge", "Finished batches that wait for its consumer.",
+         offsetof(stk_live_loader, ready), false},
+        {"loader_memory_bytes", "gauge", "Memory that it holds.",
+         offsetof(stk_live_loader, memory_bytes), false},
+    };
+
+    for (size_t k = 0; k < STK_COUNT(rows); k++) {
+        head(text, rows[k].name, rows[k].type, rows[k].help);
+        for (uint32_t i = 0; i < s->num_loaders; i++) {
+            const char *at = (const char *)&s->loaders[i] + rows[k].at;
+            stk__text_add(text, "stoker_%s{loader=\"%u\"}", rows[k].name, i);
+            put_value(text, rows[k].real ? *(const double *)at : (double)*(const uint64_t *)at);
+        }
+    }
+}
+
 int stk_live_metrics(const stk_live_state *state, char *bytes, size_t size)
 {
     stk__text text = {.bytes = bytes, .room = size};
@@ -119,6 +147,7 @@ int stk_live_metrics(const stk_live_state *state, char *bytes, size_t size)
         stk__text_add(&text, "stoker_worker_busy_ratio{worker=\"%u\"}", i);
         put_value(&text, s.worker[i].busy);
     }
+    put_loaders(&text, &s);
     head(&text, "training_metric", "gauge", "Metrics of a training, by name.");
     for (uint32_t i = 0; i < s.num_metrics; i++) {
         stk__text_add(&text, "stoker_training_metric{name=");

@@ -93,6 +93,25 @@ function drawWorkers(workers) {
     });
 }
 
+const OF_LOADER = [
+    ["data", (l) => l.samples + " samples by " + l.batch_size], ["batches", (l) => String(l.batches)],
+    ["a second", (l) => short(l.batches_per_s)], ["waits", (l) => share(l.wait_share)],
+    ["ready", (l) => l.ready_batches + " of " + l.depth_batches], ["workers", (l) => String(l.num_workers)],
+    ["memory", (l) => mib(l.memory_bytes) + " of " + mib(l.memory_budget_bytes)], ["", (l) => l.first ? "shown above" : ""],
+];
+
+function drawLoaders(loaders) {
+    const table = at("loaders");
+    at("h-loaders").parentElement.hidden = loaders.length < 2;
+    if (!table.tHead) OF_LOADER.forEach(([name], i) => make("th", name, i ? table.tHead.rows[0] : table.createTHead().insertRow()));
+    const body = table.tBodies[0] || table.createTBody();
+    while (body.rows.length > loaders.length) body.deleteRow(-1);
+    loaders.forEach((loader, i) => {
+        const row = body.rows[i] || body.insertRow();
+        OF_LOADER.forEach(([, text], k) => { (row.cells[k] || row.insertCell()).textContent = text(loader); });
+    });
+}
+
 const LINES = [
     ["samples a second", (s) => s.samples_per_s, short],
     ["waits, share of the time", (s) => s.loader ? s.loader.wait_share : null, share],
@@ -159,6 +178,7 @@ function draw(s) {
     ]);
     drawWaits(l);
     drawWorkers(s.workers);
+    drawLoaders(s.loaders);
     LINES.forEach(([name, value, text], i) => drawLine(i, name, value(s), text));
     const metrics = Object.entries(s.metrics);
     at("h-metrics").parentElement.hidden = metrics.length === 0;

@@ -34,11 +34,14 @@ void stk__live_tame(stk_live_state *s)
     TAME(s->verdict);
     s->num_workers = STK_MIN(s->num_workers, (uint32_t)STK_LIVE_WORKERS);
     s->num_metrics = STK_MIN(s->num_metrics, (uint32_t)STK_LIVE_METRICS);
+    s->num_loaders = STK_MIN(s->num_loaders, (uint32_t)STK_LIVE_LOADERS);
     for (uint32_t i = 0; i < s->num_metrics; i++)
         TAME(s->metric[i].name);
     s->struct_size = sizeof *s;
     /* A byte that is neither 0 nor 1 is no bool. */
     s->loader = *(const unsigned char *)&s->loader != 0;
+    for (uint32_t i = 0; i < s->num_loaders; i++)
+        s->loaders[i].first = *(const unsigned char *)&s->loaders[i].first != 0;
 }
 
 static bool read_at(int fd, void *to, size_t size, size_t at)
@@ -78,8 +81,8 @@ stk_status stk__live_read_page(int fd, stk_live_state *out, stk_error *err)
 
 /* ---- Processes ------------------------------------------------------------------------------- */
 
-/* The first descriptor of a process that is a live sheet, opened for reading; -1: none. */
-static int open_sheet(int64_t pid)
+/* Descriptor `i` of those of a process that are a live sheet, opened for reading; -1: none. */
+static int open_sheet(int64_t pid, size_t i)
 {
     char path[300], to[sizeof LINK];
     int found = -1, looked = 0;
@@ -89,7 +92,7 @@ static int open_sheet(int64_t pid)
     for (struct dirent *entry;
          dir && found < 0 && looked++ < FILES_MOST && (entry = readdir(dir));) {
         const ssize_t n = readlinkat(dirfd(dir), entry->d_name, to, sizeof to);
-        if (n == (ssize_t)sizeof LINK - 1 && memcmp(to, LINK, sizeof LINK - 1) == 0)
+        if (n == (ssize_t)sizeof LINK - 1 && memcmp(to, LINK, sizeof LINK - 1) == 0 && i-- == 0)
             found = openat(dirfd(dir), entry->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     }
     if (dir)
@@ -164,7 +167,7 @@ static size_t list(int64_t ancestor, int64_t *pids, size_t room)
         if (pid <= 0 || *end || fstatat(dirfd(dir), entry->d_name, &st, 0) != 0 ||
             st.st_uid != geteuid() || (ancestor && !comes_from(pid, ancestor)))
             continue;
-        const int fd = open_sheet(pid);
+        const int fd = open_sheet(pid, 0);
         if (fd < 0)
             continue;
         add_run(runs, &n, pid, fd);
@@ -183,7 +186,8 @@ size_t stk_live_list(int64_t *pids, size_t room)
     return list(0, pids, room);
 }
 
-static stk_status open_of(int64_t pid, int *fd, stk_error *err)
+/* The process that has the sheets which are meant by `pid`, and the first of them. */
+static stk_status open_of(int64_t pid, int64_t *whose, int *fd, stk_error *err)
 {
     char path[64];
     struct stat st;
@@ -192,7 +196,8 @@ static stk_status open_of(int64_t pid, int *fd, stk_error *err)
     snprintf(path, sizeof path, "/proc/%" PRId64, pid);
     if (pid <= 0 || stat(path, &st) != 0)
         return stk__fail(err, STK_ENOENT, STK_STAGE_MEASURE, "there is no process %" PRId64, pid);
-    *fd = open_sheet(pid);
+    *whose = pid;
+    *fd = open_sheet(pid, 0);
     if (*fd >= 0)
         return STK_OK;
     if (st.st_uid != geteuid() && geteuid() != 0)
@@ -201,8 +206,9 @@ static stk_status open_of(int64_t pid, int *fd, stk_error *err)
                          pid);
     /* A bench runs each setting in a child. */
     const size_t n = list(pid, &below, 1);
+    *whose = below;
     if (n == 1)
-        *fd = open_sheet(below);
+        *fd = open_sheet(below, 0);
     if (*fd >= 0)
         return STK_OK;
     if (n > 1)
@@ -217,16 +223,28 @@ static stk_status open_of(int64_t pid, int *fd, stk_error *err)
                      pid);
 }
 
-stk_status stk_live_read(int64_t pid, stk_live_state *out, stk_error *err)
+stk_status stk_live_read_at(int64_t pid, size_t i, stk_live_state *out, stk_error *err)
 {
     stk_live_state state;
+    int64_t whose = 0;
     int fd = -1;
 
     STK_TRY(stk__sized_check(out, "stk_live_state", STK_STAGE_MEASURE, err));
-    STK_TRY(open_of(pid, &fd, err));
+    STK_TRY(open_of(pid, &whose, &fd, err));
+    if (i) {
+        close(fd);
+        fd = open_sheet(whose, i);
+    }
+    if (fd < 0)
+        return STK_EOS;
     const stk_status status = stk__live_read_page(fd, &state, err);
     close(fd);
     if (status == STK_OK)
         stk__sized_write(out, &state);
     return status;
+}
+
+stk_status stk_live_read(int64_t pid, stk_live_state *out, stk_error *err)
+{
+    return stk_live_read_at(pid, 0, out, err);
 }

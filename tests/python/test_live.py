@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What 'stoker top' shows of loaders of Python, also of several ranks."""
+import contextlib
 import json
 import os
 import subprocess
@@ -63,6 +64,22 @@ class Sheets(unittest.TestCase):
         self.processes = [start(rank=rank, world_size=2) for rank in range(2)]
         labels = [look(process)["label"] for process in self.processes]
         self.assertEqual(labels, [f"rank {rank} of 2, synthetic:?delay=1ms" for rank in range(2)])
+
+    def test_two_loaders(self):
+        """Both of a process are shown, each with its own figures: an object on a line."""
+        of = [("synthetic:?delay=1ms", 8), ("synthetic:?delay=2ms", 16)]
+        with contextlib.ExitStack() as stack:
+            loaders = [stack.enter_context(stoker.Loader(spec, batch_size=size, num_workers=1)) for spec, size in of]
+            end = time.monotonic() + LIMIT
+            while len(sheets()) < 2 and time.monotonic() < end:
+                for loader in loaders:
+                    for _, _ in zip(range(20), loader):
+                        pass
+            done = subprocess.run([COMMAND, "top", "--once", "--format", "json", str(os.getpid())], capture_output=True, text=True)
+            states = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual(sorted((state["label"], state["loaders"][0]["batch_size"]) for state in states), sorted(of), done.stderr)
+            drawn = subprocess.run([COMMAND, "top", "--once", str(os.getpid())], capture_output=True, text=True).stdout
+            self.assertEqual([drawn.count(f": {spec}\n") for spec, _ in of], [1, 1], drawn)
 
     def test_none_once_it_is_closed(self):
         with stoker.Loader("synthetic:?delay=1ms", batch_size=8, num_workers=2) as loader:

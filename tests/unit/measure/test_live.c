@@ -140,7 +140,7 @@ static void test_loader(void **state)
     free(w);
 }
 
-/* Of two loaders the one that gives batches is shown. */
+/* Of two loaders the one that gives batches is shown, and both have their figures. */
 static void test_two_loaders(void **state)
 {
     stk__live_watch *w = calloc(1, sizeof *w);
@@ -165,13 +165,32 @@ static void test_two_loaders(void **state)
         stk_batch_release(&batch);
         stk__live_watch_look(w, (i + 1) * SECOND);
         assert_ptr_equal(w->looks[i].loader, loaders[which]);
+        assert_int_equal(w->state.num_loaders, 2);
+        for (uint64_t k = 0; k < 2; k++) {
+            const stk_live_loader *l = &w->state.loaders[k];
+            const uint64_t given = i < 2   ? (k ? 0 : i + 1)
+                                   : k     ? STK_MIN(i - 1, 2)
+                                   : i < 4 ? 2
+                                           : i - 1;
+            assert_true(l->samples == 640 && l->batch_size == (k ? 16 : 32));
+            assert_int_equal(l->batches, given);
+            assert_true(l->first == (k == which) && l->memory_budget > 0 && l->depth > 0);
+            assert_true(fabs(l->batches_per_s * w->state.window - (double)(given - (k == 0))) <
+                            1e-9 ||
+                        w->state.window == 0);
+            assert_true(l->wait_share >= 0 && (given < 2 || l->wait_share > 0));
+        }
         /* It stays where none gives one. */
         if (i == 5) {
             stk__live_watch_look(w, 7 * SECOND);
             assert_ptr_equal(w->looks[6].loader, loaders[which]);
         }
     }
+    /* One that is gone is not there any more. */
     stk_loader_destroy(&loaders[0]);
+    stk__live_watch_look(w, 8 * SECOND);
+    assert_true(w->state.num_loaders == 1 && w->state.loaders[0].first);
+    assert_int_equal(w->state.loaders[0].batch_size, 16);
     stk_loader_destroy(&loaders[1]);
     stk_dataset_close(&dataset);
     free(w);
@@ -255,6 +274,30 @@ static pid_t start(const char *label, int *end)
     close(from[0]);
     *end = to[1];
     return pid;
+}
+
+/* Loaders of Python have a context and a sheet each: all of a process are found, one by one. */
+static void test_two_sheets(void **state)
+{
+    stk_context *other = test_context();
+    stk_live_state s = {.struct_size = sizeof s};
+    stk_live *live[2];
+    stk_error err;
+
+    assert_ok(stk_live_open(*state, "test", "first", &live[0], &err), &err);
+    assert_ok(stk_live_open(other, "test", "second", &live[1], &err), &err);
+    assert_ok(stk_live_read_at(getpid(), 0, &s, &err), &err);
+    assert_string_equal(s.label, "first");
+    assert_ok(stk_live_read_at(getpid(), 1, &s, &err), &err);
+    assert_string_equal(s.label, "second");
+    assert_int_equal(stk_live_read_at(getpid(), 2, &s, &err), STK_EOS);
+    assert_string_equal(state_of(getpid()).label, "first");
+    stk_live_close(&live[0]);
+    assert_string_equal(state_of(getpid()).label, "second");
+    assert_int_equal(stk_live_read_at(getpid(), 1, &s, &err), STK_EOS);
+    stk_live_close(&live[1]);
+    stk_context_destroy(&other);
+    assert_fails(stk_live_read_at(getpid(), 1, &s, &err), STK_ENOENT, &err, "stk_live_open()");
 }
 
 /* That of a child is found by its parent's number; of two one has to be named. */
@@ -361,6 +404,7 @@ static void test_hostile(void **state)
     assert_ok(read_bytes(page, sizeof *page, &s, &err), &err);
     assert_int_equal(s.num_workers, STK_LIVE_WORKERS);
     assert_int_equal(s.num_metrics, STK_LIVE_METRICS);
+    assert_int_equal(s.num_loaders, STK_LIVE_LOADERS);
     assert_int_equal(strlen(s.verdict), sizeof s.verdict - 1);
     assert_int_equal(strlen(s.label), sizeof s.label - 1);
     assert_true(stk_live_format(&s, text, TEXT) < TEXT);
@@ -433,13 +477,16 @@ static void test_parsed(void **state)
                         .io_depth = 16,
                         .usable_cores = 3,
                         .num_workers = STK_LIVE_WORKERS,
-                        .num_metrics = 2};
+                        .num_metrics = 2,
+                        .num_loaders = STK_LIVE_LOADERS};
     stk_live_state back = {.struct_size = sizeof back};
     char *text = calloc(1, TEXT), *again = calloc(1, TEXT);
     stk_error err;
 
     s.wait_shares[STK_WAIT_PARTS - 1] = 0.25;
     s.worker[STK_LIVE_WORKERS - 1] = (stk_live_worker){7, 8, 0.5, 0.125};
+    s.loaders[STK_LIVE_LOADERS - 1] =
+        (stk_live_loader){640, 32, 7, 1.5, 0.25, 2, 16, 3, 4, 1000, 2000, true};
     s.metric[0] = (stk_live_metric){"train \"loss\"", 0.1};
     s.metric[1] = (stk_live_metric){"nan", NAN};
     for (int pass = 0; pass < 2; pass++, s.loader = false, s.eta = 12) {
@@ -453,6 +500,14 @@ static void test_parsed(void **state)
     assert_int_equal(back.usable_cores, 3);
     assert_true(back.worker[STK_LIVE_WORKERS - 1].index == 8 && back.eta == 12);
     assert_true(isnan(back.metric[1].value));
+    const stk_live_loader *l = &back.loaders[STK_LIVE_LOADERS - 1];
+    assert_true(l->samples == 640 && l->batch_size == 32 && l->batches == 7 && l->first);
+    assert_true(l->batches_per_s == 1.5 && l->wait_share == 0.25 && l->memory_budget == 2000);
+    assert_true(l->ready == 3 && l->depth == 4 && l->workers == 2 && l->io_depth == 16);
+    stk_live_metrics(&back, text, TEXT);
+    check_metrics(text);
+    assert_non_null(strstr(text, "\nstoker_loader_batches_total{loader=\"7\"} 7\n"));
+    assert_non_null(strstr(text, "\nstoker_loader_wait_ratio{loader=\"7\"} 0.25\n"));
     free(again);
     free(text);
 }
@@ -463,7 +518,8 @@ static void test_parsed_of_others(void **state)
         "", "{}", "[1]", "{\"stoker\": \"1\"", "{\"stoker\": 1}", "{\"samples\": 3}"};
     static const char other[] =
         "{\"stoker\": \"9\", \"new\": {\"stoker\": [1]}, \"samples\": \"3\", \"reads\": -1, "
-        "\"pid\": 1e99, \"loader\": [], \"workers\": {\"a\": {}}, \"metrics\": [1], "
+        "\"pid\": 1e99, \"loader\": [], \"workers\": {\"a\": {}}, \"loaders\": [1, {\"first\": "
+        "1}], \"metrics\": [1], "
         "\"usable_cores\": 4294967296, \"label\": 5, \"progress\": null}";
     stk_live_state s = {.struct_size = sizeof s};
     stk_error err;
@@ -474,6 +530,7 @@ static void test_parsed_of_others(void **state)
     assert_ok(stk_live_parse(other, sizeof other - 1, &s, &err), &err);
     assert_string_equal(s.stoker, "9");
     assert_true(s.samples == 0 && s.reads == 0 && s.pid == 0 && !s.loader && !*s.label);
+    assert_true(s.num_loaders == 1 && !s.loaders[0].first);
     assert_true(s.num_workers == 0 && s.num_metrics == 0 && s.usable_cores == 0 && s.eta == -1);
     s.struct_size = 0;
     assert_fails(stk_live_parse(other, sizeof other - 1, &s, &err), STK_EINVAL, &err,
@@ -485,17 +542,12 @@ int main(void)
 #define WITH_CONTEXT(test)                                                                         \
     cmocka_unit_test_setup_teardown(test, test_context_open, test_context_close)
     const struct CMUnitTest tests[] = {
-        WITH_CONTEXT(test_rates),
-        WITH_CONTEXT(test_progress),
-        WITH_CONTEXT(test_loader),
-        WITH_CONTEXT(test_two_loaders),
-        WITH_CONTEXT(test_own),
-        WITH_CONTEXT(test_children),
-        cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_parsed),
-        cmocka_unit_test(test_parsed_of_others),
+        WITH_CONTEXT(test_rates),       WITH_CONTEXT(test_progress),
+        WITH_CONTEXT(test_loader),      WITH_CONTEXT(test_two_loaders),
+        WITH_CONTEXT(test_own),         WITH_CONTEXT(test_two_sheets),
+        WITH_CONTEXT(test_children),    cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_hostile), cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_parsed),  cmocka_unit_test(test_parsed_of_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
