@@ -166,6 +166,24 @@ typedef struct stk_tiers {
  * Returns the length, as snprintf(). Any thread. */
 STK_API int stk_tiers_format(const stk_tiers *tiers, char *text, size_t size);
 
+/** What a loader's memory_budget is divided among, and what its samples share: with these another
+ * budget can be foretold. Bytes, where nothing else is said; all 0: not known. */
+typedef struct stk_claims {
+    uint64_t slab, step;    /**< of a batch; of the record of one that is planned */
+    uint64_t worker, fixed; /**< of a worker; of what is there once */
+    uint64_t most_read;     /**< that the reads of one sample take, the most of some */
+    uint64_t shared;        /**< decoded, of all ranges that samples share; 0: unknown, or none */
+    uint64_t block;         /**< of a block, where it may be read as a whole */
+    uint64_t mixed_blocks;  /**< at hand at a time, where samples are mixed by blocks, */
+    uint64_t mixed;         /**< and the samples of this rank in them; 0: they are not */
+    uint64_t streams;       /**< that take turns, each with its own part of these blocks */
+    uint64_t samples;       /**< of all ranks */
+    bool scattered;         /**< the order is one permutation of all samples */
+    bool reads, ragged;     /**< samples read; have values that vary in length */
+    bool caches;            /**< some of it is a cache's */
+    bool whole;             /**< blocks are read as a whole */
+} stk_claims;
+
 /**
  * What reads over the network (http, s3, gs) took, of all stores of a context: counts, and times
  * that are sums over the reads that came. A read is a range that was asked for; it takes one

@@ -316,6 +316,8 @@ typedef struct stk_loader_stats {
                          tensors and arrays of other libraries */
     uint64_t samples; /**< of its order: those of the dataset */
     uint64_t batch_size; /**< rows of a batch of this rank */
+    stk_claims claims;   /**< of memory_budget */
+    uint64_t pool_bytes; /**< that reads may hold, with what comes of them */
 } stk_loader_stats;
 
 /** Zeros in a child. Any thread. */

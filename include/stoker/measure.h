@@ -207,6 +207,9 @@ typedef struct stk_figures {
     double optimizer_time; /**< of one of them, s, in the step of its last batch */
     stk_tiers tiers;       /**< of the window; see stk_tiers_format() */
     stk_network network;   /**< in the window, of all stores over the network */
+    stk_claims claims;     /**< of the loader's budget */
+    uint64_t chunks_needed, chunks_decoded; /**< by samples, one by one; in the window */
+    double chunk_seconds;                   /**< worker seconds of prepare_busy spent on them */
 } stk_figures;
 
 /** What limits a setting. */

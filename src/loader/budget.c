@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the memory budget is divided. What one worker and two batches need, one of them with the
- * consumer, is taken first. The rest is what one sample may take: more is a bad sample, whatever
- * the number of workers, the depth, the cache. At first half of it, or as much as samples were seen
- * to need, is kept for the pool; all that makes a loader faster, more workers, batches, records of
- * steps, the cache, shares the other half. A sample that wants more of the pool than that has the
- * budget divided anew (widen.c).
+ * How the memory budget is divided: what is claimed of it is found out here, base/shares.c divides.
+ * A sample that wants more of the pool than it gets at first has the budget divided anew (widen.c).
  */
 #include "loader/budget.h"
 
@@ -14,15 +10,9 @@
 #include "loader/pool.h"
 #include "loader/steps.h"
 
-#define LEAST_POOL     (UINT64_C(256) << 10) /* for reads, where there are any */
-#define LEAST_CACHE    (UINT64_C(512) << 10)
-#define MOST_STEPS     4096u                 /* planned ahead */
-#define PROBES         16u                   /* samples that are asked what they need */
-#define LEAST_DECODING (UINT64_C(256) << 10) /* of one thread */
-#define MOST_DECODING  (UINT64_C(4) << 20)
-#define RAGGED_HEAD    1024u /* of the buffer of a batch's ragged values, and its rounding */
-#define SPARE_SHARE    4     /* of the room for workers is for spare ones at most a quarter */
-#define WIDEN_STEPS    16    /* from half of the budget to all of it */
+#define PROBES      16u   /* samples that are asked what they need */
+#define RAGGED_HEAD 1024u /* of the buffer of a batch's ragged values, and its rounding */
+#define WIDEN_STEPS 16    /* from half of the budget to all of it */
 
 /* ---- What samples need ---- */
 
@@ -113,15 +103,36 @@ static uint64_t step_bytes(const stk__budget *b, uint64_t needs)
     return sizeof(stk__step) + b->row_room * row;
 }
 
-/* What depends on the budget itself. Decoders of photographs take a few hundred kilobytes. */
+/* All of it as numbers. */
+static stk__claims claims_of(const stk__budget *b)
+{
+    return (stk__claims){.bytes = b->bytes,
+                         .slab = b->slab,
+                         .step = b->step,
+                         .worker = b->worker,
+                         .fixed = b->fixed,
+                         .most_read = b->most_read,
+                         .wide = b->wide,
+                         .horizon = stk__budget_horizon(b),
+                         .workers = b->now.workers,
+                         .spare = b->spare,
+                         .slabs = b->now.slabs,
+                         .steps = b->now.steps,
+                         .reads = b->reads,
+                         .ragged = b->ragged != 0,
+                         .decodes = b->dataset->ops->decode != NULL,
+                         .pictures = b->decodes,
+                         .caches = b->caches};
+}
+
+/* What depends on the budget itself. */
 static void set_budget(stk__budget *b, uint64_t budget)
 {
-    b->decode_each = STK_MIN(STK_MAX(budget / 32, LEAST_DECODING), MOST_DECODING);
-    b->decode_most = STK_MAX(budget / 8, b->decode_each);
-    if (!b->decodes)
-        b->decode_each = b->decode_most = 0;
-    b->base =
-        b->fixed + 2 * (b->worker + b->decode_each) + b->decode_most + 2 * (b->slab + b->step);
+    stk__claims claims = claims_of(b);
+
+    claims.bytes = budget;
+    stk__shares_decoding(&claims, &b->decode_each, &b->decode_most);
+    b->base = stk__shares_base(&claims);
 }
 
 static void measure_parts(stk__budget *b)
@@ -138,24 +149,13 @@ static void measure_parts(stk__budget *b)
     b->now = (stk__shares){.workers = b->workers, .slabs = b->depth + 1};
 }
 
-/* What the pool has at least, of which decoding takes what is beyond its own room, so that no
- * sample as those that were seen waits for more: reads take one half of it where ragged values take
- * the other. */
-static uint64_t pool_share(const stk__budget *b)
-{
-    const uint64_t probed = b->ragged ? 2 * b->most_read : b->most_read,
-                   seen = STK_MAX(probed <= b->rest ? probed : 0, b->wide);
-
-    return !b->reads ? 0 : STK_MAX(b->rest / 2, STK_MIN(seen, b->rest));
-}
-
 /* What has to be left after the base: room for a sample, and for a cache. */
 static uint64_t least_rest(const stk__budget *b)
 {
-    const uint64_t least = b->reads ? STK_MAX(2 * LEAST_POOL, b->row) : 0;
+    const uint64_t least = b->reads ? STK_MAX(2 * STK__LEAST_POOL, b->row) : 0;
     /* Half of what a sample leaves is for a cache. */
-    const uint64_t cache =
-        STK_MIN(16 * LEAST_CACHE, STK_MAX(4 * LEAST_CACHE, b->most_read + 2 * LEAST_CACHE));
+    const uint64_t cache = STK_MIN(
+        16 * STK__LEAST_CACHE, STK_MAX(4 * STK__LEAST_CACHE, b->most_read + 2 * STK__LEAST_CACHE));
     return b->caches ? STK_MAX(least, cache) : least;
 }
 
@@ -172,87 +172,62 @@ static uint64_t least_budget(stk__budget *b)
     return least;
 }
 
-uint64_t stk__budget_horizon(const stk__budget *b)
+uint64_t stk__budget_blocks(const stk__budget *b)
 {
     const stk__order *order = b->order;
-    uint64_t ahead = 0;
 
+    return order->shuffle == STK_SHUFFLE_BLOCK
+               ? STK_MIN(order->streams * order->buffer_blocks, order->blocks)
+               : 0;
+}
+
+uint64_t stk__budget_mixed(const stk__budget *b)
+{
+    const stk__order *order = b->order;
+
+    return order->shuffle == STK_SHUFFLE_BLOCK
+               ? order->block_size * order->buffer_blocks * order->streams
+               : 0;
+}
+
+uint64_t stk__budget_horizon(const stk__budget *b)
+{
     if (!b->dataset->ops->locate)
         return 0;
-    ahead = 4 * (uint64_t)b->io_depth / b->row_room + 1;
-    if (order->shuffle == STK_SHUFFLE_BLOCK)
-        ahead = STK_MAX(
-            ahead,
-            order->block_size * order->buffer_blocks * order->streams / order->global_batch + 1);
-    return ahead;
+    return stk__shares_horizon(b->io_depth, b->row_room, stk__budget_mixed(b),
+                               b->order->global_batch);
 }
 
 /* ---- Division ---- */
 
-/* More workers than one, of which the caller's thread is none, as far as `room` goes; and where
- * their number moves, spare ones of a part of what is left. */
-static uint64_t take_workers(const stk__budget *b, uint64_t room, stk__shares *out)
+/* Say where there is less of something than was asked for. */
+static void tell_shares(const stk__budget *b, const stk__claims *claims, const stk__shares *out)
 {
-    const uint64_t each = STK_MAX(b->worker + b->decode_each, UINT64_C(1));
-    const uint32_t wanted = b->now.workers;
-
-    out->workers = wanted;
-    if (wanted == 0)
-        return 0;
-    out->workers = (uint32_t)STK_MIN(wanted - 1, room / each) + 1;
-    if (out->workers < wanted && !b->silent)
+    if (out->workers < b->now.workers)
         stk__message(b->ctx, STK_MESSAGE_WARNING,
                      "memory_budget %" PRIu64 " holds %u workers instead of %u, at %" PRIu64
                      " bytes each",
-                     b->bytes, out->workers, b->workers, each);
-    const uint64_t used = (out->workers - 1) * each;
-    out->spare = (uint32_t)STK_MIN(b->spare, (room - used) / SPARE_SHARE / each);
-    return used + out->spare * each;
-}
-
-/* Batches beyond two, then records of steps ahead of them. */
-static uint64_t take_steps(const stk__budget *b, uint64_t room, stk__shares *out)
-{
-    const uint64_t batch = b->slab + b->step;
-
-    out->slabs = 2 + (uint32_t)STK_MIN(b->now.slabs - UINT64_C(2), room / batch);
-    if (out->slabs < b->now.slabs && !b->silent)
+                     b->bytes, out->workers, b->workers, b->worker + b->decode_each);
+    if (out->slabs < b->now.slabs)
         stk__message(b->ctx, STK_MESSAGE_INFO,
                      "memory_budget %" PRIu64
                      " holds %u batches ahead instead of the %u of prefetch_factor",
                      b->bytes, out->slabs - 1, b->depth);
-    /* Planning far ahead is worth little without room for what is planned. */
-    const uint64_t used = (out->slabs - 2) * batch;
-    const uint64_t records =
-        STK_MIN(room - used, b->dataset->ops->decode ? b->bytes / 4 : b->bytes);
-    const uint64_t horizon = b->now.workers ? stk__budget_horizon(b) : 0;
-    const uint64_t ahead = STK_MIN(horizon, records / b->step);
-    const uint64_t most = b->now.steps ? b->now.steps : STK_MAX(out->slabs, MOST_STEPS);
-    out->steps = (uint32_t)STK_MIN(out->slabs + ahead, most);
-    return used + (out->steps - out->slabs) * b->step;
+    if (b->caches && !out->cache)
+        stk__message(b->ctx, STK_MESSAGE_WARNING,
+                     "memory_budget %" PRIu64 " holds no cache in addition to the %" PRIu64
+                     " bytes that samples want",
+                     b->bytes, stk__shares_pool(claims, b->rest));
 }
 
 /* What is beyond the base. */
 static stk__shares divide_rest(const stk__budget *b)
 {
-    const uint64_t share = pool_share(b), spare = b->rest - share,
-                   room = b->caches ? spare / 2 : spare;
-    stk__shares out = {0};
+    const stk__claims claims = claims_of(b);
+    const stk__shares out = stk__shares_divide(&claims);
 
-    uint64_t used = take_workers(b, room / 4 * 3, &out);
-    used += take_steps(b, room - used, &out);
-    out.fixed = b->base + used;
-    if (b->caches)
-        out.cache = b->reads ? STK_MIN((b->rest - used) / 4 * 3, spare - used) : spare - used;
-    if (b->caches && out.cache < LEAST_CACHE) {
-        out.cache = 0;
-        if (!b->silent)
-            stk__message(b->ctx, STK_MESSAGE_WARNING,
-                         "memory_budget %" PRIu64 " holds no cache in addition to the %" PRIu64
-                         " bytes that samples want",
-                         b->bytes, share);
-    }
-    out.pool = b->reads ? b->rest - used - out.cache : 0;
+    if (!b->silent)
+        tell_shares(b, &claims, &out);
     return out;
 }
 
@@ -292,7 +267,10 @@ uint64_t stk__budget_bytes(stk__budget *b)
 
 stk__shares stk__budget_widen(stk__budget *b, uint64_t wanted)
 {
+    const stk__claims claims = claims_of(b);
+
     /* In steps, so that samples of ever larger sizes do it a few times at most. */
-    b->wide = STK_MIN(STK_MAX(wanted, pool_share(b) + b->rest / WIDEN_STEPS), b->rest);
+    b->wide = STK_MIN(STK_MAX(wanted, stk__shares_pool(&claims, b->rest) + b->rest / WIDEN_STEPS),
+                      b->rest);
     return divide_rest(b);
 }

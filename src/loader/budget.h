@@ -3,16 +3,9 @@
 #ifndef STK_SRC_LOADER_BUDGET_H
 #define STK_SRC_LOADER_BUDGET_H
 
+#include "base/shares.h"
 #include "dataset/dataset.h"
 #include "loader/order.h"
-
-/* What each part gets: threads, batches, records of steps, and bytes of the pool, of the cache and
- * of all that is fixed. */
-typedef struct stk__shares {
-    uint32_t workers, slabs, steps;
-    uint32_t spare; /* workers that may come on top, where their number moves */
-    uint64_t pool, cache, fixed;
-} stk__shares;
 
 /*
  * What one worker and two batches need, one of them with the consumer, is taken first: the base.
@@ -51,6 +44,9 @@ stk_status stk__budget_divide(stk__budget *budget, stk_error *err);
 uint64_t stk__budget_bytes(stk__budget *budget);
 /* How to divide it anew, with `wanted` bytes for the pool, at most all that is beyond the base. */
 stk__shares stk__budget_widen(stk__budget *budget, uint64_t wanted);
+/* Blocks that the order mixes at a time, and their samples, of all ranks; 0: it does not. */
+uint64_t stk__budget_blocks(const stk__budget *budget);
+uint64_t stk__budget_mixed(const stk__budget *budget);
 /* How far ahead steps are planned: enough to keep all reads going, and a shuffle buffer of blocks
  * at a time. */
 uint64_t stk__budget_horizon(const stk__budget *budget);

@@ -242,6 +242,31 @@ const stk_field *stk_loader_fields(const stk_loader *loader, uint32_t *num_field
     return loader->ring->fields;
 }
 
+/* What making it has fixed. */
+static void take_claims(const stk_loader *l, stk_claims *out)
+{
+    const stk__budget *b = &l->budget;
+    const stk__order *order = &l->order;
+
+    *out = (stk_claims){.slab = b->slab,
+                        .step = b->step,
+                        .worker = b->worker,
+                        .fixed = b->fixed,
+                        .most_read = b->most_read,
+                        /* Sources of a mixture are mixed each by itself. */
+                        .shared = order->mixture ? 0 : l->dataset->decoded_bytes,
+                        .block = l->dataset->block_bytes,
+                        .mixed_blocks = stk__budget_blocks(b),
+                        .mixed = stk__budget_mixed(b) / order->world,
+                        .streams = order->shuffle == STK_SHUFFLE_BLOCK ? order->streams : 0,
+                        .samples = order->size,
+                        .scattered = order->shuffle == STK_SHUFFLE_FULL,
+                        .reads = b->reads,
+                        .ragged = b->ragged != 0,
+                        .caches = b->now.cache != 0,
+                        .whole = l->planner.blocks};
+}
+
 static void take_stats(stk_loader *l, stk_loader_stats *out)
 {
     stk__ring *ring = l->ring;
@@ -253,6 +278,7 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
                               .slab_bytes = ring->slab_bytes,
                               .samples = l->order.size,
                               .batch_size = l->steps.row_room};
+    take_claims(l, &out->claims);
     stk__tiers_get(l->ctx, &out->tiers);
     out->cache_bytes = l->keeping.cache ? stk__cache_bytes(l->keeping.cache) : 0;
     pthread_mutex_lock(&ring->pool.lock);
@@ -264,6 +290,7 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
     out->workers = l->workers.active;
     out->io_depth = l->depth;
     out->depth = l->budget.now.slabs - 1;
+    out->pool_bytes = l->budget.now.pool;
     out->held = ring->num_held;
     out->memory_bytes += l->budget.now.fixed;
     out->memory_peak += l->budget.now.fixed;

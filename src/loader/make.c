@@ -390,16 +390,16 @@ static bool reads_blocks(const stk_loader *loader)
 {
     const stk__order *order = &loader->order;
     const uint64_t block = loader->dataset->block_bytes;
-    uint64_t blocks = (uint64_t)loader->budget.now.workers + 2, bytes;
+    uint64_t blocks = (uint64_t)loader->budget.now.workers + 2;
 
     if (!block || order->shuffle == STK_SHUFFLE_FULL || order->mixture || order->bucket)
         return false;
     if (order->shuffle == STK_SHUFFLE_BLOCK) {
         if (order->block_size != loader->dataset->block_size)
             return false;
-        blocks = STK_MIN(order->streams * order->buffer_blocks, order->blocks) + blocks;
+        blocks += stk__budget_blocks(&loader->budget);
     }
-    return stk__mul_size(blocks, block, &bytes) && bytes <= loader->budget.now.pool / 2;
+    return stk__shares_hold_blocks(loader->budget.now.pool, blocks, block);
 }
 
 static stk_status make_planner(stk_loader *loader)

@@ -50,6 +50,10 @@ static void take_loader(stk_figures *f, const stk_loader_stats *then, const stk_
         now->stages[STK_LOADER_READ].failures - then->stages[STK_LOADER_READ].failures;
     f->bytes_needed = now->needed_bytes - then->needed_bytes;
     f->bytes_decoded = now->chunk_bytes_decoded - then->chunk_bytes_decoded;
+    f->chunks_needed = now->chunks_needed - then->chunks_needed;
+    f->chunks_decoded = now->chunks_decoded - then->chunks_decoded;
+    f->chunk_seconds = stk__seconds(now->chunk_decode_ns - then->chunk_decode_ns);
+    f->claims = now->claims;
     f->bytes_taken = b->bytes - a->bytes;
     f->num_workers = (int64_t)now->workers;
     f->io_depth = (int64_t)now->io_depth;

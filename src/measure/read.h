@@ -29,7 +29,7 @@
 
 #define STK__SCAN_OBJECT  (256u << 10) /* most bytes of one object */
 #define STK__SCAN_ROOM    (1u << 20)
-#define STK__SCAN_MEMBERS 128 /* "figures" has most of all */
+#define STK__SCAN_MEMBERS 192 /* "figures" has most of all */
 
 /* The objects in a stream of bytes. What is none is counted and passed over, up to the next line or
  * the next "{"event"". */

@@ -83,6 +83,7 @@ static stk_status change_cache(const stk_what_if *what, const stk_recording *rec
                  room = STK_MAX(set->budget / 2 - 2 * set->batch * stages->sample_bytes, 0.0);
     set->hit_share = epoch > 0 ? STK_MIN(room / epoch, 1.0) : 0;
     set->cache_bytes = STK_MIN(room, epoch);
+    set->caches = true;
     set->hit_saves = decoded && stages->decoded_bytes > 0 ? stages->beside : 0;
     return STK_OK;
 }
@@ -102,6 +103,7 @@ stk_status stk__asked_check(const stk_option_table *table, const void *asked, vo
 stk_status stk__setting_change(const stk_what_if *what, const stk_recording *recording,
                                stk__stages *stages, stk__setting *set, stk_error *err)
 {
+    const stk__setting before = *set;
     stk_what_if tried;
 
     stk_what_if_init(&tried);
@@ -127,7 +129,8 @@ stk_status stk__setting_change(const stk_what_if *what, const stk_recording *rec
             set->compute = 0;
     }
     STK_TRY(change_storage(what, stages, err));
-    return change_cache(what, recording, stages, set, err);
+    STK_TRY(change_cache(what, recording, stages, set, err));
+    return stk__setting_share(stages, &before, set, err);
 }
 
 /* ---- Predicting ------------------------------------------------------------------------------ */
@@ -202,7 +205,9 @@ struct stk__predictor {
     stk_recording recording;
     stk_figures figures;
     stk__stages stages;
-    bool settled; /* the stages are those of the recording */
+    bool settled;     /* the stages are those of the recording, but for what work and reads take: */
+    stk__stages kept; /* as they were, with the work */
+    float *prepare;   /* of each sample in here */
     outcome base;
     double *waits; /* of all runs of the model */
 };
@@ -213,12 +218,21 @@ static stk_status settle(stk__predictor *p, stk_error *err)
 {
     stk__setting set;
 
-    if (p->settled)
+    if (p->settled) {
+        p->stages = p->kept;
+        memcpy(p->stages.prepare, p->prepare, p->stages.num_prepare * sizeof *p->prepare);
         return STK_OK;
+    }
     stk__stages_release(&p->stages);
     STK_TRY(stk__stages_of(p->ctx, &p->recording, &p->stages, err));
     stk__setting_of(&p->recording, &p->stages, &set);
     STK_TRY(stk__stages_settle(&p->stages, &set, p->figures.samples_per_s, p->waits, err));
+    if (!p->prepare)
+        p->prepare = stk__calloc(p->ctx, p->stages.num_prepare, sizeof *p->prepare);
+    if (!p->prepare)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory to simulate");
+    memcpy(p->prepare, p->stages.prepare, p->stages.num_prepare * sizeof *p->prepare);
+    p->kept = p->stages;
     p->settled = true;
     return STK_OK;
 }
@@ -263,6 +277,7 @@ void stk__predictor_destroy(stk__predictor **predictor)
     if (!p)
         return;
     stk__stages_release(&p->stages);
+    stk__free(p->ctx, p->prepare);
     stk__free(p->ctx, p->waits);
     stk__free(p->ctx, p);
 }

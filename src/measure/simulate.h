@@ -3,6 +3,7 @@
 #ifndef STK_SRC_MEASURE_SIMULATE_H
 #define STK_SRC_MEASURE_SIMULATE_H
 
+#include "base/shares.h"
 #include "measure/measure.h"
 
 /*
@@ -11,6 +12,25 @@
  *
  *   recording --stages of it--> stages --with a setting and a seed--> waits, rate, cores, memory
  */
+
+/* ---- What samples share (simulate_shared.c) ---------------------------------------------------
+ */
+
+/* What the recorded loader claimed of its budget, and how samples shared what was decoded for them:
+ * how often it is decoded depends on how much of what the order picks from stays in the pool. */
+typedef struct stk__sharing {
+    stk_claims claims;
+    double batch;   /* rows of the batch that these are of */
+    bool known;     /* what is shared, and among how many; else it stays as it was recorded */
+    double asked;   /* bytes for a sample, were they decoded for it alone */
+    double once;    /* the same, were each decoded once for all */
+    double decoded; /* the same, as they were */
+    double mixed;   /* bytes among which the order picks the next sample */
+    double turn;    /* of the blocks at hand, that each have a row in a turn of the streams */
+    double buffer;  /* bytes of the pool for one of them, */
+    double encoded; /* and for what it is decoded from */
+    double seconds; /* of a worker for a sample, on decoding them */
+} stk__sharing;
 
 /* ---- Stages (simulate_stages.c) -------------------------------------------------------------- */
 
@@ -39,6 +59,8 @@ typedef struct stk__stages {
     double sample_bytes;  /* in a batch */
     double read_bytes;    /* mean of a read */
     double decoded_bytes; /* for a sample, of what samples share; 0: nothing is decoded */
+    bool pictures;        /* transforms decode them */
+    stk__sharing sharing;
 } stk__stages;
 
 /* What is simulated; numbers are those of one rank. */
@@ -52,6 +74,8 @@ typedef struct stk__setting {
     double hit_share;     /* of the samples whose bytes the cache has */
     double hit_saves;     /* s of the work of such a sample */
     double cache_bytes;   /* that it takes */
+    bool caches;          /* some of the budget is a cache's */
+    double shared_bytes;  /* of the pool, that stays for other samples */
     bool whole_batches;   /* a worker makes a batch alone, as those of PyTorch do */
     bool helps;           /* the thread of the step helps while it waits, as rows are cheap */
     bool meets;           /* no rank begins a step before all have ended the one before */
@@ -83,6 +107,23 @@ void stk__stages_shorten(stk__stages *stages, double by);
 #define STK__HELP_SECONDS                                                                          \
     10e-6 /* rows that take less the step's thread prepares, too, while it                         \
              waits [loader/workers.c] */
+
+/* (simulate_shared.c) What a buffer takes: sizes come in four classes for each power of two
+ * [loader/pool.c]. */
+double stk__buffer_of(double bytes);
+/* Of figures, which have room for no more than what is known. */
+void stk__sharing_of(const stk_figures *figures, stk__sharing *out);
+/* What each part of a rank's loader gets of the budget, which there is: as the loader divides it.
+ * `wanted`: batches with the one at hand. */
+stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *set,
+                                uint32_t wanted);
+/* The share of rows that find what they need in the pool; and bytes that stay there for them. */
+double stk__setting_found(const stk__stages *stages, const stk__setting *set, double *stay);
+/* A setting that was `before` is `set` now: what it takes to decode and to read changes with what
+ * stays in the pool, and there may be fewer workers. STK_EINVAL: what becomes of it was not
+ * recorded. */
+stk_status stk__setting_share(stk__stages *stages, const stk__setting *before, stk__setting *set,
+                              stk_error *err);
 
 /* The setting that was recorded. */
 void stk__setting_of(const stk_recording *recording, const stk__stages *stages, stk__setting *out);

@@ -7,29 +7,27 @@
 #define TASK_SECONDS 100e-6 /* of work that a task has, about [loader/work.c] */
 #define TASK_MOST    512
 #define AHEAD_MOST   4096 /* batches */
-#define AHEAD_READS  4    /* times io_depth that reads are planned ahead of the slabs */
-#define ROW_RECORD   256  /* bytes of the record of a row, about */
 #define READ_RECORD  320  /* beyond its bytes and a quarter of them [loader/budget.c] */
 #define WARM_MOST    64
 
-/* As loader/budget.c divides it: two batches first; half of the rest is for reads, at least. */
+/* What the budget has room for of what is wanted; without one all of it. What is planned beyond the
+ * reads that are kept going brings rows together that share something, which simulate_shared.c
+ * knows. */
 static void divide(const stk__sim *m, stk__sim_rank *r, uint32_t wanted)
 {
     const stk__setting *set = m->setting;
-    const bool reads = m->stages->reads > 0;
-    const double record = (double)set->batch * ROW_RECORD, each = m->slab + record;
-    const double horizon =
-        reads && set->workers ? floor((double)AHEAD_READS * set->depth / set->batch) + 1 : 0;
+    const bool ahead = m->stages->reads > 0 && set->workers;
 
     r->slabs = wanted;
-    r->records = wanted + (uint32_t)horizon;
+    const uint32_t horizon =
+        ahead ? (uint32_t)stk__shares_horizon(set->depth, set->batch, 0, set->batch) : 0;
+    r->records = wanted + horizon;
     if (!(set->budget > 0))
         return;
-    const double rest = STK_MAX(set->budget - 2 * each, 0.0), room = reads ? rest / 2 : rest;
-    r->slabs = 2 + (uint32_t)STK_MIN(wanted - 2.0, floor(room / each));
-    const double used = (r->slabs - 2) * each;
-    r->records = r->slabs + (uint32_t)STK_MIN(horizon, floor((room - used) / record));
-    r->pool_limit = STK_MAX(rest - used, 1.0);
+    const stk__shares shares = stk__setting_shares(m->stages, set, wanted);
+    r->slabs = shares.slabs;
+    r->records = STK_MIN(shares.steps, shares.slabs + horizon);
+    r->pool_limit = STK_MAX((double)shares.pool, 1.0);
 }
 
 static stk_status fail_large(const stk__setting *set, const char *what, double has, double most,
@@ -123,7 +121,8 @@ stk_status stk__sim_make(stk__sim *m, stk_error *err)
     m->clock.cores = set->cores;
     m->depth = set->connections ? STK_MIN(set->depth, set->connections) : set->depth;
     m->slab = (double)set->batch * s->sample_bytes;
-    m->read_cost = 1.25 * s->read_bytes + READ_RECORD;
+    m->decoded = s->sharing.known && s->reads > 0 ? s->decoded_bytes / s->reads : 0;
+    m->read_cost = 1.25 * s->read_bytes + READ_RECORD + m->decoded;
     m->task_rows = (uint32_t)STK_MAX(STK_MIN(STK_MIN(rows, TASK_MOST), set->batch), 1.0);
     if ((uint64_t)set->ranks * set->workers > STK__SIMULATED_WORKERS ||
         set->ranks > STK__SIMULATED_RANKS)
@@ -203,7 +202,7 @@ void stk__sim_figures(const stk__sim *m, stk__simulated *out)
     for (uint32_t i = 0; i < m->setting->ranks; i++) {
         steps += m->ranks[i].step_sum;
         alone += m->ranks[i].alone_sum;
-        pool += m->ranks[i].pool_most;
+        pool += STK_MAX(m->ranks[i].pool_most, m->setting->shared_bytes);
     }
     const double measured = (double)m->wanted * m->setting->ranks;
     out->samples_per_s = m->rate;

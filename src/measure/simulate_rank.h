@@ -84,6 +84,7 @@ typedef struct stk__sim {
     uint32_t task_rows;    /* of a task */
     double read_cost;      /* bytes of the pool that a read is admitted for */
     double slab;           /* bytes of a batch */
+    double decoded;        /* bytes that come of a read and are kept until it is done with */
     double link_free;      /* when the link has carried all that was asked of it */
     double loader_cpu;     /* s, of all ranks */
     double measured_cpu;   /* of it, what the measured steps of the first rank saw; until they have

@@ -16,7 +16,6 @@
 
 #define RETRY_FIRST 10e-3 /* s, then twice as long each time [store/fetch.h] */
 #define RETRY_MOST  5.0
-#define BUFFER_HEAD 192 /* bytes of a buffer beside its own [loader/pool.c] */
 
 enum { READ_ENDS, RETRY_DUE, TASK_COMPUTED, TASK_ENDS, STEP_ENDS, MEETING_ENDS, BESIDE_ENDS };
 
@@ -143,19 +142,11 @@ static stk_status retry_due(stk__sim *m, stk__sim_rank *r, uint64_t id)
 
 /* ---- Planning ---- */
 
-/* What a buffer takes: sizes come in four classes for each power of two [loader/pool.c]. */
-static float held_of(double bytes)
-{
-    const double size = STK_MAX(bytes, 64.0), step = ldexp(1, ilogb(size) - 2);
-
-    return (float)(ceil(size / step) * step + BUFFER_HEAD);
-}
-
 /* A read for `row`, which stays open for the rows behind it where `open`. */
 static void add_read(stk__sim *m, stk__sim_rank *r, uint64_t row, bool open)
 {
     const uint64_t record = next_record(m, r, &r->bytes, m->stages->num_reads);
-    const float held = held_of(m->stages->bytes[record]);
+    const float held = (float)(stk__buffer_of(m->stages->bytes[record]) + m->decoded);
 
     *read_at(r, r->read_end++) = (stk__sim_read){
         .row_first = row, .row_last = row, .left = open ? 2 : 1, .record = record, .held = held};

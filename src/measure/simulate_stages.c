@@ -222,6 +222,8 @@ stk_status stk__stages_of(stk_context *ctx, const stk_recording *recording, stk_
         status = take_work(recording, &f, out);
     if (status == STK_OK)
         status = take_steps(recording, &f, out);
+    stk__sharing_of(&f, &out->sharing);
+    out->pictures = f.pictures > 0;
     out->decoded_bytes = within(ratio((double)f.bytes_decoded, (double)f.samples), 0, 1e15);
     out->sample_bytes = within(ratio((double)f.bytes_taken, (double)f.samples), 0, 1e15);
     return status == STK_OK
@@ -259,4 +261,6 @@ void stk__setting_of(const stk_recording *recording, const stk__stages *stages, 
     if (f.num_workers == 0 && f.prefetch == 0)
         out->prefetch = STK__WHAT_AHEAD;
     out->connections = (uint32_t)within((double)f.network.connections, 0, STK__WHAT_DEPTH);
+    out->caches = f.claims.caches;
+    (void)stk__setting_found(stages, out, &out->shared_bytes);
 }
