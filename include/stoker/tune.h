@@ -133,7 +133,8 @@ STK_API void stk_tune_point_get(const stk_tune *tune, size_t i, stk_tune_point *
 /**
  * Append all points as they are known now to a log, an event "grid setting" for each: the
  * predictions before any run that checks them, where it is called once the first run was added and
- * stk_tune_next() has told the second; what came of them, at the end. stk_report_grid_settings() reads them.
+ * stk_tune_next() has told the second; what came of them, at the end. stk_report_grid_settings()
+ * reads them.
  *
  * `path` is that of the log of all runs, between two of them. Blocks. Errors: those of
  * stk_event_log_open() and stk_event_log_close().
