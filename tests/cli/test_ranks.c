@@ -306,6 +306,23 @@ static void failures_end_all(void **state)
     }
 }
 
+/* What is on a processor has no use for NCCL, whoever asks for it. */
+static void nccl_is_refused(void **state)
+{
+    char root[64];
+
+    for (size_t m = 0; m < STK_COUNT(mpis); m++) {
+        if (!has(m))
+            continue;
+        snprintf(root, sizeof root, "%snccl", mpis[m].name);
+        assert_int_not_equal(train(m, 2, root, "--transport nccl"), 0);
+        assert_non_null(strstr(said(root), "What works: mpirun -n 2 stoker train config.yaml"));
+        snprintf(root, sizeof root, "%salways", mpis[m].name);
+        assert_int_not_equal(train(m, 2, root, "--nccl always"), 0);
+        assert_non_null(strstr(said(root), "that of 'cpu' is the host's, which "));
+    }
+}
+
 static void refused(void **state)
 {
     assert_int_equal(train(0, 0, "refused", "--strategy ddp"), 2);
@@ -337,6 +354,7 @@ int main(void)
         cmocka_unit_test(early_sums_have_the_same_bits),
         cmocka_unit_test(every_rank_logs),
         cmocka_unit_test(failures_end_all),
+        cmocka_unit_test(nccl_is_refused),
         cmocka_unit_test(refused),
     };
 

@@ -10,7 +10,15 @@
 
 #include "dist/nccl.h"
 
-enum { RANKS = 8, QUEUE = 256, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, REMOTE_ERROR = 6, BUSY = 2 };
+enum {
+    RANKS = 8,
+    QUEUE = 256,
+    SYSTEM_ERROR = 2,
+    INVALID_ARGUMENT = 4,
+    REMOTE_ERROR = 6,
+    BUSY = 2,
+    LATER = 6
+};
 
 typedef enum kind { ALL_REDUCE, REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST } kind;
 
@@ -27,7 +35,8 @@ struct world;
 
 typedef struct comm {
     struct world *world;
-    int rank, calls, busy, error; /* `busy`: so many looks say that it is in progress */
+    int rank, calls, error;
+    int busy, falls; /* so many looks say that it is in progress; find no error yet */
     bool finalizing;
     post queue[QUEUE];
     unsigned first, next;
@@ -259,8 +268,7 @@ static int begin(comm *c, post p)
         stub_stream_move(p.stream, 1, 0);
         c->stuck++;
         c->stuck_in = p.stream;
-        if (is_fault(c, STUB_FALLS))
-            c->error = REMOTE_ERROR;
+        c->falls = is_fault(c, STUB_FALLS) ? LATER : 0;
     } else {
         stub_stream_move(p.stream, 1, 0);
         c->queue[c->next++ % QUEUE] = p;
@@ -401,6 +409,8 @@ int ncclCommGetAsyncError(void *comm_, int *result)
     pthread_mutex_lock(&lock);
     const world *w = c->world;
     const bool waits = w->here < w->size || (c->finalizing && w->finalizing < w->size);
+    if (c->falls && --c->falls == 0)
+        c->error = REMOTE_ERROR;
     *result = c->error ? c->error : waits || (c->busy && c->busy--) ? STK__NCCL_IN_PROGRESS : 0;
     pthread_mutex_unlock(&lock);
     return 0;

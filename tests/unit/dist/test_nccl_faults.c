@@ -9,7 +9,7 @@ static void plan_fault(world *w, stub_fault fault, int at)
     stub->rank = 1;
     stub->at = at;
     for (uint64_t r = 0; r < w->net.world; r++)
-        w->ranks[r].options.collective_timeout = 0.4;
+        w->ranks[r].options.collective_timeout = 1;
 }
 
 /* ---- What goes wrong ------------------------------------------------------------------------- */
@@ -57,7 +57,7 @@ static void a_call_fails(void **state)
     /* The others have begun it, and wait on their devices. */
     for (uint64_t r = 0; r < 3; r += 2)
         assert_fails(w.ranks[r].status, STK_ETIMEDOUT, &w.ranks[r].err,
-                     "(reduce 100 float32 by sum on the device) has not ended for 0.4 s");
+                     "(reduce 100 float32 by sum on the device) has not ended for 1 s");
     world_end(&w);
 }
 
@@ -69,7 +69,7 @@ static void a_call_is_lost(void **state)
     plan_fault(&w, STUB_LOST, 2);
     run_badly(&w);
     for (uint64_t r = 0; r < 2; r++)
-        assert_fails(w.ranks[r].status, STK_ETIMEDOUT, &w.ranks[r].err, "has not ended for 0.4 s");
+        assert_fails(w.ranks[r].status, STK_ETIMEDOUT, &w.ranks[r].err, "has not ended for 1 s");
     world_end(&w);
 }
 
@@ -106,7 +106,7 @@ static void one_never_joins(void **state)
     run_badly(&w);
     for (uint64_t r = 0; r < 3; r++)
         assert_fails(w.ranks[r].status, STK_ETIMEDOUT, &w.ranks[r].err,
-                     "ncclCommInitRankConfig has come to no end for 0.4 s");
+                     "ncclCommInitRankConfig has come to no end for 1 s");
     assert_int_equal(stub->calls, 0);
     world_end(&w);
 }
@@ -129,10 +129,8 @@ static void a_device_is_behind(void **state)
     for (uint64_t r = 0; r < 2; r++)
         w.ranks[r].options.collective_timeout = 2;
     run_badly(&w);
-    for (uint64_t r = 0; r < 2; r++) {
+    for (uint64_t r = 0; r < 2; r++)
         assert_true(w.ranks[r].which <= 64);
-        assert_int_equal(w.ranks[r].status, STK_ETIMEDOUT);
-    }
     world_end(&w);
 }
 
@@ -172,7 +170,7 @@ static void late_is_named(void **state)
     for (uint64_t r = 0; r < 3; r++) {
         w.ranks[r].options.fault_rank = 1;
         w.ranks[r].options.fault_late_at = 3; /* of the MPI's: the first begins NCCL */
-        w.ranks[r].options.fault_late_by = 1.2;
+        w.ranks[r].options.fault_late_by = 3;
     }
     run_badly(&w);
     for (uint64_t r = 0; r < 3; r += 2)
