@@ -35,6 +35,21 @@ static void take_pictures(stk_figures *f, const stk_loader_stats *then, const st
     f->resize_seconds = stk__seconds(now->resize_ns - then->resize_ns);
 }
 
+/* What is needed is counted as it is planned, which is ahead of the samples, by all of an epoch
+ * where it fits: it is told for as many rows as were prepared. */
+static void take_shared(stk_figures *f, const stk_loader_stats *then, const stk_loader_stats *now)
+{
+    const stk_stage_stats *a = then->stages, *b = now->stages;
+    const uint64_t planned = b[STK_LOADER_ORDER].items - a[STK_LOADER_ORDER].items,
+                   prepared = b[STK_LOADER_PREPARE].items - a[STK_LOADER_PREPARE].items,
+                   needed = now->chunks_needed - then->chunks_needed;
+
+    f->chunks_needed =
+        planned ? (uint64_t)((double)needed * (double)prepared / (double)planned) : needed;
+    f->chunks_decoded = now->chunks_decoded - then->chunks_decoded;
+    f->chunk_seconds = stk__seconds(now->chunk_decode_ns - then->chunk_decode_ns);
+}
+
 /* Both structs have the size of this version. */
 static void take_loader(stk_figures *f, const stk_loader_stats *then, const stk_loader_stats *now)
 {
@@ -50,9 +65,7 @@ static void take_loader(stk_figures *f, const stk_loader_stats *then, const stk_
         now->stages[STK_LOADER_READ].failures - then->stages[STK_LOADER_READ].failures;
     f->bytes_needed = now->needed_bytes - then->needed_bytes;
     f->bytes_decoded = now->chunk_bytes_decoded - then->chunk_bytes_decoded;
-    f->chunks_needed = now->chunks_needed - then->chunks_needed;
-    f->chunks_decoded = now->chunks_decoded - then->chunks_decoded;
-    f->chunk_seconds = stk__seconds(now->chunk_decode_ns - then->chunk_decode_ns);
+    take_shared(f, then, now);
     f->claims = now->claims;
     f->bytes_taken = b->bytes - a->bytes;
     f->num_workers = (int64_t)now->workers;

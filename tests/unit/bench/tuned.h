@@ -168,7 +168,7 @@ static void end(tuned *t)
 }
 
 /* The greatest rate there is in the grid, and the least memory of what comes near it. */
-static double best_rate(const tuned *t, const load *l, int64_t most_workers)
+static inline double best_rate(const tuned *t, const load *l, int64_t most_workers)
 {
     double best = 0;
 
@@ -206,7 +206,7 @@ static const load loads[] = {
     {.prepare = 50e-6, .step = 20e-3, .slab = MIB, .cores = 99, .slower = 1, .broken = -1},
 };
 
-static stk_tune_point point(double rate, double bytes, int64_t workers)
+static inline stk_tune_point point(double rate, double bytes, int64_t workers)
 {
     return (stk_tune_point){.struct_size = sizeof(stk_tune_point),
                             .num_workers = workers,
