@@ -17,6 +17,9 @@ static double ratio(double a, double b)
 /* and packing them again is worth it where it leaves no more than this share of the pixels. */
 #define PACKED_PIXELS 0.7
 
+/* Of the usable cores, that other programs keep busy: from there on they are the cause. */
+#define OTHERS_SHARE 0.5
+
 /* The side that pictures may be packed with; 0: that would not help, or it is not known. */
 static double packed_side(const stk_figures *f)
 {
@@ -121,6 +124,13 @@ static bool waits_outside(const stk__case *v)
     return known > 0 && known < STK_JUDGE_KNOWN * v->wait * (double)v->f->steps;
 }
 
+static void say_others(const stk__case *v, stk_verdict *out)
+{
+    if (v->f->other_cores >= STK_JUDGE_DISTURBED)
+        stk__verdict_say(out, " Other programs keep %.1f of %u usable cores busy.",
+                         v->f->other_cores, v->f->usable_cores);
+}
+
 /* Threads that have nothing to do most of the time, and come too late when they have. */
 static bool says_idle(const stk__case *v, stk_verdict *out)
 {
@@ -141,9 +151,7 @@ static bool says_idle(const stk__case *v, stk_verdict *out)
             v->workers * v->ranks, v->workers * v->ranks == 1 ? "" : "s",
             v->workers * v->ranks == 1 ? "s" : "", 100 * v->busy);
     stk__verdict_say_waits(out, v);
-    if (f->other_cores >= 0.5)
-        stk__verdict_say(out, " Other programs keep %.1f of %u usable cores busy.", f->other_cores,
-                         f->usable_cores);
+    say_others(v, out);
     if (outside) {
         stk__verdict_say(out, " Leave it one alone; the loader cannot help.");
     } else if (stk__sweep_has(v, "num_workers", "0")) {
@@ -208,6 +216,12 @@ void stk__say_cores(const stk__case *v, stk_verdict *out)
     }
     out->limit = STK_LIMIT_CORES;
     say_busy(v, out);
+    say_others(v, out);
+    /* Fewer threads would not get more of cores that others have. */
+    if (f->other_cores >= OTHERS_SHARE * f->usable_cores) {
+        stk__verdict_say(out, " Leave it the cores alone, or wait until they are done.");
+        return;
+    }
     if (v->workers * v->ranks > f->usable_cores) {
         stk__verdict_say(out, " More threads than cores only take turns: %.0f in all would do.",
                          advised * v->ranks);
