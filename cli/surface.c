@@ -96,14 +96,20 @@ static void put_cell(const struct surface_cell *c, FILE *out)
             c->run ? "</b>" : "", c->samples_per_s);
 }
 
-static void put_table(const struct surface_cell *cells, size_t n, size_t width, FILE *out)
+/* Where tables go: a page, or a terminal of so many columns. */
+struct target {
+    FILE *out;
+    size_t width;
+};
+
+static void put_table(const struct surface_cell *cells, size_t n, const struct target *to)
 {
     const int64_t ahead = cells->ahead;
+    FILE *out = to->out;
     int64_t workers[SURFACE_MOST], depths[SURFACE_MOST];
     const size_t rows = surface_workers(cells, n, workers),
                  columns = surface_depths(cells, n, depths);
 
-    (void)width;
     fprintf(out,
             "<h3>prefetch_factor %" PRId64 "</h3>\n<div class=\"scroll\" tabindex=\"0\" "
             "role=\"region\" aria-label=\"Surface %" PRId64 "\"><table "
@@ -127,9 +133,9 @@ static void put_table(const struct surface_cell *cells, size_t n, size_t width, 
 }
 
 /* A table of the cells of each number of batches ahead. */
-static void each_table(const struct surface_cell *cells, size_t n, size_t width, FILE *out,
-                       void (*put)(const struct surface_cell *cells, size_t n, size_t width,
-                                   FILE *out))
+static void each_table(const struct surface_cell *cells, size_t n, const struct target *to,
+                       void (*put)(const struct surface_cell *cells, size_t n,
+                                   const struct target *to))
 {
     struct surface_cell *part = calloc(n + 1, sizeof *part);
     int64_t ahead[SURFACE_MOST];
@@ -140,14 +146,14 @@ static void each_table(const struct surface_cell *cells, size_t n, size_t width,
         for (size_t k = 0; k < n; k++)
             if (cells[k].ahead == ahead[i])
                 part[own++] = cells[k];
-        put(part, own, width, out);
+        put(part, own, to);
     }
     free(part);
 }
 
 void surface_put(const struct surface_cell *cells, size_t n, FILE *out)
 {
-    each_table(cells, n, 0, out, put_table);
+    each_table(cells, n, &(struct target){.out = out}, put_table);
 }
 
 /* ---- On a terminal --------------------------------------------------------------------------- */
@@ -162,7 +168,7 @@ static void print_cell(const struct surface_cell *c, struct cli_table_row *row)
                       c->allowed ? "" : " x");
 }
 
-static void print_table(const struct surface_cell *cells, size_t n, size_t width, FILE *out)
+static void print_table(const struct surface_cell *cells, size_t n, const struct target *to)
 {
     int64_t workers[SURFACE_MOST], depths[SURFACE_MOST];
     const size_t rows = surface_workers(cells, n, workers),
@@ -182,11 +188,11 @@ static void print_table(const struct surface_cell *cells, size_t n, size_t width
         for (size_t c = 0; c < columns; c++)
             print_cell(surface_find(cells, n, workers[r], depths[c], cells->ahead), row);
     }
-    cli_table_print(&table, width, out);
+    cli_table_print(&table, to->width, to->out);
     cli_table_free(&table);
 }
 
 void surface_print(const struct surface_cell *cells, size_t n, size_t width, FILE *out)
 {
-    each_table(cells, n, width, out, print_table);
+    each_table(cells, n, &(struct target){.out = out, .width = width}, print_table);
 }

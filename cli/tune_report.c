@@ -141,28 +141,6 @@ void tune_print(const struct tune_view *view, FILE *out)
 /* ---- JSON and CSV -----------------------------------------------------------------------------
  */
 
-struct number {
-    const char *name;
-    double value;
-};
-
-#define NUMBERS 9
-
-static void numbers_of(const stk_tune_point *p, struct number list[NUMBERS])
-{
-    const struct number all[NUMBERS] = {{"samples_per_s", p->samples_per_s},
-                                        {"least", p->least},
-                                        {"most", p->most},
-                                        {"predicted_samples_per_s", p->predicted},
-                                        {"wait_share", p->wait_share},
-                                        {"wait_mean", p->wait},
-                                        {"cpu_cores", p->cpu_cores},
-                                        {"peak_bytes", p->peak_bytes},
-                                        {"cost_per_million", p->cost}};
-
-    memcpy(list, all, sizeof all);
-}
-
 static void json_count(FILE *out, const char *name, int64_t value)
 {
     cli_json_member_number(out, name, value < 0 ? NAN : (double)value);
@@ -171,7 +149,8 @@ static void json_count(FILE *out, const char *name, int64_t value)
 static void json_point(const struct tune_view *view, size_t i, FILE *out)
 {
     const stk_tune_point p = point_of(view, i);
-    struct number list[NUMBERS];
+    const char *name;
+    double value;
 
     fputs("{\"label\": ", out);
     cli_json_string(out, bench_setting(view->plan, p.setting).label);
@@ -181,9 +160,8 @@ static void json_point(const struct tune_view *view, size_t i, FILE *out)
     json_count(out, "prefetch_factor", p.prefetch_factor);
     fprintf(out, ", \"runs\": %" PRIu64 ", \"allowed\": %s, \"front\": %s", p.runs,
             p.allowed ? "true" : "false", p.front ? "true" : "false");
-    numbers_of(&p, list);
-    for (size_t k = 0; k < NUMBERS; k++)
-        cli_json_member_number(out, list[k].name, list[k].value);
+    for (size_t k = 0; stk_tune_point_number(&p, k, &name, &value); k++)
+        cli_json_member_number(out, name, value);
     fputc('}', out);
 }
 
@@ -228,14 +206,15 @@ static void csv_count(FILE *out, int64_t value)
 
 void tune_csv(const struct tune_view *view, FILE *out)
 {
-    struct number list[NUMBERS];
+    const stk_tune_point none = {.struct_size = sizeof none};
     const size_t n = stk_tune_count(view->tune);
+    const char *name;
     char number[32];
+    double value;
 
     fputs("label,role,num_workers,io_depth,prefetch_factor,runs,allowed,front", out);
-    numbers_of(&(stk_tune_point){0}, list);
-    for (size_t k = 0; k < NUMBERS; k++)
-        fprintf(out, ",%s", list[k].name);
+    for (size_t k = 0; stk_tune_point_number(&none, k, &name, &value); k++)
+        fprintf(out, ",%s", name);
     fputc('\n', out);
     for (size_t i = 0; i < n; i++) {
         const stk_tune_point p = point_of(view, i);
@@ -247,9 +226,8 @@ void tune_csv(const struct tune_view *view, FILE *out)
         csv_count(out, p.prefetch_factor);
         fprintf(out, ",%" PRIu64 ",%s,%s", p.runs, p.allowed ? "true" : "false",
                 p.front ? "true" : "false");
-        numbers_of(&p, list);
-        for (size_t k = 0; k < NUMBERS; k++) {
-            stk_number_format(list[k].value, number);
+        for (size_t k = 0; stk_tune_point_number(&p, k, &name, &value); k++) {
+            stk_number_format(value, number);
             fprintf(out, ",%s", number);
         }
         fputc('\n', out);

@@ -129,6 +129,10 @@ typedef struct stk_tune_point {
 STK_API size_t stk_tune_count(const stk_tune *tune);
 /** Point `i`; empty past the last. */
 STK_API void stk_tune_point_get(const stk_tune *tune, size_t i, stk_tune_point *out);
+/** Number `i` of those that are known of a point, by the name that it has in JSON, CSV and logs;
+ * NaN: it is not known. False past the last. Any thread. */
+STK_API bool stk_tune_point_number(const stk_tune_point *point, size_t i, const char **name,
+                                   double *value);
 
 /**
  * Append all points as they are known now to a log, an event "grid setting" for each: the

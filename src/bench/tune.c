@@ -365,3 +365,27 @@ void stk_tune_point_get(const stk_tune *tune, size_t i, stk_tune_point *out)
 
     stk__sized_write(out, i < tune->count ? &tune->points[i] : &none);
 }
+
+bool stk_tune_point_number(const stk_tune_point *point, size_t i, const char **name, double *value)
+{
+    stk_tune_point p = {.struct_size = sizeof p};
+
+    stk__sized_copy(&p, sizeof p, point);
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {{"samples_per_s", p.samples_per_s},
+                   {"least", p.least},
+                   {"most", p.most},
+                   {"predicted_samples_per_s", p.predicted},
+                   {"wait_share", p.wait_share},
+                   {"wait_mean", p.wait},
+                   {"cpu_cores", p.cpu_cores},
+                   {"peak_bytes", p.peak_bytes},
+                   {"cost_per_million", p.cost}};
+    if (i >= STK_COUNT(numbers))
+        return false;
+    *name = numbers[i].name;
+    *value = numbers[i].value;
+    return true;
+}

@@ -33,18 +33,8 @@ static void put_bool(stk__text *out, const char *name, bool value)
 /* Members have the names of 'stoker tune --format json'. */
 static void put_point(const stk_tune_point *p, bool best, stk__text *out)
 {
-    const struct {
-        const char *name;
-        double value;
-    } numbers[] = {{"samples_per_s", p->samples_per_s},
-                   {"least", p->least},
-                   {"most", p->most},
-                   {"predicted_samples_per_s", p->predicted},
-                   {"wait_share", p->wait_share},
-                   {"wait_mean", p->wait},
-                   {"cpu_cores", p->cpu_cores},
-                   {"peak_bytes", p->peak_bytes},
-                   {"cost_per_million", p->cost}};
+    const char *name;
+    double value;
 
     stk__text_add(out, "\"runs\": %" PRIu64, p->runs);
     put_count(out, "num_workers", p->num_workers);
@@ -55,8 +45,8 @@ static void put_point(const stk_tune_point *p, bool best, stk__text *out)
     put_bool(out, "allowed", p->allowed);
     put_bool(out, "front", p->front);
     put_bool(out, "best", best);
-    for (size_t i = 0; i < STK_COUNT(numbers); i++)
-        put_number(out, numbers[i].name, numbers[i].value);
+    for (size_t i = 0; stk_tune_point_number(p, i, &name, &value); i++)
+        put_number(out, name, value);
 }
 
 stk_status stk_tune_log(const stk_tune *tune, const char *path, stk_error *err)

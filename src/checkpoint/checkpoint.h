@@ -124,6 +124,8 @@ typedef struct stk__checkpoint_part {
     uint32_t number, count; /* of this part, from 0; of all; count 0: it is no part */
 } stk__checkpoint_part;
 
+/* The folder in which the parts of a local checkpoint lie; NULL: no memory. The caller's. */
+char *stk__checkpoint_parts_folder(stk_context *ctx, const char *path);
 /* Draw the number of a save. */
 void stk__checkpoint_part_draw(stk__checkpoint_part *part);
 /*

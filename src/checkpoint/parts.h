@@ -9,7 +9,8 @@
 
 /* ---- Names (parts_name.c) ---- */
 
-#define STK__CHECKPOINT_PART_TEXT 64 /* bytes of the text, with its end */
+#define STK__CHECKPOINT_PART_TEXT 64        /* bytes of the text, with its end */
+#define STK__PART_FAILED          ".failed" /* behind the name of one that could not be written */
 
 void stk__part_text(const stk__checkpoint_part *part, char text[STK__CHECKPOINT_PART_TEXT]);
 /* False: no text that is written here. */

@@ -12,15 +12,6 @@
 
 #define YOUNG_S 600 /* seconds between the parts of a save, at most */
 
-/* The folder of parts beside a path. */
-static char *folder_beside(stk_context *ctx, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return stk__format(ctx, "%.*s" STK__CHECKPOINT_PARTS, slash ? (int)(slash + 1 - path) : 0,
-                       path);
-}
-
 static bool is_folder(const char *path)
 {
     struct stat st;
@@ -45,7 +36,7 @@ static stk_status read_part(stk_context *ctx, const char *path, stk__checkpoint_
 static stk_status find_part(stk_context *ctx, const char *path, stk__checkpoint_part *out,
                             stk_error *err)
 {
-    char *parts = folder_beside(ctx, path);
+    char *parts = stk__checkpoint_parts_folder(ctx, path);
     if (!parts)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the path of parts");
     /* Most folders have no parts, and then no file is read for it. */
@@ -129,7 +120,7 @@ void stk__parts_drop(stk_context *ctx, const char *path, const stk__checkpoint_p
 {
     const char *slash = strrchr(path, '/');
     char *folder = stk__format(ctx, "%.*s.", slash ? (int)(slash + 1 - path) : 0, path);
-    char *parts = folder_beside(ctx, path);
+    char *parts = stk__checkpoint_parts_folder(ctx, path);
 
     if (folder && parts)
         remove_parts(ctx, folder, parts, part);

@@ -9,7 +9,6 @@
 #include "checkpoint/parts.h"
 
 #define ENDING ".safetensors"
-#define FAILED ".failed"
 
 void stk__checkpoint_part_draw(stk__checkpoint_part *part)
 {
@@ -44,7 +43,7 @@ static bool take_number(const char **at, unsigned base, size_t most, char end, u
     return true;
 }
 
-/* The number of a save, `length` digits in all. */
+/* The number of a save, 32 digits. */
 static bool take_save(const char **at, uint64_t save[2])
 {
     for (int i = 0; i < 2; i++) {
@@ -79,6 +78,14 @@ bool stk__part_parse(const char *text, stk__checkpoint_part *out)
 
 /* ---- Files ---- */
 
+char *stk__checkpoint_parts_folder(stk_context *ctx, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return stk__format(ctx, "%.*s" STK__CHECKPOINT_PARTS, slash ? (int)(slash + 1 - path) : 0,
+                       path);
+}
+
 static char *beside(stk_context *ctx, const char *first, const stk__checkpoint_part *part,
                     uint32_t number, const char *ending)
 {
@@ -101,7 +108,7 @@ char *stk__part_path(stk_context *ctx, const char *first, const stk__checkpoint_
 char *stk__part_failed_path(stk_context *ctx, const char *first, const stk__checkpoint_part *part,
                             uint32_t number)
 {
-    return beside(ctx, first, part, number, ENDING FAILED);
+    return beside(ctx, first, part, number, ENDING STK__PART_FAILED);
 }
 
 bool stk__part_name_parse(const char *name, stk__checkpoint_part *out)
@@ -115,5 +122,5 @@ bool stk__part_name_parse(const char *name, stk__checkpoint_part *out)
         return false;
     name += skip;
     return take_number(&name, 10, 7, '.', &count) && make(save, number, count, out) &&
-           (strcmp(name, ENDING + 1) == 0 || strcmp(name, &(ENDING FAILED)[1]) == 0);
+           (strcmp(name, ENDING + 1) == 0 || strcmp(name, &(ENDING STK__PART_FAILED)[1]) == 0);
 }

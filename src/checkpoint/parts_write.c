@@ -75,12 +75,11 @@ static stk_status too_late(const waiting *w, uint32_t missing, uint64_t waited_n
 static stk_status sync_folder(const waiting *w, stk_error *err)
 {
     const stk__file_calls *calls = w->calls;
-    char *path = stk__part_path(w->ctx, w->path, w->part, 1);
+    char *path = stk__checkpoint_parts_folder(w->ctx, w->path);
     int failed = 0;
 
     if (!path)
         return no_memory(err);
-    *strrchr(path, '/') = 0;
     const int fd = calls->open(calls->user, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0 || calls->fsync(calls->user, fd) != 0)
         failed = errno;
@@ -127,7 +126,7 @@ void stk__part_tell_failure(const stk__file_calls *calls, const char *path)
     char failed[STK_MAX_OBJECT_KEY];
 
     calls = calls ? calls : &stk__file_calls_system;
-    if (snprintf(failed, sizeof failed, "%s.failed", path) >= (int)sizeof failed)
+    if (snprintf(failed, sizeof failed, "%s" STK__PART_FAILED, path) >= (int)sizeof failed)
         return;
     const int fd = calls->open(calls->user, AT_FDCWD, failed, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (fd >= 0)

@@ -113,10 +113,11 @@ void stk__stages_shorten(stk__stages *stages, double by);
 double stk__buffer_of(double bytes);
 /* Of figures, which have room for no more than what is known. */
 void stk__sharing_of(const stk_figures *figures, stk__sharing *out);
+/* Batches that a setting asks for, with the one at hand. */
+uint32_t stk__setting_slabs(const stk__setting *set);
 /* What each part of a rank's loader gets of the budget, which there is: as the loader divides it.
- * `wanted`: batches with the one at hand. */
-stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *set,
-                                uint32_t wanted);
+ */
+stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *set);
 /* The share of rows that find what they need in the pool; and bytes that stay there for them. */
 double stk__setting_found(const stk__stages *stages, const stk__setting *set, double *stay);
 /* A setting that was `before` is `set` now: what it takes to decode and to read changes with what

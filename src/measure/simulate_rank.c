@@ -6,8 +6,7 @@
 
 #define TASK_SECONDS 100e-6 /* of work that a task has, about [loader/work.c] */
 #define TASK_MOST    512
-#define AHEAD_MOST   4096 /* batches */
-#define READ_RECORD  320  /* beyond its bytes and a quarter of them [loader/budget.c] */
+#define READ_RECORD  320 /* beyond its bytes and a quarter of them [loader/budget.c] */
 #define WARM_MOST    64
 
 /* What the budget has room for of what is wanted; without one all of it. What is planned beyond the
@@ -24,7 +23,7 @@ static void divide(const stk__sim *m, stk__sim_rank *r, uint32_t wanted)
     r->records = wanted + horizon;
     if (!(set->budget > 0))
         return;
-    const stk__shares shares = stk__setting_shares(m->stages, set, wanted);
+    const stk__shares shares = stk__setting_shares(m->stages, set);
     r->slabs = shares.slabs;
     r->records = STK_MIN(shares.steps, shares.slabs + horizon);
     r->pool_limit = STK_MAX((double)shares.pool, 1.0);
@@ -44,13 +43,13 @@ static stk_status size_rank(const stk__sim *m, stk__sim_rank *r, stk_error *err)
 {
     const stk__setting *set = m->setting;
     const double each = STK_MAX(ceil(m->stages->reads), 1.0);
-    const uint32_t ahead = (uint32_t)STK_MIN((uint64_t)set->prefetch * set->workers, AHEAD_MOST);
+    const uint32_t slabs = stk__setting_slabs(set);
 
     if (set->whole_batches) {
-        r->records = set->workers ? ahead : 1;
-        r->slabs = r->records + 1;
+        r->records = slabs - 1;
+        r->slabs = slabs;
     } else {
-        divide(m, r, set->workers ? ahead + 1 : 2);
+        divide(m, r, slabs);
         if (set->workers == 0)
             r->records = 1; /* one step at a time, nothing is ahead */
         r->row_room = (uint64_t)r->records * set->batch;

@@ -69,7 +69,14 @@ static uint64_t bytes_of(double bytes)
     return bytes > 0 ? (uint64_t)STK_MIN(bytes, 0x1p60) : 0;
 }
 
-stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *set, uint32_t wanted)
+uint32_t stk__setting_slabs(const stk__setting *set)
+{
+    const uint64_t ahead = STK_MIN((uint64_t)set->prefetch * set->workers, AHEAD_MOST);
+
+    return set->workers ? (uint32_t)STK_MAX(ahead, UINT64_C(1)) + 1 : 2;
+}
+
+stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *set)
 {
     const stk__sharing *sharing = &stages->sharing;
     const stk_claims *c = &sharing->claims;
@@ -83,7 +90,7 @@ stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *s
         .fixed = c->fixed,
         .most_read = c->most_read,
         .workers = set->workers,
-        .slabs = STK_MAX(wanted, 2u),
+        .slabs = stk__setting_slabs(set),
         .reads = known ? c->reads : stages->reads > 0,
         .ragged = c->ragged,
         .decodes = stages->decoded_bytes > 0,
@@ -98,13 +105,6 @@ stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *s
 }
 
 /* ---- Decoding -------------------------------------------------------------------------------- */
-
-static uint32_t slabs_of(const stk__setting *set)
-{
-    const uint64_t ahead = STK_MIN((uint64_t)set->prefetch * set->workers, AHEAD_MOST);
-
-    return set->workers ? (uint32_t)ahead + 1 : 2;
-}
 
 /* The share of rows that find their chunk, of those of which so much lives. Where streams take
  * turns the one that is next has had about half a row less than all others have. */
@@ -136,7 +136,7 @@ double stk__setting_found(const stk__stages *stages, const stk__setting *set, do
     *stay = 0;
     if (!s->known || !(set->budget > 0))
         return 0;
-    const stk__shares shares = stk__setting_shares(stages, set, slabs_of(set));
+    const stk__shares shares = stk__setting_shares(stages, set);
     const double steps =
         (double)stk__shares_horizon(set->depth, set->batch, s->claims.mixed, set->batch) +
         (set->workers ? shares.steps : 1);
@@ -164,7 +164,7 @@ static double decoded_with(const stk__sharing *s, double was, double is)
 static bool reads_blocks(const stk__stages *stages, const stk__setting *set)
 {
     const stk_claims *c = &stages->sharing.claims;
-    const stk__shares shares = stk__setting_shares(stages, set, slabs_of(set));
+    const stk__shares shares = stk__setting_shares(stages, set);
 
     return stk__shares_hold_blocks(shares.pool, c->mixed_blocks + shares.workers + 2, c->block);
 }
@@ -211,8 +211,7 @@ stk_status stk__setting_share(stk__stages *stages, const stk__setting *before, s
     if (!(set->budget > 0) || set->whole_batches)
         return STK_OK;
     if (s->claims.step)
-        set->workers =
-            STK_MIN(set->workers, stk__setting_shares(stages, set, slabs_of(set)).workers);
+        set->workers = STK_MIN(set->workers, stk__setting_shares(stages, set).workers);
     STK_TRY(check_blocks(stages, before, set, err));
     const double was = stk__setting_found(stages, before, &stayed),
                  is = stk__setting_found(stages, set, &set->shared_bytes);

@@ -102,15 +102,6 @@ static bool is_plain(stk_trainer *t, const char *path)
     return url.plain && !url.inner && strlen(path) < STK_MAX_OBJECT_KEY;
 }
 
-/* The folder of parts beside a path. */
-static char *folder_of(stk_trainer *t, const char *path)
-{
-    const char *name = strrchr(path, '/');
-
-    return stk__format(t->ctx, "%.*s" STK__CHECKPOINT_PARTS, name ? (int)(name + 1 - path) : 0,
-                       path);
-}
-
 /* What rank 0 says of a save. */
 typedef struct save_name {
     uint64_t number[2];
@@ -136,7 +127,7 @@ stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_pa
     STK_TRY(stk__share_text(t, (char *)&name, sizeof name, err));
     if (!*name.path)
         return STK_OK;
-    char *folder = folder_of(t, name.path);
+    char *folder = stk__checkpoint_parts_folder(t->ctx, name.path);
     if (!folder)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
     const stk_status status = is_shared(t, folder, &shared, err);

@@ -247,6 +247,7 @@ class Deaths(Case):
             with self.assertLogs("stoker", "WARNING"):
                 got += list(iterator)
             self.assertEqual(sorted(got), [1, *range(1, 9)])
+            self.assertGreater(len(marks.read()), 1)
 
     def test_out_of_order(self):
         dataset = Dies(30, 7, "SIGKILL", self.folder())

@@ -65,13 +65,12 @@ static void expect_shares(const stk_claims *claims, const stk_loader_options *o,
                           const stk_loader_stats *is)
 {
     const stk__stages stages = {.sharing = {.claims = *claims, .batch = 32}, .reads = 1};
-    const uint32_t workers = (uint32_t)o->num_workers, ahead = (uint32_t)o->prefetch_factor;
-    const stk__setting set = {.workers = workers,
+    const stk__setting set = {.workers = (uint32_t)o->num_workers,
                               .depth = (uint32_t)o->io_depth,
-                              .prefetch = ahead,
+                              .prefetch = (uint32_t)o->prefetch_factor,
                               .batch = (uint32_t)o->batch_size,
                               .budget = (double)o->memory_budget};
-    const stk__shares shares = stk__setting_shares(&stages, &set, workers * ahead + 1);
+    const stk__shares shares = stk__setting_shares(&stages, &set);
 
     assert_int_equal(shares.workers, is->workers);
     if (o->batch_size == 32) {
@@ -208,7 +207,7 @@ static double decoded_with(const stk_figures *f, double pool)
     stk__sharing_of(f, &stages.sharing);
     for (int i = 0; i < 100; i++) {
         set.budget = (least + most) / 2;
-        if ((double)stk__setting_shares(&stages, &set, 3).pool < pool)
+        if ((double)stk__setting_shares(&stages, &set).pool < pool)
             least = set.budget;
         else
             most = set.budget;
