@@ -4,6 +4,7 @@
 
     lint.py ROOT      prints FILE:LINE: what is wrong and the remedy; exit code 1 if there is anything
 """
+import os
 import re
 import subprocess
 import sys
@@ -258,18 +259,21 @@ def check_kept(root):
             problem(Path(name), 1, "is no text: binary files are in tests/golden, docs/report and corpora alone")
 
 
+def sources(root):
+    """The files that rules are for. Folders in which something is being built or fetched meanwhile are not looked into."""
+    for folder, below, names_here in os.walk(root):
+        at = Path(folder).relative_to(root)
+        passed = {".git", "shared"} | {name for name in below if name.startswith("build")} if not at.parts else set()
+        below[:] = sorted(set(below) - passed - {"__pycache__", "corpus"})
+        for name in names_here:
+            path = at / name
+            if (path.suffix in CODE or name in NAMED) and (root / path).is_file():
+                yield path
+
+
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    files = []
-    for path in sorted(root.rglob("*")):
-        relative = path.relative_to(root)
-        top = relative.parts[0]
-        if top in {".git", "shared"} or top.startswith("build") or "__pycache__" in relative.parts or not path.is_file():
-            continue
-        if "corpus" in relative.parts:
-            continue
-        if path.suffix in CODE or path.name in NAMED:
-            files.append(relative)
+    files = sorted(sources(root))
     for path in files:
         check_file(root, path)
     for folder in sorted(p for p in (root / "src").iterdir() if p.is_dir() and any(p.rglob("*.c"))):
