@@ -59,6 +59,7 @@ class Leaks(Case):
             sizes.append(rss())
         self.assertEqual(self.things(), before)
         self.assertLess(rss() - memory, room, f"memory grows: {sizes[::max(1, count // 20)]}")
-        if count >= 200:  # a straight line through all of them
-            slope = numpy.polyfit(numpy.arange(count // 2), sizes[-(count // 2):], 1)[0]
-            self.assertLess(slope, 512, "bytes an epoch")
+        if count >= 200:  # an allocator takes a piece now and then, what leaks grows all the time
+            parts = numpy.array_split(numpy.array(sizes[-(count // 2):]), 5)
+            slopes = [numpy.polyfit(numpy.arange(len(part)), part, 1)[0] for part in parts]
+            self.assertLess(numpy.median(slopes), 512, f"bytes an epoch: {slopes}")
