@@ -10,6 +10,7 @@
 
 #include "array/room.h"
 #include "base/base64.h"
+#include "base/digits.h"
 
 static stk_status wrong(const stk__type *type, const char *key, stk_error *err)
 {
@@ -73,8 +74,7 @@ static bool parse_hex(const char *text, uint32_t size, void *out)
     if (text[0] != '0' || (text[1] != 'x' && text[1] != 'X') || strlen(text) != 2 + 2 * size)
         return false;
     for (text += 2; *text; text++) {
-        char c = (char)(*text | 0x20);
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        const int digit = stk__hex_digit(*text);
         if (digit < 0)
             return false;
         bits = bits << 4 | (uint64_t)digit;

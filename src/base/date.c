@@ -3,15 +3,11 @@
 #include <strings.h>
 
 #include "base/calendar.h"
+#include "base/digits.h"
 
 #define MINUTE_US   INT64_C(60000000)
 #define YEAR_DIGITS 6
 #define FRACTION    6 /* digits: microseconds */
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 /* A number of `least` to `most` digits, and not of more, at *text, which moves behind it. */
 static bool take_digits(const char **text, int least, int most, int64_t *out)
@@ -19,9 +15,9 @@ static bool take_digits(const char **text, int least, int most, int64_t *out)
     int n = 0;
 
     *out = 0;
-    for (; n < most && is_digit((*text)[n]); n++)
+    for (; n < most && stk__is_digit((*text)[n]); n++)
         *out = *out * 10 + ((*text)[n] - '0');
-    if (n < least || is_digit((*text)[n]))
+    if (n < least || stk__is_digit((*text)[n]))
         return false;
     *text += n;
     return true;
@@ -46,7 +42,7 @@ static bool take_fraction(const char **text, int *out)
     const char *at = *text + 1;
     int n = 0, value = 0;
 
-    for (; is_digit(*at); at++, n++)
+    for (; stk__is_digit(*at); at++, n++)
         if (n < FRACTION)
             value = value * 10 + (*at - '0');
         else if (*at != '0')

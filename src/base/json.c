@@ -4,6 +4,7 @@
 #include "base/json.h"
 
 #include "base/context.h"
+#include "base/digits.h"
 
 #define MARK        '\x01' /* in front of a text that means a word or number */
 #define MARK_QUOTED "\"\\u0001"
@@ -70,11 +71,6 @@ static void scan_string(scan *s)
     put(s, s->text + begin, s->at - begin);
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool take_word(scan *s, const char *word)
 {
     uint64_t length = strlen(word);
@@ -101,7 +97,7 @@ static void scan_number(scan *s)
         s->at++;
     for (; s->at < s->length; s->at++) {
         char c = s->text[s->at];
-        if (is_digit(c))
+        if (stk__is_digit(c))
             digits++;
         else if (c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-')
             whole = false;
@@ -141,7 +137,7 @@ static void scan_all(scan *s)
         char c = s->text[s->at];
         if (c == '"') {
             scan_string(s);
-        } else if (is_digit(c) || c == '-' || c == 'N' || c == 'I') {
+        } else if (stk__is_digit(c) || c == '-' || c == 'N' || c == 'I') {
             scan_number(s);
         } else {
             scan_mark(s, c);
@@ -293,7 +289,7 @@ static bool is_special(const char *text, size_t length)
     if (length - at <= MAX_DIGITS)
         return false;
     for (; at < length; at++)
-        if (!is_digit(text[at]))
+        if (!stk__is_digit(text[at]))
             return false;
     return true;
 }

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/digits.h"
+
 #define DEPTH 16 /* of nesting */
 
 static bool fail_at_end(stk__json_cursor *c)
@@ -19,11 +21,6 @@ void stk__json_skip_blanks(stk__json_cursor *c)
         c->at++;
 }
 
-static bool is_hex(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
 /* Behind the backslash. */
 static bool take_escape(stk__json_cursor *c)
 {
@@ -33,7 +30,7 @@ static bool take_escape(stk__json_cursor *c)
     if (kind != 'u')
         return kind && strchr("\"\\/bfnrt", kind);
     for (int i = 0; i < 4; i++, c->at++)
-        if (c->at == c->end || !is_hex(*c->at))
+        if (c->at == c->end || stk__hex_digit(*c->at) < 0)
             return fail_at_end(c);
     return true;
 }
@@ -324,10 +321,8 @@ static uint32_t hex4(const char *at)
 {
     uint32_t value = 0;
 
-    for (int i = 0; i < 4; i++) {
-        char c = at[i];
-        value = value * 16 + (uint32_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-    }
+    for (int i = 0; i < 4; i++)
+        value = value * 16 + (uint32_t)stk__hex_digit(at[i]);
     return value;
 }
 

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "base/digits.h"
+
 /* ---- Words ---- */
 
 bool stk__take(const char **at, char c)
@@ -45,15 +47,10 @@ bool stk__take_int(const char **at, int64_t *out)
 
 bool stk__take_double(const char **at, double *out)
 {
-    uint64_t bits = 0;
+    uint64_t bits;
 
-    for (int i = 0; i < 16; i++) {
-        const char c = (*at)[i];
-        const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-        if (digit < 0)
-            return false;
-        bits = bits << 4 | (unsigned)digit;
-    }
+    if (!stk__hex_number(*at, 16, &bits))
+        return false;
     memcpy(out, &bits, sizeof bits);
     *at += 16;
     return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One value: text -> member, member -> text. Both are free of the locale of the program. */
 #include "base/decimal.h"
+#include "base/digits.h"
 #include "base/options.h"
 
 #include <inttypes.h>
@@ -76,11 +77,6 @@ static bool is_space(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* Part of a text, without the blanks around it. */
 typedef struct span {
     const char *text;
@@ -123,7 +119,8 @@ bool stk__option_number(const char *text, double *value, const char **end)
     char *stop;
 
     /* Words such as "inf", "nan" and hexadecimal floats are not numbers here. */
-    if (!(is_digit(*p) || (*p == '.' && is_digit(p[1]))) || (*p == '0' && lower(p[1]) == 'x'))
+    if (!(stk__is_digit(*p) || (*p == '.' && stk__is_digit(p[1]))) ||
+        (*p == '0' && lower(p[1]) == 'x'))
         return false;
     /* The C library keeps this locale: nothing is allocated. */
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -147,12 +144,9 @@ static bool parse_unsigned(span s, bool hexadecimal, uint64_t *out)
     if (i == s.length)
         return false;
     for (; i < s.length; i++) {
-        char c = lower(s.text[i]);
-        uint64_t digit = is_digit(c)            ? (uint64_t)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (uint64_t)(c - 'a' + 10)
-                                                : 99;
-        if (digit >= base || !stk__mul_size(value, base, &value) ||
-            !stk__add_size(value, digit, &value))
+        const int digit = stk__hex_digit(s.text[i]);
+        if (digit < 0 || (uint64_t)digit >= base || !stk__mul_size(value, base, &value) ||
+            !stk__add_size(value, (uint64_t)digit, &value))
             return false;
     }
     *out = value;
@@ -191,12 +185,12 @@ static bool parse_size(span s, uint64_t *out)
     span whole = {s.text, 0};
     uint64_t value = 0, fraction = 0, scale = 1;
 
-    while (whole.length < s.length && is_digit(s.text[whole.length]))
+    while (whole.length < s.length && stk__is_digit(s.text[whole.length]))
         whole.length++;
     const char *p = whole.text + whole.length;
     bool point = whole.length < s.length && *p == '.';
     if (point)
-        for (p++; p < s.text + s.length && is_digit(*p); p++)
+        for (p++; p < s.text + s.length && stk__is_digit(*p); p++)
             if (scale < UINT64_C(1000000000000000000)) {
                 fraction = fraction * 10 + (uint64_t)(*p - '0');
                 scale *= 10;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Credentials: what is one, and that none is part of a URL, which is printed and logged. */
+#include "base/digits.h"
 #include "base/options.h"
 
 #define NAME_ROOM 64 /* bytes of the end of a name that is looked at, with its end */
@@ -11,14 +12,9 @@ bool stk__secret_named(const char *text)
     return strncmp(text, STK__SECRET_FROM, from) == 0 && text[from] != 0;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_word(char c)
 {
-    return (c >= 'a' && c <= 'z') || is_digit(c);
+    return (c >= 'a' && c <= 'z') || stk__is_digit(c);
 }
 
 bool stk__secret_name(const char *name, size_t length)
@@ -61,7 +57,7 @@ static bool has_user(const char *authority)
     if (!colon || *authority == '[')
         return false;
     for (const char *p = colon + 1; p < authority + length; p++)
-        if (!is_digit(*p)) /* the next parameter of a query that a URL is one of */
+        if (!stk__is_digit(*p)) /* the next parameter of a query that a URL is one of */
             return *p != '&' || strchr(p, '@');
     return false;
 }

@@ -2,7 +2,7 @@
 /* The command has one of its own, as it is built on public headers alone. */
 #include "base/sha256.h"
 
-#include <stdio.h>
+#include "base/digits.h"
 
 static const uint32_t k[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -64,8 +64,7 @@ void stk__sha256_end(stk__sha256 *hash, uint8_t digest[STK__SHA256])
 
 void stk__sha256_text(const uint8_t digest[STK__SHA256], char text[STK__SHA256_TEXT])
 {
-    for (size_t i = 0; i < STK__SHA256; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    stk__hex_text(digest, STK__SHA256, text);
 }
 
 void stk__hmac_sha256(const void *key, size_t key_length, const void *data, size_t length,

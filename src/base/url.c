@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "base/digits.h"
 #include "base/registry.h"
 
 /* ---- Taking apart ---------------------------------------------------------------------------- */
@@ -20,8 +21,7 @@ static size_t scheme_length(const char *text)
 
     if (!is_letter(text[0]))
         return 0;
-    while (is_letter(text[n]) || (text[n] >= '0' && text[n] <= '9') ||
-           (text[n] && strchr("+-.", text[n])))
+    while (is_letter(text[n]) || stk__is_digit(text[n]) || (text[n] && strchr("+-.", text[n])))
         n++;
     return text[n] == ':' ? n : 0;
 }
@@ -127,14 +127,6 @@ const char *stk__url_unwrap(const stk_context *ctx, const char *text, stk__url *
     return text;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 stk_status stk__url_decode(const char *from, size_t length, char *to, size_t size, stk_error *err)
 {
     size_t used = 0;
@@ -142,8 +134,8 @@ stk_status stk__url_decode(const char *from, size_t length, char *to, size_t siz
     for (size_t i = 0; i < length; i++) {
         char c = from[i];
         if (c == '%') {
-            int high = length - i > 2 ? hex_digit(from[i + 1]) : -1;
-            int low = high >= 0 ? hex_digit(from[i + 2]) : -1;
+            int high = length - i > 2 ? stk__hex_digit(from[i + 1]) : -1;
+            int low = high >= 0 ? stk__hex_digit(from[i + 2]) : -1;
             if (high < 0 || low < 0 || high + low == 0)
                 return stk__fail(
                     err, STK_EINVAL, STK_STAGE_STORE,

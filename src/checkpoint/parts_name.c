@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/digits.h"
 #include "base/url.h"
 #include "checkpoint/parts.h"
 
@@ -24,19 +25,14 @@ void stk__part_text(const stk__checkpoint_part *part, char text[STK__CHECKPOINT_
              part->save[0], part->save[1], part->number, part->count);
 }
 
-/* Digits of a number, lower-case, no more than there are in `most`; behind them `end`. */
-static bool take_number(const char **at, unsigned base, size_t most, char end, uint64_t *out)
+/* A number of 7 digits at most; behind them `end`. */
+static bool take_number(const char **at, char end, uint64_t *out)
 {
-    static const char digits[] = "0123456789abcdef";
     const char *p = *at;
 
     *out = 0;
-    for (; *p && *p != end; p++) {
-        const char *digit = memchr(digits, *p, base);
-        if (!digit || (size_t)(p - *at) == most)
-            return false;
-        *out = *out * base + (uint64_t)(digit - digits);
-    }
+    for (; stk__is_digit(*p) && p - *at < 7; p++)
+        *out = *out * 10 + (uint64_t)(*p - '0');
     if (p == *at || *p != end)
         return false;
     *at = p + (end != 0);
@@ -46,17 +42,9 @@ static bool take_number(const char **at, unsigned base, size_t most, char end, u
 /* The number of a save, 32 digits. */
 static bool take_save(const char **at, uint64_t save[2])
 {
-    for (int i = 0; i < 2; i++) {
-        char half[17];
-        const char *from = half;
-        if (strnlen(*at, 16) < 16)
-            return false;
-        memcpy(half, *at, 16);
-        half[16] = 0;
-        if (!take_number(&from, 16, 16, 0, &save[i]))
-            return false;
-        *at += 16;
-    }
+    if (!stk__hex_number(*at, 16, &save[0]) || !stk__hex_number(*at + 16, 16, &save[1]))
+        return false;
+    *at += 32;
     return true;
 }
 
@@ -72,8 +60,8 @@ bool stk__part_parse(const char *text, stk__checkpoint_part *out)
 {
     uint64_t save[2], number, count;
 
-    return take_save(&text, save) && *text++ == ' ' && take_number(&text, 10, 7, ' ', &number) &&
-           take_number(&text, 10, 7, 0, &count) && make(save, number, count, out);
+    return take_save(&text, save) && *text++ == ' ' && take_number(&text, ' ', &number) &&
+           take_number(&text, 0, &count) && make(save, number, count, out);
 }
 
 /* ---- Files ---- */
@@ -117,10 +105,10 @@ bool stk__part_name_parse(const char *name, stk__checkpoint_part *out)
     uint64_t save[2], number, count;
     const size_t skip = sizeof of - 1;
 
-    if (!take_save(&name, save) || *name++ != '-' || !take_number(&name, 10, 7, '-', &number) ||
+    if (!take_save(&name, save) || *name++ != '-' || !take_number(&name, '-', &number) ||
         strncmp(name, of, skip) != 0)
         return false;
     name += skip;
-    return take_number(&name, 10, 7, '.', &count) && make(save, number, count, out) &&
+    return take_number(&name, '.', &count) && make(save, number, count, out) &&
            (strcmp(name, ENDING + 1) == 0 || strcmp(name, &(ENDING STK__PART_FAILED)[1]) == 0);
 }

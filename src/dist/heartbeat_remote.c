@@ -12,19 +12,19 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SCHEME     "udp://"
-#define MAGIC      "STKLIFE"
-#define VERSION    1
-#define SEND_NS    UINT64_C(200000000)
-#define ENDS       3    /* times that the end is said */
-#define AT_ONCE    4096 /* datagrams of one look */
-#define HOST_ROOM  256
-#define TOKEN_TEXT 33 /* with its end */
+#include "base/digits.h"
+
+#define SCHEME    "udp://"
+#define MAGIC     "STKLIFE"
+#define VERSION   1
+#define SEND_NS   UINT64_C(200000000)
+#define ENDS      3    /* times that the end is said */
+#define AT_ONCE   4096 /* datagrams of one look */
+#define HOST_ROOM 256
 
 /* A datagram. Machines of one training are alike: numbers are as they lie in memory, and another
  * order of bytes is another version. */
@@ -86,14 +86,8 @@ typedef struct address {
 
 static bool read_token(const char *text, uint64_t token[2])
 {
-    char half[17] = "";
-
-    if (strlen(text) != TOKEN_TEXT - 1 || text[strspn(text, "0123456789abcdef")])
-        return false;
-    memcpy(half, text, 16);
-    token[0] = strtoull(half, NULL, 16);
-    token[1] = strtoull(text + 16, NULL, 16);
-    return true;
+    return strlen(text) == 32 && stk__hex_number(text, 16, &token[0]) &&
+           stk__hex_number(text + 16, 16, &token[1]);
 }
 
 static bool read_url(const char *url, address *out)

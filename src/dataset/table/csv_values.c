@@ -3,6 +3,7 @@
 #include <float.h>
 
 #include "base/bytes.h"
+#include "base/digits.h"
 #include "base/options.h"
 #include "dataset/table/csv.h"
 
@@ -10,11 +11,6 @@
 #define MOST_DIGITS 19u /* that a mantissa of 64 bits has for certain */
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 static void trim(const stk__csv_cell *cell, const char **begin, const char **end)
 {
@@ -32,7 +28,7 @@ static bool digits_of(const char *at, const char *end, uint64_t *out)
     if (at == end)
         return false;
     for (; at < end; at++)
-        if (!is_digit(*at) || !stk__mul_size(*out, 10, out) ||
+        if (!stk__is_digit(*at) || !stk__mul_size(*out, 10, out) ||
             !stk__add_size(*out, (uint64_t)(*at - '0'), out))
             return false;
     return true;
@@ -97,7 +93,7 @@ static uint32_t add_digits(const char **at, const char *end, decimal *d)
         d->mantissa = d->mantissa * 100000000 + eight;
         d->digits = d->mantissa ? d->digits + 8 : 0;
     }
-    for (; p < end && is_digit(*p); p++) {
+    for (; p < end && stk__is_digit(*p); p++) {
         if (d->digits == MOST_DIGITS) {
             d->exact = false;
             continue;
@@ -130,7 +126,7 @@ static const char *read_decimal(const char *at, const char *end, decimal *d)
         minus = at < end && *at == '-';
         at += at < end && (*at == '-' || *at == '+');
         const char *digits = at;
-        while (at < end && is_digit(*at))
+        while (at < end && stk__is_digit(*at))
             at++;
         if (!digits_of(digits, at, &e))
             return NULL;

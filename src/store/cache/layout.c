@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/digits.h"
+
 #define MAGIC       UINT64_C(0x314548434b4f5453) /* "STOKCHE1" */
 #define SMALL_BLOCK (UINT64_C(16) << 10)
 #define LARGE_BLOCK (UINT64_C(64) << 10)
@@ -67,25 +69,12 @@ bool stk__cache_head_right(const stk__cache_place *p, const uint8_t head[STK__CA
     return memcmp(head, right, sizeof right) == 0;
 }
 
-/* 16 hexadecimal digits, as they are written here. */
-static bool take_hex(const char *text, uint64_t *out)
-{
-    *out = 0;
-    for (unsigned i = 0; i < 16; i++) {
-        const char c = text[i];
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
-            return false;
-        *out = *out << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-    }
-    return true;
-}
-
 bool stk__cache_name_parse(const char *name, XXH128_hash_t *key, uint64_t *identity)
 {
     uint64_t high, low;
 
-    if (strlen(name) != 49 || name[32] != '-' || !take_hex(name, &high) ||
-        !take_hex(name + 16, &low) || !take_hex(name + 33, identity))
+    if (strlen(name) != 49 || name[32] != '-' || !stk__hex_number(name, 16, &high) ||
+        !stk__hex_number(name + 16, 16, &low) || !stk__hex_number(name + 33, 16, identity))
         return false;
     *key = (XXH128_hash_t){.low64 = low, .high64 = high};
     return true;

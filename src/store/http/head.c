@@ -5,24 +5,20 @@
 #include <xxhash.h>
 
 #include "base/calendar.h"
+#include "base/digits.h"
 
 #define HOUR_NS   INT64_C(3600000000000)
 #define MONTHS    "JanFebMarAprMayJunJulAugSepOctNovDec"
 #define DATE_SIZE 29 /* bytes of an IMF-fixdate */
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 /* A number at *text, which moves behind it. */
 static bool take_number(const char **text, uint64_t *out)
 {
     const char *at = *text;
 
-    if (!is_digit(*at))
+    if (!stk__is_digit(*at))
         return false;
-    for (*out = 0; is_digit(*at); at++)
+    for (*out = 0; stk__is_digit(*at); at++)
         if (!stk__mul_size(*out, 10, out) || !stk__add_size(*out, (uint64_t)(*at - '0'), out))
             return false;
     *text = at;
@@ -56,7 +52,7 @@ static bool read_range(const char *text, stk__http_head *head)
 
 static bool take_two(const char *text, int *out)
 {
-    if (!is_digit(text[0]) || !is_digit(text[1]))
+    if (!stk__is_digit(text[0]) || !stk__is_digit(text[1]))
         return false;
     *out = (text[0] - '0') * 10 + text[1] - '0';
     return true;
@@ -184,8 +180,8 @@ static bool take_status(stk__http_head *head, const char *line, size_t length)
         return false;
     const char *space = memchr(line, ' ', length);
     stk__http_head_init(head);
-    if (space && length - (size_t)(space - line) >= 4 && is_digit(space[1]) && is_digit(space[2]) &&
-        is_digit(space[3]))
+    if (space && length - (size_t)(space - line) >= 4 && stk__is_digit(space[1]) &&
+        stk__is_digit(space[2]) && stk__is_digit(space[3]))
         head->code = (space[1] - '0') * 100 + (space[2] - '0') * 10 + space[3] - '0';
     head->framed = line[5] >= '2'; /* HTTP/2 has frames */
     return true;

@@ -3,14 +3,10 @@
 
 #include <stdio.h>
 
+#include "base/digits.h"
 #include "base/url.h"
 #include "store/s3/errors.h"
 #include "store/s3/sigv4.h"
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 static bool is_letter(char c)
 {
@@ -27,7 +23,7 @@ static bool bucket_valid(const char *name)
         return false;
     for (size_t i = 0; i < length; i++) {
         const bool inner = i > 0 && i + 1 < length;
-        if (!is_letter(name[i]) && !is_digit(name[i]) &&
+        if (!is_letter(name[i]) && !stk__is_digit(name[i]) &&
             !(inner && (name[i] == '-' || name[i] == '.' || name[i] == '_')))
             return false;
     }
@@ -67,14 +63,14 @@ static bool host_valid(const char *host, size_t length)
 
     if (host[0] == '[') {
         for (i = 1; i < length && host[i] != ']'; i++)
-            if (!is_digit(host[i]) && !(is_letter(host[i]) && (host[i] | 32) <= 'f') &&
+            if (!stk__is_digit(host[i]) && !(is_letter(host[i]) && (host[i] | 32) <= 'f') &&
                 host[i] != ':' && host[i] != '.')
                 return false;
         if (i == length || i == 1)
             return false;
         i++;
     } else {
-        while (i < length && (is_digit(host[i]) || is_letter(host[i]) ||
+        while (i < length && (stk__is_digit(host[i]) || is_letter(host[i]) ||
                               (i > 0 && (host[i] == '-' || host[i] == '.'))))
             i++;
         if (i == 0)
@@ -85,7 +81,7 @@ static bool host_valid(const char *host, size_t length)
     if (host[i++] != ':' || i == length || length - i > 5)
         return false;
     for (; i < length; i++)
-        if (!is_digit(host[i]))
+        if (!stk__is_digit(host[i]))
             return false;
     return true;
 }
@@ -114,7 +110,7 @@ bool stk__s3_loopback(const char *url)
     unsigned dots = 0;
     for (size_t i = 0; i < name; i++) {
         dots += host[i] == '.';
-        if (!is_digit(host[i]) && host[i] != '.')
+        if (!stk__is_digit(host[i]) && host[i] != '.')
             return false;
     }
     return dots == 3 && strncmp(host, "127.", 4) == 0;

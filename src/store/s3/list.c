@@ -2,6 +2,7 @@
 #include "store/s3/list.h"
 
 #include "base/calendar.h"
+#include "base/digits.h"
 #include "base/lines.h"
 #include "store/s3/xml.h"
 
@@ -47,13 +48,6 @@ static bool take_bool(const stk__xml *xml, bool *out)
     return *out || strcmp(text, "false") == 0;
 }
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'                 ? c - '0'
-           : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
-                                                : -1;
-}
-
 /* Undo encoding-type=url in place: %XX, and '+' for a blank. */
 static bool undo(char *text)
 {
@@ -61,7 +55,7 @@ static bool undo(char *text)
 
     for (const char *p = text; *p; p++) {
         if (*p == '%') {
-            const int high = hex(p[1]), low = high < 0 ? -1 : hex(p[2]);
+            const int high = stk__hex_digit(p[1]), low = high < 0 ? -1 : stk__hex_digit(p[2]);
             if (low < 0 || high + low == 0)
                 return false;
             *to++ = (char)(high << 4 | low);

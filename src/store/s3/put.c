@@ -5,6 +5,7 @@
 
 #include "base/base64.h"
 #include "base/crc32c.h"
+#include "base/digits.h"
 #include "base/md5.h"
 #include "store/http/holds.h"
 #include "store/s3/s3.h"
@@ -193,15 +194,14 @@ static bool same_parts(void *user, const void *bytes, size_t length)
 /* "\"0123...\"" -> its bytes. */
 static bool md5_of_etag(const char *etag, uint8_t bytes[STK__MD5_TEXT / 2])
 {
-    static const char digits[] = "0123456789abcdef";
+    uint64_t byte;
 
     if (strlen(etag) != STK__MD5_TEXT + 1 || etag[0] != '"' || etag[STK__MD5_TEXT] != '"')
         return false;
-    for (size_t i = 0; i < STK__MD5_TEXT - 1; i++) {
-        const char *at = memchr(digits, etag[1 + i], 16);
-        if (!at)
+    for (size_t i = 0; i < STK__MD5_TEXT / 2; i++) {
+        if (!stk__hex_number(etag + 1 + 2 * i, 2, &byte))
             return false;
-        bytes[i / 2] = (uint8_t)(bytes[i / 2] << 4 | (at - digits));
+        bytes[i] = (uint8_t)byte;
     }
     return true;
 }

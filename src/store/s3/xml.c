@@ -2,6 +2,7 @@
 #include "store/s3/xml.h"
 
 #include "base/bytes.h"
+#include "base/digits.h"
 #include "base/json_scan.h"
 
 static stk__xml_event bad(stk__xml *xml, const char *why)
@@ -205,15 +206,10 @@ static uint32_t numbered(const char *text, size_t length)
     if (i >= length || length > 9)
         return 0;
     for (; i < length; i++) {
-        const char c = text[i];
-        uint32_t digit;
-        if (c >= '0' && c <= '9')
-            digit = (uint32_t)(c - '0');
-        else if (hexadecimal && ((c | 32) >= 'a' && (c | 32) <= 'f'))
-            digit = (uint32_t)((c | 32) - 'a' + 10);
-        else
+        const int digit = stk__hex_digit(text[i]);
+        if (digit < 0 || (digit > 9 && !hexadecimal))
             return 0;
-        value = value * (hexadecimal ? 16 : 10) + digit;
+        value = value * (hexadecimal ? 16 : 10) + (uint32_t)digit;
     }
     return value > 0x10ffff || (value >= 0xd800 && value < 0xe000) ? 0 : value;
 }
