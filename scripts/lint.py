@@ -78,11 +78,12 @@ BANNED = {
     "unlink": "stk__remove_file()", "unlinkat": "stk__remove_file()", "rmdir": "stk__remove_folder()",
     **dict.fromkeys(("rename", "renameat", "renameat2", "link", "linkat"), "a put of a store, or stk__durable_begin()"),
     "fsync": "stk__sync()", "fdatasync": "stk__sync()", "syncfs": "stk__sync_all()",
-    "remove": "stk__remove_file()", "getenv": "an option", "setenv": "nothing", "signal": "nothing", "sigaction": "nothing",
+    "getrandom": "stk__system_random()", "remove": "stk__remove_file()", "getenv": "an option", "setenv": "nothing", "signal": "nothing", "sigaction": "nothing",
 }
 ALLOCATOR = {"malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "free"}
 EXCEPTIONS = {("src/base/memory.c", name) for name in ALLOCATOR} | {("src/base/json.c", "json_loadb"),
                                                                     ("src/base/remove.c", "unlinkat"),
+                                                                    ("src/base/system_random.c", "getrandom"),
                                                                     # A secret is named by its environment variable.
                                                                     ("src/base/options_value.c", "getenv"),
                                                                     # Pictures get their names in groups, made safe by two syncfs().

@@ -31,6 +31,9 @@ enum {
 void stk__draw(uint64_t seed, uint32_t epoch, uint64_t position, uint32_t purpose, uint32_t *words,
                size_t n);
 
+/* At most 256 bytes that nobody can foretell, of the system. False: errno says why not. */
+bool stk__system_random(void *bytes, size_t size);
+
 #define STK_PERMUTATION_ROUNDS 8
 
 /* A keyed permutation of [0, size), size <= 2^48, computed and not stored. */

@@ -2,10 +2,10 @@
 /* Which part of which save a file is: in its text, and in its name. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/digits.h"
+#include "base/random.h"
 #include "base/url.h"
 #include "checkpoint/parts.h"
 
@@ -13,7 +13,7 @@
 
 void stk__checkpoint_part_draw(stk__checkpoint_part *part)
 {
-    if (getrandom(part->save, sizeof part->save, 0) == (ssize_t)sizeof part->save)
+    if (stk__system_random(part->save, sizeof part->save))
         return;
     part->save[0] = stk__now_ns();
     part->save[1] = (uint64_t)getpid();

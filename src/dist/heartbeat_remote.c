@@ -12,11 +12,11 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/digits.h"
+#include "base/random.h"
 
 #define SCHEME    "udp://"
 #define MAGIC     "STKLIFE"
@@ -115,11 +115,6 @@ static bool read_url(const char *url, address *out)
 
 /* ---- Who watches ----------------------------------------------------------------------------- */
 
-static bool draw_token(uint64_t token[2])
-{
-    return getrandom(token, 2 * sizeof *token, 0) == 2 * sizeof *token;
-}
-
 /* Any address of this machine, of either kind where there are both. */
 static int bind_any(unsigned *port)
 {
@@ -166,7 +161,7 @@ stk_status stk_heartbeat_listen(stk_heartbeat *h, const char *host, stk_error *e
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for signs of life");
     memcpy(l->host, host, length + 1);
     l->fd = bind_any(&l->port);
-    if (l->fd < 0 || !draw_token(l->token)) {
+    if (l->fd < 0 || !stk__system_random(l->token, sizeof l->token)) {
         const int error = errno;
         if (l->fd >= 0)
             close(l->fd);
@@ -193,7 +188,7 @@ void stk__beat_forget(stk_heartbeat *h)
     if (!h->listener)
         return;
     memset(h->listener->ranks, 0, h->ranks * sizeof *h->listener->ranks);
-    if (!draw_token(h->listener->token))
+    if (!stk__system_random(h->listener->token, sizeof h->listener->token))
         h->listener->token[0]++;
 }
 

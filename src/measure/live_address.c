@@ -5,10 +5,11 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/digits.h"
+#include "base/random.h"
 #include "base/sized.h"
 #include "measure/live.h"
 
@@ -80,11 +81,10 @@ static stk_status make_token(char token[33], stk_error *err)
 {
     unsigned char bytes[16];
 
-    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+    if (!stk__system_random(bytes, sizeof bytes))
         return stk__fail(err, STK_ESYSTEM, STK_STAGE_MEASURE,
                          "the system gives no random bytes for a token: %s", strerror(errno));
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(token + 2 * i, 3, "%02x", bytes[i]);
+    stk__hex_text(bytes, sizeof bytes, token);
     return STK_OK;
 }
 

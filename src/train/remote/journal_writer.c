@@ -6,14 +6,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <stoker/store.h>
 
+#include "base/digits.h"
 #include "base/durable.h"
 #include "base/items.h"
+#include "base/random.h"
 #include "base/url.h"
 #include "train/remote/remote.h"
 
@@ -54,26 +55,17 @@ stk_status stk__run_journal_lock(int fd, const char *path, stk_error *err)
                      path);
 }
 
-static bool make_id(char id[STK__RUN_JOURNAL_ID])
-{
-    unsigned char bytes[(STK__RUN_JOURNAL_ID - 1) / 2];
-
-    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-        return false;
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(id + 2 * i, 3, "%02x", bytes[i]);
-    return true;
-}
-
 static stk_status begin(stk__run_journal_writer *w, const stk__run_journal_option *options,
                         size_t n, stk_error *err)
 {
     stk__text text = {.ctx = w->ctx};
+    unsigned char bytes[(STK__RUN_JOURNAL_ID - 1) / 2];
     char id[STK__RUN_JOURNAL_ID];
     bool any = false;
 
-    if (!make_id(id))
+    if (!stk__system_random(bytes, sizeof bytes))
         return stk__fail(err, STK_EIO, STK_STAGE_TRAIN, "the system gives no random bytes");
+    stk__hex_text(bytes, sizeof bytes, id);
     stk__text_add(&text, "{\"journal\": 1, \"id\": \"%s\", \"time\": ", id);
     stk__text_add_real(&text, stk__wall_seconds());
     stk__text_add(&text, ", \"options\": {");
