@@ -9,7 +9,7 @@
 #define STK__LEAST_CACHE (UINT64_C(512) << 10)
 
 /* What there is to be divided, and what is wanted of it; bytes. */
-typedef struct stk__claims {
+typedef struct stk__demand {
     uint64_t bytes;                        /* of all: memory_budget */
     uint64_t slab, step;                   /* of a batch, of the record of one */
     uint64_t worker, fixed;                /* of a worker without decoding pictures; of the rest */
@@ -21,7 +21,7 @@ typedef struct stk__claims {
     bool decodes;       /* the dataset, what samples share */
     bool pictures;      /* transforms, each worker a picture */
     bool caches;
-} stk__claims;
+} stk__demand;
 
 /* What each part gets: threads, batches, records of steps, and bytes of the pool, of the cache and
  * of all that is fixed. */
@@ -32,13 +32,13 @@ typedef struct stk__shares {
 } stk__shares;
 
 /* Room for decoding pictures: of a thread, and of one large picture at a time. */
-void stk__shares_decoding(const stk__claims *claims, uint64_t *each, uint64_t *most);
+void stk__shares_decoding(const stk__demand *demand, uint64_t *each, uint64_t *most);
 /* What one worker and two batches need, one of them with the consumer: it is taken first. */
-uint64_t stk__shares_base(const stk__claims *claims);
+uint64_t stk__shares_base(const stk__demand *demand);
 /* What the pool gets at least of the `rest` beyond that. */
-uint64_t stk__shares_pool(const stk__claims *claims, uint64_t rest);
+uint64_t stk__shares_pool(const stk__demand *demand, uint64_t rest);
 /* Divide; the base fits. */
-stk__shares stk__shares_divide(const stk__claims *claims);
+stk__shares stk__shares_divide(const stk__demand *demand);
 
 /* How many steps of `rows` rows are planned ahead: enough to keep `io_depth` reads going, and,
  * where samples come in blocks, all `mixed` ones of the blocks at hand at a time, of which a step

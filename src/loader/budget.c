@@ -104,9 +104,9 @@ static uint64_t step_bytes(const stk__budget *b, uint64_t needs)
 }
 
 /* All of it as numbers. */
-static stk__claims claims_of(const stk__budget *b)
+static stk__demand demand_of(const stk__budget *b)
 {
-    return (stk__claims){.bytes = b->bytes,
+    return (stk__demand){.bytes = b->bytes,
                          .slab = b->slab,
                          .step = b->step,
                          .worker = b->worker,
@@ -128,11 +128,11 @@ static stk__claims claims_of(const stk__budget *b)
 /* What depends on the budget itself. */
 static void set_budget(stk__budget *b, uint64_t budget)
 {
-    stk__claims claims = claims_of(b);
+    stk__demand demand = demand_of(b);
 
-    claims.bytes = budget;
-    stk__shares_decoding(&claims, &b->decode_each, &b->decode_most);
-    b->base = stk__shares_base(&claims);
+    demand.bytes = budget;
+    stk__shares_decoding(&demand, &b->decode_each, &b->decode_most);
+    b->base = stk__shares_base(&demand);
 }
 
 static void measure_parts(stk__budget *b)
@@ -201,7 +201,7 @@ uint64_t stk__budget_horizon(const stk__budget *b)
 /* ---- Division ---- */
 
 /* Say where there is less of something than was asked for. */
-static void tell_shares(const stk__budget *b, const stk__claims *claims, const stk__shares *out)
+static void tell_shares(const stk__budget *b, const stk__demand *demand, const stk__shares *out)
 {
     if (out->workers < b->now.workers)
         stk__message(b->ctx, STK_MESSAGE_WARNING,
@@ -217,17 +217,17 @@ static void tell_shares(const stk__budget *b, const stk__claims *claims, const s
         stk__message(b->ctx, STK_MESSAGE_WARNING,
                      "memory_budget %" PRIu64 " holds no cache in addition to the %" PRIu64
                      " bytes that samples want",
-                     b->bytes, stk__shares_pool(claims, b->rest));
+                     b->bytes, stk__shares_pool(demand, b->rest));
 }
 
 /* What is beyond the base. */
 static stk__shares divide_rest(const stk__budget *b)
 {
-    const stk__claims claims = claims_of(b);
-    const stk__shares out = stk__shares_divide(&claims);
+    const stk__demand demand = demand_of(b);
+    const stk__shares out = stk__shares_divide(&demand);
 
     if (!b->silent)
-        tell_shares(b, &claims, &out);
+        tell_shares(b, &demand, &out);
     return out;
 }
 
@@ -267,10 +267,10 @@ uint64_t stk__budget_bytes(stk__budget *b)
 
 stk__shares stk__budget_widen(stk__budget *b, uint64_t wanted)
 {
-    const stk__claims claims = claims_of(b);
+    const stk__demand demand = demand_of(b);
 
     /* In steps, so that samples of ever larger sizes do it a few times at most. */
-    b->wide = STK_MIN(STK_MAX(wanted, stk__shares_pool(&claims, b->rest) + b->rest / WIDEN_STEPS),
+    b->wide = STK_MIN(STK_MAX(wanted, stk__shares_pool(&demand, b->rest) + b->rest / WIDEN_STEPS),
                       b->rest);
     return divide_rest(b);
 }

@@ -82,7 +82,7 @@ stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *s
     const stk_claims *c = &sharing->claims;
     const bool known = c->step != 0;
     const double batches = set->batch / sharing->batch; /* records grow with their rows */
-    stk__claims claims = {
+    stk__demand demand = {
         .bytes = bytes_of(set->budget),
         .slab = bytes_of(known ? batches * (double)c->slab : set->batch * stages->sample_bytes),
         .step = bytes_of(known ? batches * (double)c->step : (double)set->batch * ROW_RECORD),
@@ -97,11 +97,11 @@ stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *s
         .pictures = stages->pictures,
         .caches = set->caches};
 
-    if (claims.reads)
-        claims.horizon = stk__shares_horizon(set->depth, set->batch, c->mixed, set->batch);
+    if (demand.reads)
+        demand.horizon = stk__shares_horizon(set->depth, set->batch, c->mixed, set->batch);
     /* A budget that is too small for anything is what the least one would be. */
-    claims.bytes = STK_MAX(claims.bytes, stk__shares_base(&claims));
-    return stk__shares_divide(&claims);
+    demand.bytes = STK_MAX(demand.bytes, stk__shares_base(&demand));
+    return stk__shares_divide(&demand);
 }
 
 /* ---- Decoding -------------------------------------------------------------------------------- */

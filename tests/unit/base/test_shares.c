@@ -6,9 +6,9 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-static stk__claims plain(uint64_t bytes)
+static stk__demand plain(uint64_t bytes)
 {
-    return (stk__claims){.bytes = bytes,
+    return (stk__demand){.bytes = bytes,
                          .slab = 1000,
                          .step = 100,
                          .worker = 10000,
@@ -23,7 +23,7 @@ static stk__claims plain(uint64_t bytes)
 /* The base is 50,000 + 2 x 10,000 + 2 x 1,100. */
 static void test_by_hand(void **state)
 {
-    stk__claims c = plain(1000000);
+    stk__demand c = plain(1000000);
 
     (void)state;
     assert_int_equal(stk__shares_base(&c), 72200);
@@ -50,7 +50,7 @@ static void test_by_hand(void **state)
 
 static void test_caches(void **state)
 {
-    stk__claims c = plain(10 * MIB);
+    stk__demand c = plain(10 * MIB);
 
     (void)state;
     c.caches = true;
@@ -65,7 +65,7 @@ static void test_caches(void **state)
 /* A thread's room for pictures grows with the budget, from 256 KiB to 4 MiB. */
 static void test_pictures(void **state)
 {
-    stk__claims c = plain(MIB);
+    stk__demand c = plain(MIB);
     uint64_t each, most;
 
     (void)state;
@@ -89,7 +89,7 @@ static void test_all(void **state)
     for (unsigned kind = 0; kind < 16; kind++) {
         stk__shares before = {0};
         for (uint64_t bytes = 80000; bytes < 64 * MIB; bytes += bytes / 7) {
-            stk__claims c = plain(bytes);
+            stk__demand c = plain(bytes);
             c.ragged = kind & 1;
             c.decodes = kind & 2;
             c.caches = kind & 4;
