@@ -5,29 +5,21 @@
  */
 #include "array/group.h"
 #include "array/zarr.h"
+#include "base/worklist.h"
 
 #define MAX_THREADS 16
 
 /* A folder to look at. */
-typedef struct folder folder;
-struct folder {
-    folder *next;
+typedef struct folder {
+    stk__worklist_piece piece;
     uint32_t level;
     char path[];
-};
+} folder;
 
 typedef struct listing {
     stk_group *group;
-    pthread_mutex_t mutex; /* guards all below, and the group's nodes */
-    pthread_cond_t cond;
-    folder *waiting;
-    uint32_t num_waiting;
-    uint32_t busy; /* threads that look at a folder */
-    stk__thread threads[MAX_THREADS];
-    uint32_t num_threads, most_threads; /* beside the one that asked */
-    atomic_uint_fast32_t entries;       /* that were listed; under no lock */
-    stk_status status;
-    stk_error error;
+    stk__worklist folders;        /* its mutex guards the group's nodes, too */
+    atomic_uint_fast32_t entries; /* that were listed; under no lock */
 } listing;
 
 static stk_status no_memory(stk_error *err)
@@ -38,7 +30,7 @@ static stk_status no_memory(stk_error *err)
 typedef struct children {
     listing *list;
     const folder *parent;
-    folder *found;
+    stk__worklist_piece *found;
     stk_error *err;
 } children;
 
@@ -73,25 +65,9 @@ static stk_status take_child(void *user, const char *key, const stk_object_info 
     while (length && f->path[length - 1] == '/')
         f->path[--length] = 0;
     f->level = c->parent->level + 1;
-    f->next = c->found;
-    c->found = f;
+    f->piece.next = c->found;
+    c->found = &f->piece;
     return STK_OK;
-}
-
-static void work(void *listing);
-
-/* As many as find folders to look at, besides those that do, and this one, which will. (l->mutex is
- * held.) A thread that cannot be started is not missed. */
-static void start_threads(listing *l)
-{
-    while (l->status == STK_OK && l->num_threads < l->most_threads &&
-           l->num_waiting + l->busy > l->num_threads + 2) {
-        if (stk__thread_start(l->group->context, &l->threads[l->num_threads], "stk-group", work, l,
-                              NULL) != STK_OK)
-            l->most_threads = l->num_threads;
-        else
-            l->num_threads++;
-    }
 }
 
 /* List a folder and queue the folders in it. */
@@ -108,16 +84,12 @@ static stk_status enter(listing *l, const folder *f, stk_error *err)
     stk__free(l->group->context, prefix);
     if (status == STK_ENOMEM)
         no_memory(err);
-    pthread_mutex_lock(&l->mutex);
-    for (folder *next; c.found; c.found = next) {
+    pthread_mutex_lock(&l->folders.mutex);
+    for (stk__worklist_piece *next; c.found; c.found = next) {
         next = c.found->next;
-        c.found->next = l->waiting;
-        l->waiting = c.found;
-        l->num_waiting++;
+        stk__worklist_add_locked(&l->folders, c.found);
     }
-    start_threads(l);
-    pthread_cond_broadcast(&l->cond);
-    pthread_mutex_unlock(&l->mutex);
+    pthread_mutex_unlock(&l->folders.mutex);
     return status;
 }
 
@@ -137,9 +109,9 @@ static stk_status load(listing *l, const folder *f, const char *name, stk__json 
 static stk_status add(listing *l, const folder *f, bool is_array, stk__json metadata,
                       stk__json attributes, stk_error *err)
 {
-    pthread_mutex_lock(&l->mutex);
+    pthread_mutex_lock(&l->folders.mutex);
     stk_status status = stk__group_add(l->group, f->path, is_array, metadata, attributes, err);
-    pthread_mutex_unlock(&l->mutex);
+    pthread_mutex_unlock(&l->folders.mutex);
     return status;
 }
 
@@ -180,71 +152,32 @@ static stk_status look_v2(listing *l, const folder *f, stk_error *err)
     return is_array ? STK_OK : enter(l, f, err);
 }
 
-static void look(listing *l, folder *f)
+static stk_status look(void *user, uint32_t thread, stk__worklist_piece *piece, stk_error *err)
 {
-    stk_error err;
+    listing *l = user;
+    folder *f = (folder *)piece;
 
-    stk_error_init(&err);
-    stk_status status = !*f->path                ? enter(l, f, &err)
-                        : l->group->version == 3 ? look_v3(l, f, &err)
-                                                 : look_v2(l, f, &err);
+    (void)thread;
+    const stk_status status = !*f->path                ? enter(l, f, err)
+                              : l->group->version == 3 ? look_v3(l, f, err)
+                                                       : look_v2(l, f, err);
     stk__free(l->group->context, f);
-    if (status == STK_OK)
-        return;
-    pthread_mutex_lock(&l->mutex);
-    if (l->status == STK_OK) {
-        l->status = status;
-        l->error = err;
-    }
-    pthread_mutex_unlock(&l->mutex);
-}
-
-static void work(void *argument)
-{
-    listing *l = argument;
-
-    pthread_mutex_lock(&l->mutex);
-    while (l->status == STK_OK && (l->waiting || l->busy)) {
-        folder *f = l->waiting;
-        if (!f) {
-            pthread_cond_wait(&l->cond, &l->mutex);
-            continue;
-        }
-        l->waiting = f->next;
-        l->num_waiting--;
-        l->busy++;
-        pthread_mutex_unlock(&l->mutex);
-        look(l, f);
-        pthread_mutex_lock(&l->mutex);
-        l->busy--;
-        pthread_cond_broadcast(&l->cond);
-    }
-    pthread_mutex_unlock(&l->mutex);
+    return status;
 }
 
 stk_status stk__group_list(stk_group *g, stk_error *err)
 {
-    listing l = {.group = g, .mutex = PTHREAD_MUTEX_INITIALIZER, .num_waiting = 1};
+    listing l = {.group = g,
+                 .folders = {.ctx = g->context, .name = "stk-group", .one = look, .user = &l}};
     stk_store_limits limits;
 
     folder *root = stk__calloc(g->context, 1, sizeof *root + 1);
     if (!root)
         return no_memory(err);
-    stk_error_init(&l.error);
-    stk__cond_init(&l.cond);
-    l.waiting = root;
     stk__store_limits(g->shared->store, &limits);
-    l.most_threads = STK_MIN(limits.io_depth, MAX_THREADS) - 1;
-    work(&l);
-    for (uint32_t i = 0; i < l.num_threads; i++)
-        stk__thread_join(&l.threads[i]);
-    for (folder *next; l.waiting; l.waiting = next) {
-        next = l.waiting->next;
-        stk__free(g->context, l.waiting);
-    }
-    pthread_cond_destroy(&l.cond);
-    pthread_mutex_destroy(&l.mutex);
-    if (l.status != STK_OK && err)
-        *err = l.error;
-    return l.status;
+    l.folders.most = STK_MIN(limits.io_depth, MAX_THREADS) - 1;
+    stk__worklist_init(&l.folders);
+    stk__worklist_add_locked(&l.folders, &root->piece);
+    stk__worklist_work(&l.folders);
+    return stk__worklist_end(&l.folders, err);
 }

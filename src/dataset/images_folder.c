@@ -4,6 +4,7 @@
  * its own arena, sorted within the folder, until all folders are known. Then they are sorted and
  * the names laid behind each other, so that the table does not depend on who listed what.
  */
+#include "base/worklist.h"
 #include "dataset/images.h"
 #include "dataset/object.h"
 #include "dataset/packed.h"
@@ -22,8 +23,8 @@
 /* A folder of the walk. */
 typedef struct node node;
 struct node {
+    stk__worklist_piece piece; /* next: among those that wait, then among all */
     node *parent;
-    node *next; /* on the stack, then among all */
     stk__images_folder folder;
     uint64_t device;
     uint32_t depth, lister; /* lister: whose arena holds its names */
@@ -57,16 +58,12 @@ typedef struct walk {
     atomic_uint_fast64_t found;
     atomic_bool is_group;
     lister listers[MAX_LISTERS];
-    pthread_mutex_t mutex; /* guards the rest */
-    pthread_cond_t changed;
-    uint32_t num_listers;
-    node *stack, *listed;
-    uint64_t num_nodes, busy; /* folders ever seen; being listed now */
-    node **seen; /* local folders, by device and inode; `seen_room` is a power of two */
+    stk__worklist folders; /* its mutex guards the rest */
+    stk__worklist_piece *listed;
+    uint64_t num_nodes; /* folders ever seen */
+    node **seen;        /* local folders, by device and inode; `seen_room` is a power of two */
     uint64_t num_seen, seen_room;
     uint64_t repeats; /* entries of folders that had been seen before */
-    stk_status status;
-    stk_error *err;
 } walk;
 
 /* The folder being listed, for the callbacks. */
@@ -149,15 +146,13 @@ static stk_status add_folder(visit *v, const char *name, size_t length)
         memcpy(n->path, name, length);
     n->parent = v->node;
     n->depth = parent ? parent->depth + 1 : 0;
-    pthread_mutex_lock(&w->mutex);
+    pthread_mutex_lock(&w->folders.mutex);
     bool many = w->num_nodes == STK__IMAGES_MAX_FOLDERS;
     if (!many) {
         w->num_nodes++;
-        n->next = w->stack;
-        w->stack = n;
-        pthread_cond_signal(&w->changed);
+        stk__worklist_add_locked(&w->folders, &n->piece);
     }
-    pthread_mutex_unlock(&w->mutex);
+    pthread_mutex_unlock(&w->folders.mutex);
     if (!many)
         return STK_OK;
     stk__free(w->context, n);
@@ -298,13 +293,13 @@ static stk_status note_folder(visit *v, bool *repeated)
 {
     walk *w = v->walk;
 
-    pthread_mutex_lock(&w->mutex);
+    pthread_mutex_lock(&w->folders.mutex);
     bool room = w->num_seen < w->seen_room / 2 || grow_seen_locked(w);
     if (room) {
         *repeated = !place_locked(w->seen, w->seen_room, v->node);
         w->num_seen += !*repeated;
     }
-    pthread_mutex_unlock(&w->mutex);
+    pthread_mutex_unlock(&w->folders.mutex);
     return room ? STK_OK : no_memory(v->err, v->node->path);
 }
 
@@ -313,9 +308,9 @@ static stk_status count_repeat(visit *v)
 {
     walk *w = v->walk;
 
-    pthread_mutex_lock(&w->mutex);
+    pthread_mutex_lock(&w->folders.mutex);
     bool many = ++w->repeats > STK__IMAGES_MAX_REPEATS;
-    pthread_mutex_unlock(&w->mutex);
+    pthread_mutex_unlock(&w->folders.mutex);
     if (!many)
         return STK_OK;
     return stk__fail_at(v->err, STK_ELIMIT, STK_STAGE_DATASET, v->node->path, STK_NO_OFFSET,
@@ -383,44 +378,17 @@ static stk_status list_folder(visit *v)
 
 /* ---- The walk -------------------------------------------------------------------------------- */
 
-/* The next folder; NULL when all are listed, or one has failed. */
-static node *take_locked(walk *w)
+static stk_status list_one(void *user, uint32_t thread, stk__worklist_piece *piece, stk_error *err)
 {
-    while (w->status == STK_OK && !w->stack && w->busy)
-        pthread_cond_wait(&w->changed, &w->mutex);
-    node *n = w->status == STK_OK ? w->stack : NULL;
-    if (n) {
-        w->stack = n->next;
-        w->busy++;
-    }
-    return n;
-}
+    walk *w = user;
+    visit v = {.walk = w, .lister = &w->listers[thread], .node = (node *)piece, .err = err};
 
-static void walk_main(void *argument)
-{
-    walk *w = argument;
-    stk_error err;
-
-    stk_error_init(&err);
-    pthread_mutex_lock(&w->mutex);
-    visit v = {.walk = w, .lister = &w->listers[w->num_listers++], .err = &err};
-    while ((v.node = take_locked(w))) {
-        pthread_mutex_unlock(&w->mutex);
-        stk_status status = list_folder(&v);
-        pthread_mutex_lock(&w->mutex);
-        v.node->next = w->listed;
-        w->listed = v.node;
-        w->busy--;
-        if (status != STK_OK && w->status == STK_OK) {
-            w->status = status;
-            if (w->err)
-                *w->err = err;
-        }
-        /* The others wait for the last folder, or for a failure. */
-        if (status != STK_OK || (!w->busy && !w->stack))
-            pthread_cond_broadcast(&w->changed);
-    }
-    pthread_mutex_unlock(&w->mutex);
+    const stk_status status = list_folder(&v);
+    pthread_mutex_lock(&w->folders.mutex);
+    piece->next = w->listed;
+    w->listed = piece;
+    pthread_mutex_unlock(&w->folders.mutex);
+    return status;
 }
 
 static int by_path(const void *a, const void *b)
@@ -479,12 +447,12 @@ static stk_status make_table(walk *w, stk__images_table *out)
     node **nodes = stk__calloc(w->context, w->num_nodes, sizeof(node *));
     if (!nodes)
         return STK_ENOMEM;
-    for (node *n = w->listed; n; n = n->next)
-        nodes[count++] = n;
+    for (stk__worklist_piece *n = w->listed; n; n = n->next)
+        nodes[count++] = (node *)n;
     qsort(nodes, count, sizeof *nodes, by_path);
     out->num_folders = count;
     stk_status status = lay_out(w, nodes, out);
-    for (uint32_t i = 0; i < w->num_listers; i++) {
+    for (uint32_t i = 0; i < w->folders.came; i++) {
         out->ignored += w->listers[i].ignored;
         out->unread += w->listers[i].unread;
     }
@@ -492,18 +460,12 @@ static stk_status make_table(walk *w, stk__images_table *out)
     return status;
 }
 
-static void release_nodes(stk_context *ctx, node *n)
-{
-    for (node *next; n; n = next) {
-        next = n->next;
-        stk__free(ctx, n);
-    }
-}
-
 static void release_walk(walk *w)
 {
-    release_nodes(w->context, w->stack);
-    release_nodes(w->context, w->listed);
+    for (stk__worklist_piece *next; w->listed; w->listed = next) {
+        next = w->listed->next;
+        stk__free(w->context, w->listed);
+    }
     stk__free(w->context, w->seen);
     for (uint32_t i = 0; i < MAX_LISTERS; i++) {
         lister *l = &w->listers[i];
@@ -512,8 +474,6 @@ static void release_walk(walk *w)
         stk__free(w->context, l->raw);
         stk__free(w->context, l->items);
     }
-    pthread_cond_destroy(&w->changed);
-    pthread_mutex_destroy(&w->mutex);
 }
 
 stk_status stk__images_list_tree(stk_context *ctx, stk_store *store, uint32_t threads,
@@ -522,21 +482,21 @@ stk_status stk__images_list_tree(stk_context *ctx, stk_store *store, uint32_t th
     walk w = {.context = ctx,
               .store = store,
               .root = stk__file_root(store),
-              .mutex = PTHREAD_MUTEX_INITIALIZER,
-              .changed = PTHREAD_COND_INITIALIZER,
-              .err = err};
+              .folders = {.ctx = ctx, .one = list_one, .user = &w}};
     visit first = {.walk = &w, .err = err};
     uint64_t begin_ns = stk__now_ns();
 
     *out = (stk__images_table){.context = ctx,
                                .followed = stk__file_follows(store),
                                .listed_ns = (int64_t)(stk__wall_seconds() * 1e9)};
+    stk__worklist_init(&w.folders);
     stk_status status = add_folder(&first, "", 0);
-    if (status == STK_OK) {
-        stk__lookers_run(ctx, STK_MIN(threads, MAX_LISTERS), walk_main, &w, "pictures found",
-                         &w.found, 0);
-        status = w.status;
-    }
+    if (status == STK_OK)
+        stk__lookers_run(ctx, STK_MIN(threads, MAX_LISTERS), stk__worklist_work, &w.folders,
+                         "pictures found", &w.found, 0);
+    const stk_status listed = stk__worklist_end(&w.folders, err);
+    if (status == STK_OK)
+        status = listed;
     if (status == STK_OK && make_table(&w, out) != STK_OK)
         status = no_memory(err, "");
     release_walk(&w);

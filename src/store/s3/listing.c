@@ -9,13 +9,13 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
+#include "base/worklist.h"
 #include "store/http/head.h"
 #include "store/s3/between.h"
 #include "store/s3/list.h"
 #include "store/s3/s3.h"
 
-#define PAGE_MOST    (UINT64_C(16) << 20) /* bytes of a page of a list: 1000 keys are a quarter */
-#define MOST_HELPERS 31
+#define PAGE_MOST (UINT64_C(16) << 20) /* bytes of a page of a list: 1000 keys are a quarter */
 
 /* One page: `page` is the token of it, and becomes that of the next; the first one of what lies
  * behind the key `after`. */
@@ -71,11 +71,10 @@ stk_status stk__s3_folder_look(stk__s3_store *store, const char *folder, const s
 /* ---- Ranges ---- */
 
 /* Keys behind `after` up to `until`, both whole keys of the bucket; "" is no bound. */
-typedef struct range range;
-struct range {
-    range *next;
+typedef struct range {
+    stk__worklist_piece piece;
     char after[STK_MAX_OBJECT_KEY], until[STK_MAX_OBJECT_KEY];
-};
+} range;
 
 /* A list on its way to a caller. */
 typedef struct listing {
@@ -86,15 +85,9 @@ typedef struct listing {
     stk_list_fn *each;
     void *user;
     bool splits;
-    pthread_mutex_t mutex; /* guards the rest, and calls of `each` */
-    pthread_cond_t changed;
-    range *waiting;
-    uint32_t busy, idle, helpers; /* threads that list, that wait; that were started */
+    stk__worklist ranges; /* its mutex guards the rest, and calls of `each` */
     stk__s3_letters letters;
     bool any;
-    stk_status status;
-    stk_error error;
-    stk__thread threads[MOST_HELPERS];
 } listing;
 
 /* A range while it is listed. */
@@ -139,17 +132,15 @@ static stk_status give(void *user, const stk__s3_entry *entry, stk_error *err)
         snprintf(r->first, sizeof r->first, "%s", entry->key);
     if (strcmp(entry->key, r->last) > 0)
         snprintf(r->last, sizeof r->last, "%s", entry->key);
-    pthread_mutex_lock(&l->mutex);
+    pthread_mutex_lock(&l->ranges.mutex);
     stk__s3_letters_see(&l->letters, entry->key, l->folder_length);
-    if (l->status != STK_OK)
-        status = l->status; /* another thread has failed */
+    if (l->ranges.status != STK_OK)
+        status = l->ranges.status; /* another thread has failed */
     else if (!r->range->until[0] || strcmp(entry->key, r->range->until) <= 0)
         status = give_locked(l, entry);
-    pthread_mutex_unlock(&l->mutex);
+    pthread_mutex_unlock(&l->ranges.mutex);
     return status;
 }
-
-static void help(void *argument);
 
 /* Leave a part of what is left of the range to others, where there are any. */
 static void share(reading *r)
@@ -157,28 +148,20 @@ static void share(reading *r)
     listing *l = r->list;
     stk_context *ctx = l->store->base.context;
     range *rest = NULL;
-    uint32_t waiting = 0;
     char middle[STK_MAX_OBJECT_KEY];
 
-    pthread_mutex_lock(&l->mutex);
-    for (const range *w = l->waiting; w; w = w->next)
-        waiting++;
-    if (l->status == STK_OK && waiting < l->idle + MOST_HELPERS - l->helpers &&
+    pthread_mutex_lock(&l->ranges.mutex);
+    if (stk__worklist_wants_locked(&l->ranges) &&
         stk__s3_between(&l->letters, r->first, r->last, r->range->until, l->folder_length, middle))
         rest = stk__alloc(ctx, sizeof *rest);
     if (rest) {
         memcpy(rest->after, middle, sizeof middle);
         memcpy(rest->until, r->range->until, sizeof rest->until);
         memcpy(r->range->until, middle, sizeof middle);
-        rest->next = l->waiting;
-        l->waiting = rest;
-        pthread_cond_signal(&l->changed);
-        /* A thread that cannot be started leaves its share to the others. */
-        if (waiting >= l->idle && l->helpers < MOST_HELPERS &&
-            stk__thread_start(ctx, &l->threads[l->helpers], "stk-list", help, l, NULL) == STK_OK)
-            l->helpers++;
+        stk__worklist_add_locked(&l->ranges, &rest->piece);
+        stk__worklist_grow_locked(&l->ranges);
     }
-    pthread_mutex_unlock(&l->mutex);
+    pthread_mutex_unlock(&l->ranges.mutex);
 }
 
 static stk_status list_range(reading *r, stk_error *err)
@@ -205,50 +188,15 @@ static stk_status list_range(reading *r, stk_error *err)
     return STK_OK;
 }
 
-/* The next range; NULL: all are listed, or one has failed. */
-static range *take_locked(listing *l)
+static stk_status list_one(void *user, uint32_t thread, stk__worklist_piece *piece, stk_error *err)
 {
-    l->idle++;
-    while (l->status == STK_OK && !l->waiting && l->busy)
-        pthread_cond_wait(&l->changed, &l->mutex);
-    l->idle--;
-    range *taken = l->status == STK_OK ? l->waiting : NULL;
-    if (taken) {
-        l->waiting = taken->next;
-        l->busy++;
-    }
-    return taken;
-}
+    listing *l = user;
+    reading r = {.list = l, .range = (range *)piece};
 
-static void help(void *argument)
-{
-    listing *l = argument;
-    stk_context *ctx = l->store->base.context;
-    reading *r = stk__alloc(ctx, sizeof *r);
-    stk_error err;
-
-    pthread_mutex_lock(&l->mutex);
-    if (!r && !l->helpers) { /* nobody else is there */
-        l->status = stk__fail(&l->error, STK_ENOMEM, STK_STAGE_STORE, "no memory to list '%.200s'",
-                              l->folder);
-    }
-    while (r && (r->range = take_locked(l))) {
-        r->list = l;
-        pthread_mutex_unlock(&l->mutex);
-        stk_error_init(&err);
-        const stk_status status = list_range(r, &err);
-        stk__free(ctx, r->range);
-        pthread_mutex_lock(&l->mutex);
-        l->busy--;
-        if (status != STK_OK && l->status == STK_OK) {
-            l->status = status;
-            l->error = err;
-        }
-        if (status != STK_OK || (!l->busy && !l->waiting))
-            pthread_cond_broadcast(&l->changed);
-    }
-    pthread_mutex_unlock(&l->mutex);
-    stk__free(ctx, r);
+    (void)thread;
+    const stk_status status = list_range(&r, err);
+    stk__free(l->store->base.context, piece);
+    return status;
 }
 
 stk_status stk__s3_list(stk__s3_store *store, const char *prefix, const stk_store_call *call,
@@ -278,26 +226,19 @@ stk_status stk__s3_list(stk__s3_store *store, const char *prefix, const stk_stor
                    .user = user,
                    .splits = bucket < end ||
                              strcmp(store->endpoint.bucket + bucket - end, unordered) != 0,
-                   .mutex = PTHREAD_MUTEX_INITIALIZER,
-                   .waiting = all};
-    stk_error_init(&l->error);
-    stk__cond_init(&l->changed);
-    help(l);
-    for (uint32_t i = 0; i < l->helpers; i++)
-        stk__thread_join(&l->threads[i]);
-    for (range *next; l->waiting; l->waiting = next) {
-        next = l->waiting->next;
-        stk__free(ctx, l->waiting);
-    }
-    stk_status status = l->status;
-    if (status != STK_OK && err)
-        *err = l->error;
-    else if (status == STK_OK && !l->any && length > 0)
+                   .ranges = {.ctx = ctx,
+                              .name = "stk-list",
+                              .one = list_one,
+                              .user = l,
+                              .most = STK__WORKLIST_MOST}};
+    stk__worklist_init(&l->ranges);
+    stk__worklist_add_locked(&l->ranges, &all->piece);
+    stk__worklist_work(&l->ranges);
+    stk_status status = stk__worklist_end(&l->ranges, err);
+    if (status == STK_OK && !l->any && length > 0)
         status = stk__fail_at(err, STK_ENOENT, STK_STAGE_STORE, prefix, STK_NO_OFFSET,
                               "there is no folder '%.200s' in the bucket '%s'", prefix,
                               store->endpoint.bucket);
-    pthread_cond_destroy(&l->changed);
-    pthread_mutex_destroy(&l->mutex);
     stk__free(ctx, l);
     return status;
 }
