@@ -9,6 +9,7 @@
 
 #include "array/room.h"
 #include "array/stats.h"
+#include "base/counted.h"
 #include "base/sized.h"
 
 #define BOX_BYTES   (UINT64_C(64) << 20) /* read at a time, where chunks are not larger */
@@ -94,20 +95,15 @@ static void work(void *user)
     }
 }
 
-/* Sum up a box that was read. A thread that cannot be started is not missed. */
+/* Sum up a box that was read. */
 static void sum_box(summing *s, uint64_t count, stk__value_sums *total)
 {
-    stk__thread threads[MAX_THREADS] = {0};
-    const int64_t most = STK_MIN(STK_MAX(s->array->options.num_threads, 1), MAX_THREADS);
+    const uint64_t wanted = (uint64_t)STK_MAX(s->array->options.num_threads, 1);
+    const uint64_t threads = STK_MIN(STK_MIN(wanted, MAX_THREADS), num_segments(count));
 
     s->count = count;
     atomic_store(&s->next, 0);
-    for (int64_t i = 1; i < STK_MIN(most, (int64_t)num_segments(count)); i++)
-        if (stk__thread_start(s->array->context, &threads[i], "stk-stats", work, s, NULL) != STK_OK)
-            break;
-    work(s);
-    for (int i = 1; i < MAX_THREADS; i++)
-        stk__thread_join(&threads[i]);
+    stk__thread_share(s->array->context, "stk-stats", STK_MAX(threads, 1) - 1, work, s);
     for (uint64_t k = 0; k < num_segments(count); k++)
         stk__value_sums_merge(total, &s->segments[k]);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sizes of files, asked for by several threads. */
+#include "base/counted.h"
 #include "dataset/images.h"
 
 #include <errno.h>
@@ -15,12 +16,8 @@ typedef struct sizes {
     stk__images_table *table;
     stk_store *store;
     int root;
-    atomic_uint_fast64_t next, done;
     atomic_uint_fast64_t missing; /* the first file that is not there */
-    atomic_bool failed;
-    pthread_mutex_t mutex; /* guards the rest */
-    stk_status status;
-    stk_error *err;
+    stk__counted files;
 } sizes;
 
 static void note_missing(sizes *s, uint64_t i)
@@ -30,18 +27,6 @@ static void note_missing(sizes *s, uint64_t i)
     s->table->files[i].size = SIZE_ABSENT;
     while (i < least && !atomic_compare_exchange_weak(&s->missing, &least, i))
         continue;
-}
-
-static void fail(sizes *s, stk_status status, const stk_error *err)
-{
-    atomic_store(&s->failed, true);
-    pthread_mutex_lock(&s->mutex);
-    if (s->status == STK_OK) {
-        s->status = status;
-        if (s->err)
-            *s->err = *err;
-    }
-    pthread_mutex_unlock(&s->mutex);
 }
 
 static stk_status look_at_local(sizes *s, int folder, uint64_t i, stk_error *err)
@@ -89,7 +74,7 @@ static stk_status look_at_chunk(sizes *s, uint64_t first, uint64_t end, stk_erro
     uint32_t opened = UINT32_MAX;
     int folder = -1;
 
-    for (uint64_t i = first; i < end && status == STK_OK && !atomic_load(&s->failed); i++) {
+    for (uint64_t i = first; i < end && status == STK_OK && !atomic_load(&s->files.failed); i++) {
         uint32_t f = t->files[i].folder;
         if (s->root < 0) {
             status = look_at_stored(s, i, err);
@@ -114,35 +99,30 @@ static stk_status look_at_chunk(sizes *s, uint64_t first, uint64_t end, stk_erro
 static void sizes_main(void *argument)
 {
     sizes *s = argument;
-    uint64_t n = s->table->num_files, first;
+    uint64_t first, end;
     stk_error err;
 
     stk_error_init(&err);
-    while (!atomic_load(&s->failed) && (first = atomic_fetch_add(&s->next, CHUNK)) < n) {
-        uint64_t end = STK_MIN(first + CHUNK, n);
+    while (stk__counted_take(&s->files, &first, &end)) {
         stk_status status = look_at_chunk(s, first, end, &err);
         if (status != STK_OK)
-            fail(s, status, &err);
-        atomic_fetch_add_explicit(&s->done, end - first, memory_order_relaxed);
+            stk__counted_fail(&s->files, first, status, &err);
+        atomic_fetch_add_explicit(&s->files.done, end - first, memory_order_relaxed);
     }
 }
 
 stk_status stk__images_find_sizes(stk__images_table *table, stk_store *store, uint32_t threads,
                                   uint64_t *missing, stk_error *err)
 {
-    sizes s = {.table = table,
-               .store = store,
-               .root = stk__file_root(store),
-               .mutex = PTHREAD_MUTEX_INITIALIZER,
-               .err = err};
+    sizes s = {.table = table, .store = store, .root = stk__file_root(store)};
 
     atomic_init(&s.missing, UINT64_MAX);
     if (table->num_files <= FEW)
         threads = 1;
-    stk__lookers_run(table->context, threads, sizes_main, &s, "sizes of pictures", &s.done,
+    stk__counted_init(&s.files, table->num_files, CHUNK);
+    stk__lookers_run(table->context, threads, sizes_main, &s, "sizes of pictures", &s.files.done,
                      table->num_files);
     if (missing)
         *missing = atomic_load(&s.missing);
-    pthread_mutex_destroy(&s.mutex);
-    return s.status;
+    return stk__counted_end(&s.files, err);
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "dataset/lookers.h"
 #include "dataset/taken.h"
@@ -113,52 +114,30 @@ typedef struct reading {
     uint32_t source, field;
     key_form form;
     entry *entries;
-    atomic_uint_fast64_t next, done;
-    atomic_bool failed;
-    pthread_mutex_t mutex; /* guards the rest */
-    uint64_t failed_at;    /* the first sample that failed */
-    stk_status status;
-    stk_error error;
+    stk__counted samples;
 } reading;
-
-/* Of several failures the first is kept: which one does not depend on the threads, as samples
- * before it have been handed out, and are read. */
-static void note_failure(reading *r, uint64_t index, stk_status status, const stk_error *error)
-{
-    pthread_mutex_lock(&r->mutex);
-    if (index < r->failed_at) {
-        r->failed_at = index;
-        r->status = status;
-        r->error = *error;
-    }
-    pthread_mutex_unlock(&r->mutex);
-    atomic_store(&r->failed, true);
-}
 
 static void read_some(void *argument)
 {
     reading *r = argument;
     stk__taken taken;
+    uint64_t first, end;
     stk_error error;
 
     stk_error_init(&error);
     stk_status status = stk__taken_open(&taken, r->dataset, &error);
     if (status != STK_OK)
-        note_failure(r, 0, status, &error);
-    while (!atomic_load(&r->failed)) {
-        const uint64_t first = atomic_fetch_add(&r->next, SAMPLES_AT_A_TIME),
-                       end = STK_MIN(first + SAMPLES_AT_A_TIME, r->dataset->size);
-        if (first >= r->dataset->size)
-            break;
+        stk__counted_fail(&r->samples, 0, status, &error);
+    while (stk__counted_take(&r->samples, &first, &end)) {
         for (uint64_t i = first; status == STK_OK && i < end; i++) {
             status = stk__taken_read(&taken, i, &error);
             if (status == STK_OK)
                 r->entries[i] =
                     entry_of(&r->dataset->fields[r->field], r->form, &taken.values[r->field], i);
             else
-                note_failure(r, i, status, &error);
+                stk__counted_fail(&r->samples, i, status, &error);
         }
-        atomic_fetch_add(&r->done, end - first);
+        atomic_fetch_add(&r->samples.done, end - first);
     }
     stk__taken_close(&taken);
 }
@@ -175,22 +154,22 @@ static stk_status read_keys(reading *r, const char *by, stk_error *err)
 {
     stk_context *ctx = r->dataset->context;
     uint64_t bytes = 0;
+    stk_error error;
 
     if (stk__mul_size(r->dataset->size, sizeof *r->entries, &bytes) &&
         bytes <= stk__memory_left(ctx))
         r->entries = stk__alloc(ctx, STK_MAX(bytes, 1));
     if (!r->entries)
         return no_room(r->source, r->dataset->size, err);
-    r->failed_at = UINT64_MAX;
-    pthread_mutex_init(&r->mutex, NULL);
-    stk__lookers_run(ctx, stk__lookers(ctx), read_some, r, "reading keys", &r->done,
+    stk__counted_init(&r->samples, r->dataset->size, SAMPLES_AT_A_TIME);
+    stk__lookers_run(ctx, stk__lookers(ctx), read_some, r, "reading keys", &r->samples.done,
                      r->dataset->size);
-    pthread_mutex_destroy(&r->mutex);
-    if (r->status == STK_OK)
+    const stk_status status = stk__counted_end(&r->samples, &error);
+    if (status == STK_OK)
         return STK_OK;
-    return stk__fail_at(err, r->status, STK_STAGE_DATASET, r->error.key, r->error.offset,
+    return stk__fail_at(err, status, STK_STAGE_DATASET, error.key, error.offset,
                         "pair: dataset %u can't be read for its keys '%.60s': %.300s", r->source,
-                        by, r->error.text);
+                        by, error.text);
 }
 
 /* ---- Matching ---- */

@@ -4,6 +4,7 @@
  * offset and length; of shards the indexes are read first, some shards at a time; where a chunk is
  * a whole object the store is asked for its size, by several threads at once.
  */
+#include "base/counted.h"
 #include "dataset/window.h"
 
 #include <stdlib.h>
@@ -182,12 +183,7 @@ static stk_status walk_shards(stk__window_variable *v, uint64_t most, stk_error 
 
 typedef struct asking {
     stk__window_variable *v;
-    uint64_t piece; /* objects that a thread takes at a time */
-    atomic_uint_fast64_t next;
-    atomic_bool failed;
-    pthread_mutex_t mutex; /* guards the rest */
-    stk_status status;
-    stk_error error;
+    stk__counted objects;
 } asking;
 
 /* Size of the object that is chunk `place` of the manifest. */
@@ -216,13 +212,10 @@ static stk_status ask(stk__window_variable *v, uint64_t place, stk_error *err)
 static void ask_some(void *argument)
 {
     asking *a = argument;
+    uint64_t first, end;
     stk_error err;
 
-    while (!atomic_load(&a->failed)) {
-        uint64_t first = atomic_fetch_add(&a->next, a->piece);
-        uint64_t end = STK_MIN(first + a->piece, a->v->num_chunks);
-        if (first >= a->v->num_chunks)
-            return;
+    while (stk__counted_take(&a->objects, &first, &end)) {
         for (uint64_t i = first; i < end; i++) {
             if (a->v->lengths[i] != STK__WINDOW_UNKNOWN)
                 continue;
@@ -230,13 +223,7 @@ static void ask_some(void *argument)
             stk_status status = ask(a->v, i, &err);
             if (status == STK_OK)
                 continue;
-            pthread_mutex_lock(&a->mutex);
-            if (a->status == STK_OK) {
-                a->status = status;
-                a->error = err;
-            }
-            pthread_mutex_unlock(&a->mutex);
-            atomic_store(&a->failed, true);
+            stk__counted_fail(&a->objects, i, status, &err);
             return;
         }
     }
@@ -247,7 +234,6 @@ static stk_status ask_sizes(stk__window_variable *v, stk_error *err)
 {
     stk_store *store = stk__array_store(v->array);
     asking a = {.v = v};
-    stk__thread threads[MOST_ASKING] = {0};
     stk_store_limits limits;
     uint64_t unknown = 0;
 
@@ -257,21 +243,12 @@ static stk_status ask_sizes(stk__window_variable *v, stk_error *err)
         return STK_OK;
     stk__store_limits(store, &limits);
     /* Where each question takes long, few are asked at once, too. */
-    a.piece = limits.coalesce_gap < FAR_GAP ? ASK_PIECE : 1;
-    uint64_t helpers = STK_MIN(STK_MIN(limits.io_depth, MOST_ASKING), unknown / a.piece);
-    pthread_mutex_init(&a.mutex, NULL);
-    /* A thread that cannot be started leaves its share to the others. */
-    for (uint64_t i = 0; i < helpers; i++)
-        if (stk__thread_start(store->context, &threads[i], "stk-sizes", ask_some, &a, NULL) !=
-            STK_OK)
-            break;
-    ask_some(&a);
-    for (uint64_t i = 0; i < helpers; i++)
-        stk__thread_join(&threads[i]);
-    pthread_mutex_destroy(&a.mutex);
-    if (a.status != STK_OK && err)
-        *err = a.error;
-    return a.status;
+    const uint64_t piece = limits.coalesce_gap < FAR_GAP ? ASK_PIECE : 1;
+    stk__counted_init(&a.objects, v->num_chunks, piece);
+    stk__thread_share(store->context, "stk-sizes",
+                      STK_MIN(STK_MIN(limits.io_depth, MOST_ASKING), unknown / piece), ask_some,
+                      &a);
+    return stk__counted_end(&a.objects, err);
 }
 
 /* ---- The whole ---- */

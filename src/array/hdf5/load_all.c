@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many small ranges of a file, as nodes of a tree are: several at a time where the store is far. */
 #include "array/hdf5/hdf5.h"
+#include "base/counted.h"
 
 #define MOST_THREADS 16u
 #define NEAR_GAP     (UINT64_C(128) << 10) /* a store that joins less than this answers at once */
@@ -10,11 +11,7 @@ typedef struct loading {
     const uint64_t *addresses;
     uint64_t count, length;
     uint8_t *out;
-    atomic_uint_fast64_t next;
-    atomic_bool failed;
-    pthread_mutex_t mutex; /* guards the rest */
-    stk_status status;
-    stk_error error;
+    stk__counted ranges;
 } loading;
 
 static uint64_t length_at(const stk__hdf5 *f, uint64_t address, uint64_t length)
@@ -25,44 +22,25 @@ static uint64_t length_at(const stk__hdf5 *f, uint64_t address, uint64_t length)
 static void load_some(void *argument)
 {
     loading *l = argument;
-    uint64_t i;
+    uint64_t i, end;
     stk_error err;
 
-    while (!atomic_load(&l->failed) && (i = atomic_fetch_add(&l->next, 1)) < l->count) {
+    while (stk__counted_take(&l->ranges, &i, &end)) {
         const uint64_t address = l->addresses[i];
         stk_error_init(&err);
         const stk_status status =
             stk_store_read(l->f->store, l->f->key, l->f->base + address,
                            length_at(l->f, address, l->length), l->out + i * l->length, &err);
-        if (status == STK_OK)
-            continue;
-        pthread_mutex_lock(&l->mutex);
-        if (l->status == STK_OK) {
-            l->status = status;
-            l->error = err;
-        }
-        pthread_mutex_unlock(&l->mutex);
-        atomic_store(&l->failed, true);
+        if (status != STK_OK)
+            stk__counted_fail(&l->ranges, i, status, &err);
     }
 }
 
 static stk_status load_far(loading *l, uint64_t helpers)
 {
-    stk_context *ctx = l->f->ctx;
-    stk__thread threads[MOST_THREADS] = {0};
-
-    pthread_mutex_init(&l->mutex, NULL);
-    /* A thread that cannot be started leaves its share to the others. */
-    for (uint64_t i = 0; i < helpers; i++)
-        if (stk__thread_start(ctx, &threads[i], "stk-nodes", load_some, l, NULL) != STK_OK)
-            break;
-    load_some(l);
-    for (uint64_t i = 0; i < helpers; i++)
-        stk__thread_join(&threads[i]);
-    pthread_mutex_destroy(&l->mutex);
-    if (l->status != STK_OK && l->f->err)
-        *l->f->err = l->error;
-    return l->status;
+    stk__counted_init(&l->ranges, l->count, 1);
+    stk__thread_share(l->f->ctx, "stk-nodes", helpers, load_some, l);
+    return stk__counted_end(&l->ranges, l->f->err);
 }
 
 stk_status stk__hdf5_load_all(stk__hdf5 *f, const uint64_t *addresses, uint64_t count,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/counted.h"
 #include "dataset/kept.h"
 #include "dataset/lookers.h"
 #include "dataset/records/shard.h"
@@ -23,12 +24,9 @@ typedef struct job {
     uint32_t *known_order; /* its shards in the order of their keys */
     outcome *outcomes;
     uint64_t count;
-    atomic_uint_fast64_t next, done, scanned;
-    atomic_bool failed, told;
-    pthread_mutex_t mutex; /* guards the rest */
-    stk_status status;
-    uint64_t failed_shard;
-    stk_error error;
+    atomic_uint_fast64_t scanned;
+    atomic_bool told;
+    stk__counted shards;
 } job;
 
 static const char *name_of(const stk__records *set)
@@ -55,19 +53,6 @@ void stk__records_table_release(stk__records_table *table)
 }
 
 /* ---- One shard ------------------------------------------------------------------------------- */
-
-/* Of shards of one number the failure of the first is told. */
-static void fail(job *j, uint64_t shard, stk_status status, const stk_error *err)
-{
-    atomic_store(&j->failed, true);
-    pthread_mutex_lock(&j->mutex);
-    if (j->status == STK_OK || shard < j->failed_shard) {
-        j->status = status;
-        j->failed_shard = shard;
-        j->error = *err;
-    }
-    pthread_mutex_unlock(&j->mutex);
-}
 
 static stk_status look_at(const job *j, stk__records_shard *shard, uint64_t number, stk_error *err)
 {
@@ -155,15 +140,15 @@ static stk_status scan_shard(job *j, uint64_t number, stk_error *err)
 static void scan_main(void *argument)
 {
     job *j = argument;
-    uint64_t i;
+    uint64_t i, end;
     stk_error err;
 
-    while (!atomic_load(&j->failed) && (i = atomic_fetch_add(&j->next, 1)) < j->count) {
+    while (stk__counted_take(&j->shards, &i, &end)) {
         stk_error_init(&err);
         const stk_status status = scan_shard(j, i, &err);
         if (status != STK_OK)
-            fail(j, i, status, &err);
-        atomic_fetch_add_explicit(&j->done, 1, memory_order_relaxed);
+            stk__counted_fail(&j->shards, i, status, &err);
+        atomic_fetch_add_explicit(&j->shards.done, 1, memory_order_relaxed);
     }
 }
 
@@ -337,20 +322,15 @@ stk_status stk__records_scan(stk__records *set, const void *options,
 {
     stk_context *ctx = set->base.context;
     char what[64];
-    job j = {.set = set,
-             .options = options,
-             .known = known,
-             .count = set->table.num_shards,
-             .mutex = PTHREAD_MUTEX_INITIALIZER};
+    job j = {.set = set, .options = options, .known = known, .count = set->table.num_shards};
 
     j.outcomes = stk__calloc(ctx, j.count, sizeof *j.outcomes);
     stk_status status = j.outcomes ? sort_known(&j, err) : no_memory(set, err);
     if (status == STK_OK) {
         snprintf(what, sizeof what, "shards of %s", name_of(set));
-        stk__lookers_run(ctx, threads_for(set), scan_main, &j, what, &j.done, j.count);
-        status = j.status;
-        if (status != STK_OK && err)
-            *err = j.error;
+        stk__counted_init(&j.shards, j.count, 1);
+        stk__lookers_run(ctx, threads_for(set), scan_main, &j, what, &j.shards.done, j.count);
+        status = stk__counted_end(&j.shards, err);
     }
     if (status == STK_OK)
         status = make_table(&j, err);
@@ -359,6 +339,5 @@ stk_status stk__records_scan(stk__records *set, const void *options,
         stk__shard_found_release(ctx, &j.outcomes[i].found);
     stk__free(ctx, j.outcomes);
     stk__free(ctx, j.known_order);
-    pthread_mutex_destroy(&j.mutex);
     return status;
 }

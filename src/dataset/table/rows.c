@@ -2,6 +2,7 @@
 /* Rows that are taken: by where, and without those that have nulls. */
 #include <stdio.h>
 
+#include "base/counted.h"
 #include "dataset/lookers.h"
 #include "dataset/table/pieces.h"
 #include "dataset/table/where.h"
@@ -20,11 +21,8 @@ typedef struct job {
     task *tasks;
     size_t num_tasks, tasks_room;
     atomic_uint_fast64_t *bits; /* of each row of the table */
-    atomic_uint_fast64_t next, done, taken, passed;
-    atomic_bool failed;
-    pthread_mutex_t mutex; /* guards the rest */
-    stk_status status;
-    stk_error error;
+    atomic_uint_fast64_t taken, passed;
+    stk__counted pieces; /* the tasks */
 } job;
 
 /* A column as one thread reads it: the piece that it has. */
@@ -200,35 +198,24 @@ static stk_status do_task(job *j, reader *r, const task *t, stk_error *err)
     return STK_OK;
 }
 
-static void fail(job *j, stk_status status, const stk_error *err)
-{
-    atomic_store(&j->failed, true);
-    pthread_mutex_lock(&j->mutex);
-    if (j->status == STK_OK) {
-        j->status = status;
-        j->error = *err;
-    }
-    pthread_mutex_unlock(&j->mutex);
-}
-
 static void work(void *argument)
 {
     job *j = argument;
     stk_context *ctx = j->table->base.context;
     reader r = {.job = j, .columns = stk__calloc(ctx, j->num_columns, sizeof *r.columns)};
-    uint64_t i;
+    uint64_t i, end;
     stk_error err;
 
     stk_error_init(&err);
     if (!r.columns)
-        fail(j, stk__table_no_memory(j->table, &err), &err);
+        stk__counted_fail(&j->pieces, 0, stk__table_no_memory(j->table, &err), &err);
     for (uint32_t c = 0; r.columns && c < j->num_columns; c++)
         r.columns[c].piece = r.columns[c].dictionary = STK__TABLE_NONE;
-    while (!atomic_load(&j->failed) && (i = atomic_fetch_add(&j->next, 1)) < j->num_tasks) {
+    while (stk__counted_take(&j->pieces, &i, &end)) {
         const stk_status status = do_task(j, &r, &j->tasks[i], &err);
         if (status != STK_OK)
-            fail(j, status, &err);
-        atomic_fetch_add_explicit(&j->done, 1, memory_order_relaxed);
+            stk__counted_fail(&j->pieces, i, status, &err);
+        atomic_fetch_add_explicit(&j->pieces.done, 1, memory_order_relaxed);
     }
     for (uint32_t c = 0; r.columns && c < j->num_columns; c++)
         forget(&r, &r.columns[c]);
@@ -347,19 +334,16 @@ static stk_status run(stk__table *t, job *j, stk_error *err)
         return stk__table_no_memory(t, err);
     snprintf(what, sizeof what, "rows of %s", stk__table_name(t));
     const uint64_t threads = STK_MIN(stk__lookers(ctx), j->num_tasks);
-    stk__lookers_run(ctx, (uint32_t)threads, work, j, what, &j->done, j->num_tasks);
-    if (j->status != STK_OK) {
-        if (err)
-            *err = j->error;
-        return j->status;
-    }
+    stk__counted_init(&j->pieces, j->num_tasks, 1);
+    stk__lookers_run(ctx, (uint32_t)threads, work, j, what, &j->pieces.done, j->num_tasks);
+    STK_TRY(stk__counted_end(&j->pieces, err));
     return make_list(t, j, err);
 }
 
 stk_status stk__table_choose_rows(stk__table *t, const stk__where *where, stk_error *err)
 {
     stk_context *ctx = t->base.context;
-    job j = {.table = t, .where = where, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    job j = {.table = t, .where = where};
     const size_t most = (size_t)t->num_reads + (where ? where->num_columns : 0);
 
     j.columns = stk__calloc(ctx, most, sizeof *j.columns);
@@ -367,6 +351,5 @@ stk_status stk__table_choose_rows(stk__table *t, const stk__where *where, stk_er
     stk__free(ctx, j.columns);
     stk__free(ctx, j.tasks);
     stk__free(ctx, (void *)j.bits);
-    pthread_mutex_destroy(&j.mutex);
     return status;
 }

@@ -2,6 +2,7 @@
 /* All files of a spec, looked at and scanned by several threads. */
 #include <stdio.h>
 
+#include "base/counted.h"
 #include "dataset/lookers.h"
 #include "dataset/table/formats.h"
 #include "dataset/table/inside.h"
@@ -77,26 +78,8 @@ stk_status stk__table_list(stk__table *t, const char *url, stk_error *err)
 typedef struct job {
     stk__table *table;
     const void *options;
-    atomic_uint_fast64_t next, done;
-    atomic_bool failed;
-    pthread_mutex_t mutex; /* guards the rest */
-    stk_status status;
-    uint64_t failed_file;
-    stk_error error;
+    stk__counted files;
 } job;
-
-/* Of failures of several files that of the first is told. */
-static void fail(job *j, uint64_t file, stk_status status, const stk_error *err)
-{
-    atomic_store(&j->failed, true);
-    pthread_mutex_lock(&j->mutex);
-    if (j->status == STK_OK || file < j->failed_file) {
-        j->status = status;
-        j->failed_file = file;
-        j->error = *err;
-    }
-    pthread_mutex_unlock(&j->mutex);
-}
 
 static stk_status look_at(const stk__table_file *file, stk_error *err)
 {
@@ -145,15 +128,15 @@ static stk_status scan_file(job *j, uint64_t number, stk_error *err)
 static void scan_main(void *argument)
 {
     job *j = argument;
-    uint64_t i;
+    uint64_t i, end;
     stk_error err;
 
-    while (!atomic_load(&j->failed) && (i = atomic_fetch_add(&j->next, 1)) < j->table->num_files) {
+    while (stk__counted_take(&j->files, &i, &end)) {
         stk_error_init(&err);
         const stk_status status = scan_file(j, i, &err);
         if (status != STK_OK)
-            fail(j, i, status, &err);
-        atomic_fetch_add_explicit(&j->done, 1, memory_order_relaxed);
+            stk__counted_fail(&j->files, i, status, &err);
+        atomic_fetch_add_explicit(&j->files.done, 1, memory_order_relaxed);
     }
 }
 
@@ -182,22 +165,20 @@ stk_status stk__table_scan(stk__table *t, const void *options, stk_error *err)
 {
     stk_context *ctx = t->base.context;
     char what[64];
-    job j = {.table = t, .options = options, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    job j = {.table = t, .options = options};
     const bool local = stk__file_root(t->stores.items[t->files[0].store].store) >= 0;
     const uint64_t threads =
         STK_MIN(local ? stk__lookers(ctx) : STK__LOOKERS_FAR, t->num_files - 1);
 
     /* What the first one learns holds for the others. */
-    atomic_store(&j.next, 1);
     stk_status status = scan_file(&j, 0, err);
-    atomic_store(&j.done, 1);
     if (status == STK_OK && threads) {
+        stk__counted_init(&j.files, t->num_files, 1);
+        atomic_store(&j.files.next, 1);
+        atomic_store(&j.files.done, 1);
         snprintf(what, sizeof what, "files of %s", stk__table_name(t));
-        stk__lookers_run(ctx, (uint32_t)threads, scan_main, &j, what, &j.done, t->num_files);
-        status = j.status;
-        if (status != STK_OK && err)
-            *err = j.error;
+        stk__lookers_run(ctx, (uint32_t)threads, scan_main, &j, what, &j.files.done, t->num_files);
+        status = stk__counted_end(&j.files, err);
     }
-    pthread_mutex_destroy(&j.mutex);
     return status == STK_OK ? tie_files(t, err) : status;
 }

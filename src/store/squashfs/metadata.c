@@ -4,6 +4,7 @@
  * whether it is stored as it is. All of a table but the last hold 8 KiB, so that a place in the
  * decoded table follows from the number of the block.
  */
+#include "base/counted.h"
 #include "store/squashfs/image.h"
 
 #define HEADER   2
@@ -14,15 +15,11 @@
 
 /* A table that threads decode. */
 typedef struct decoding {
-    const stk__squashfs *image;
+    const stk__squashfs_opening *opening;
     const stk__squashfs_table *table;
     const uint8_t *stored; /* the table as it is stored */
     uint64_t last;         /* bytes of the last block, by whom decodes it */
-    atomic_uint_fast64_t next;
-    pthread_mutex_t mutex; /* guards the rest */
-    stk_status status;
-    uint64_t failed; /* the first block that cannot be decoded */
-    const char *reason;
+    stk__counted blocks;
 } decoding;
 
 static stk_status decode_block(decoding *d, stk__codec_state *state, uint64_t n,
@@ -37,7 +34,7 @@ static stk_status decode_block(decoding *d, stk__codec_state *state, uint64_t n,
     if (header & STK__SQUASHFS_META_RAW)
         memcpy(out, block + HEADER, stored);
     else
-        STK_TRY(stk__block_decode(d->image->codec, state, block + HEADER, stored, out,
+        STK_TRY(stk__block_decode(d->opening->image->codec, state, block + HEADER, stored, out,
                                   STK__SQUASHFS_METADATA, &got, reason));
     if (n + 1 == d->table->num_blocks && got)
         d->last = got;
@@ -50,34 +47,34 @@ static stk_status decode_block(decoding *d, stk__codec_state *state, uint64_t n,
 
 static void note_failure(decoding *d, uint64_t n, stk_status status, const char *reason)
 {
-    pthread_mutex_lock(&d->mutex);
-    if (d->status == STK_OK || n < d->failed) {
-        d->status = status;
-        d->failed = n;
-        d->reason = reason;
-    }
-    pthread_mutex_unlock(&d->mutex);
+    const stk__squashfs_opening *o = d->opening;
+    const uint64_t at = d->table->at + d->table->blocks[n];
+    stk_error err;
+
+    /* The reason ends in what to do. */
+    stk__fail_at(&err, status, STK_STAGE_STORE, o->key, at,
+                 "%s: the SquashFS image is damaged at byte %llu: %s", o->key,
+                 (unsigned long long)at, reason);
+    stk__counted_fail(&d->blocks, n, status, &err);
 }
 
-/* Blocks are taken in order, so that the first which is damaged is found whoever decodes. */
 static void decode_some(void *argument)
 {
     decoding *d = argument;
     stk__codec_state *state = NULL;
-    uint64_t first;
+    uint64_t first, end;
 
-    if (stk__codec_state_create(d->image->context, &state, NULL) != STK_OK) {
+    if (stk__codec_state_create(d->opening->image->context, &state, NULL) != STK_OK) {
         note_failure(d, 0, STK_ENOMEM, "no memory");
         return;
     }
-    while ((first = atomic_fetch_add(&d->next, BATCH)) < d->table->num_blocks)
-        for (uint64_t n = first; n < STK_MIN(first + BATCH, d->table->num_blocks); n++) {
+    while (stk__counted_take(&d->blocks, &first, &end))
+        for (uint64_t n = first; n < end; n++) {
             const char *reason = NULL;
             const stk_status status = decode_block(d, state, n, &reason);
             if (status == STK_OK)
                 continue;
             note_failure(d, n, status, reason);
-            atomic_store(&d->next, d->table->num_blocks);
             break;
         }
     stk__codec_state_destroy(&state);
@@ -85,33 +82,20 @@ static void decode_some(void *argument)
 
 static stk_status decode(const stk__squashfs_opening *o, stk__squashfs_table *t)
 {
-    decoding d = {
-        .image = o->image, .table = t, .stored = o->tail + (t->at - o->image->inode_table)};
-    stk__thread threads[STK__SQUASHFS_MOST_THREADS] = {0};
+    decoding d = {.opening = o, .table = t, .stored = o->tail + (t->at - o->image->inode_table)};
     stk_cores cores = {.struct_size = sizeof cores};
 
     stk_context_cores(o->image->context, &cores);
     const uint64_t wanted = STK_MIN(cores.usable, t->num_blocks / STK__SQUASHFS_THREAD_WORTH);
-    pthread_mutex_init(&d.mutex, NULL);
-    /* A thread that cannot be started leaves its share to the others. */
-    for (uint64_t i = 0; i + 1 < STK_MIN(wanted, STK__SQUASHFS_MOST_THREADS); i++)
-        if (stk__thread_start(o->image->context, &threads[i], "stk-squashfs", decode_some, &d,
-                              NULL) != STK_OK)
-            break;
-    decode_some(&d);
-    for (size_t i = 0; i < STK_COUNT(threads); i++)
-        stk__thread_join(&threads[i]);
-    pthread_mutex_destroy(&d.mutex);
-    if (d.status == STK_ENOMEM)
+    stk__counted_init(&d.blocks, t->num_blocks, BATCH);
+    stk__thread_share(o->image->context, "stk-squashfs",
+                      STK_MAX(STK_MIN(wanted, STK__SQUASHFS_MOST_THREADS), 1) - 1, decode_some, &d);
+    const stk_status status = stk__counted_end(&d.blocks, o->err);
+    if (status == STK_ENOMEM)
         return stk__squashfs_no_memory(o);
-    if (d.status != STK_OK) { /* the reason ends in what to do */
-        const uint64_t at = t->at + t->blocks[d.failed];
-        return stk__fail_at(o->err, d.status, STK_STAGE_STORE, o->key, at,
-                            "%s: the SquashFS image is damaged at byte %llu: %s", o->key,
-                            (unsigned long long)at, d.reason);
-    }
-    t->length = (t->num_blocks - 1) * STK__SQUASHFS_METADATA + d.last;
-    return STK_OK;
+    if (status == STK_OK)
+        t->length = (t->num_blocks - 1) * STK__SQUASHFS_METADATA + d.last;
+    return status;
 }
 
 /* ---- Finding the blocks ---- */
