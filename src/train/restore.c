@@ -25,6 +25,32 @@ const stk_state_tensor *stk_restorer_tensor(const stk_restorer *restorer, const 
     return stk__checkpoint_find(restorer->checkpoint, full);
 }
 
+static bool same_shape(const stk_state_tensor *a, const stk_state_tensor *b)
+{
+    if (a->dtype != b->dtype || a->rank != b->rank || a->bytes != b->bytes)
+        return false;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->shape[i] != b->shape[i])
+            return false;
+    return true;
+}
+
+stk_status stk_restorer_copy(const stk_restorer *restorer, const char *name,
+                             const stk_state_tensor *like, stk_state_tensor *out, stk_error *err)
+{
+    const stk_state_tensor *from = stk_restorer_tensor(restorer, name);
+
+    *out = (stk_state_tensor){0};
+    if (!from || !same_shape(from, like))
+        return stk__fail(err, STK_EMISMATCH, STK_STAGE_TRAIN,
+                         "the checkpoint keeps no fitting '%s': it is one of another model", name);
+    *out = *from;
+    out->name = like->name;
+    if (restorer->trainer)
+        stk__shards_cut(restorer->trainer, out);
+    return STK_OK;
+}
+
 bool stk_restorer_peek(const stk_restorer *restorer, const char *path, const char *name, char *text,
                        size_t size)
 {
@@ -276,7 +302,7 @@ static stk_status load_hooks(stk_trainer *t, bool of_module, stk_error *err)
             continue;
         const stk_restorer restorer = {
             t->ctx, t->restart.checkpoint,
-            stk__state_prefix(t, one.calls->callback, prefix, sizeof prefix)};
+            stk__state_prefix(t, one.calls->callback, prefix, sizeof prefix), t};
         t->at.restorer = &restorer;
         status = stk__hook_run(t, &one, err);
         t->at.restorer = NULL;
@@ -343,6 +369,14 @@ static void warn_of_left(stk_trainer *t)
     }
 }
 
+stk_status stk__state_load_hooks(stk_trainer *t, stk_error *err)
+{
+    if (!t->restart.checkpoint)
+        return STK_OK;
+    STK_TRY(load_hooks(t, true, err));
+    return load_hooks(t, false, err);
+}
+
 stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err)
 {
     char prefix[300];
@@ -350,13 +384,11 @@ stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err)
 
     if (!t->restart.checkpoint)
         return STK_OK;
-    STK_TRY(load_hooks(t, true, err));
-    STK_TRY(load_hooks(t, false, err));
     for (size_t i = 0; i < t->hooks.num_callbacks && t->restart.restarted; i++) {
         const stk__callback_entry *entry = &t->hooks.callbacks[i];
-        const stk_restorer restorer = {
-            t->ctx, t->restart.checkpoint,
-            stk__state_prefix(t, entry->callback, prefix, sizeof prefix)};
+        const stk_restorer restorer = {t->ctx, t->restart.checkpoint,
+                                       stk__state_prefix(t, entry->callback, prefix, sizeof prefix),
+                                       t};
         if (entry->ops.load_state_dict)
             status = entry->ops.load_state_dict(entry->callback, &restorer, err);
         if (status < 0)
@@ -380,16 +412,6 @@ static void shape_text(const stk_state_tensor *tensor, char *text, size_t size)
 
     stk__text_add(&out, "%s", stk_dtype_name(tensor->dtype));
     stk__text_add_shape(&out, tensor->shape, tensor->rank, false);
-}
-
-static bool same_shape(const stk_state_tensor *a, const stk_state_tensor *b)
-{
-    if (a->dtype != b->dtype || a->rank != b->rank || a->bytes != b->bytes)
-        return false;
-    for (uint32_t i = 0; i < a->rank; i++)
-        if (a->shape[i] != b->shape[i])
-            return false;
-    return true;
 }
 
 static stk_status load_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,

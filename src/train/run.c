@@ -233,8 +233,9 @@ static stk_status set_up(stk_trainer *t, const char *ckpt_path, stk_error *err)
     STK_TRY(stk__hook(t, STK__HOOK_configure_model, err));
     STK_TRY(configure(t, err));
     STK_TRY(stk__state_open(t, ckpt_path, err));
-    STK_TRY(stk__state_load_callbacks(t, err));
+    STK_TRY(stk__state_load_hooks(t, err));
     STK_TRY(stk__shards_begin(t, err));
+    STK_TRY(stk__state_load_callbacks(t, err));
     STK_TRY(configure_optimizers(t, err));
     STK_TRY(stk__state_load_loop(t, err));
     STK_TRY(stk__state_load_module(t, t->at.task != STK_TASK_FIT, err));

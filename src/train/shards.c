@@ -8,6 +8,8 @@
  */
 #include <inttypes.h>
 
+#include <xxhash.h>
+
 #include "train/trainer.h"
 
 /* Stage of ZeRO that a name of a strategy stands for; 0: none. */
@@ -50,6 +52,37 @@ bool stk__shard_whole(const stk_trainer *t, stk_state_kind kind, const stk_state
     return t->ranks.shards.stage && t->ops.whole(t->module, kind, tensor, whole, parameter);
 }
 
+static uint64_t hash_of(const char *name)
+{
+    return XXH3_64bits(name, strlen(name));
+}
+
+/* The last parameter of a name below `below`, and 1; 0: none has it. */
+static size_t find_shard(const stk_trainer *t, const char *name, size_t below)
+{
+    const stk__shards *s = &t->ranks.shards;
+    const uint64_t hash = hash_of(name);
+
+    while (below && s->places[below - 1].name != hash)
+        below--;
+    return below;
+}
+
+void stk__shards_cut(const stk_trainer *t, stk_state_tensor *tensor)
+{
+    const stk__shards *s = &t->ranks.shards;
+    const size_t found = s->stage == 3 ? find_shard(t, tensor->name, s->n) : 0;
+    const size_t size = stk_dtype_size(tensor->dtype);
+
+    if (!found)
+        return;
+    const stk_shard *own = &s->own[found - 1];
+    tensor->rank = 1;
+    tensor->shape[0] = (int64_t)own->count;
+    tensor->data = (char *)tensor->data + own->from * size;
+    tensor->bytes = own->count * size;
+}
+
 /* ---- Sharing out ----------------------------------------------------------------------------- */
 
 void stk__shards_release(stk_trainer *t)
@@ -66,7 +99,7 @@ void stk__shards_release(stk_trainer *t)
     *s = (stk__shards){0};
 }
 
-static stk_status check(const stk_trainer *t, uint32_t stage, stk_error *err)
+static stk_status check(const stk_trainer *t, stk_error *err)
 {
     const stk_strategy *s = &t->ranks.strategy;
     const char *name = t->options.strategy;
@@ -83,12 +116,6 @@ static stk_status check(const stk_trainer *t, uint32_t stage, stk_error *err)
                             name, t->ops.name,
                             t->host_memory ? "cannot (shard() of its table)"
                                            : "has its tensors on a device");
-    for (size_t i = 0; i < t->hooks.num_callbacks && stage == 3; i++)
-        if (t->hooks.callbacks[i].ops.average)
-            return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
-                                "trainer.strategy: with %s no rank has whole parameters, which the "
-                                "callback %s keeps means of: train by zero_2",
-                                name, t->hooks.callbacks[i].ops.name);
     return STK_OK;
 }
 
@@ -129,6 +156,7 @@ static stk_status place_one(void *user, stk_state_kind kind, const stk_state_ten
     stk__shards *s = at->shards;
     stk__shard_place *place = &s->places[at->parameter++];
 
+    place->name = hash_of(tensor->name);
     if (tensor->bytes == 0)
         return STK_OK;
     at->piece--;
@@ -170,7 +198,7 @@ stk_status stk__shards_begin(stk_trainer *t, stk_error *err)
     stk__shards_release(t);
     if (stage == 0 || t->at.task != STK_TASK_FIT || stk__is_alone(t))
         return STK_OK;
-    STK_TRY(check(t, stage, err));
+    STK_TRY(check(t, err));
     STK_TRY(share_out(t, err));
     t->ranks.shards.stage = stage;
     return STK_OK;

@@ -25,6 +25,8 @@ struct stk_saver {
     stk_state_tensor *tensors;
     stk__checkpoint_text *texts;
     stk__checkpoint_part part; /* count 0: what ranks have parts of is put in as a whole */
+    bool gives;    /* of another rank than 0: takes what that rank has parts of, and nothing else */
+    bool alone;    /* now only rank 0 is here */
     void **copies; /* of tensors that the host cannot read; their number is `num_copies` */
     size_t num_tensors, tensor_room, num_texts, text_room, num_copies, copy_room;
 };
@@ -33,6 +35,7 @@ struct stk_restorer {
     stk_context *ctx;
     const stk__checkpoint *checkpoint;
     const char *prefix;
+    const stk_trainer *trainer; /* NULL: no task is at hand */
 };
 
 enum { STK__PROGRESS_NAMES = 6 };
@@ -85,7 +88,9 @@ stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_pa
 stk_status stk__state_reserve(stk_trainer *t, stk_error *err);
 /* Open `ckpt_path` ("last", "best", a file) for the task. */
 stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err);
-/* The callbacks' part and the hooks; then the module's tensors; then the loop. */
+/* The hooks; the callbacks' part, behind the beginning of shards; then the module's tensors; then
+ * the loop. */
+stk_status stk__state_load_hooks(stk_trainer *t, stk_error *err);
 stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err);
 stk_status stk__state_load_module(stk_trainer *t, bool weights_only, stk_error *err);
 stk_status stk__state_load_loop(stk_trainer *t, stk_error *err);

@@ -24,6 +24,7 @@ typedef struct stk__overlap stk__overlap; /* a thread that combines buckets (ove
 /* Where a parameter lies in its bucket, in elements. */
 typedef struct stk__shard_place {
     uint64_t count, before, all; /* of it; of the bucket below it; of the bucket */
+    uint64_t name;               /* a hash of it */
 } stk__shard_place;
 
 /* What each rank has of the training at hand. A rank owns an equal part of every bucket, and so at
@@ -147,6 +148,8 @@ const uint64_t *stk__shard_counts(const stk_trainer *t, uint64_t elements);
  * so is *whole. */
 bool stk__shard_whole(const stk_trainer *t, stk_state_kind kind, const stk_state_tensor *tensor,
                       stk_state_tensor *whole, size_t *parameter);
+/* What is of the name and shape of a parameter becomes what this rank will have of it (zero_3). */
+void stk__shards_cut(const stk_trainer *t, stk_state_tensor *tensor);
 /* At the end of the set-up: have parameters lie in parts, where the strategy says so (zero_3). */
 stk_status stk__shards_part(stk_trainer *t, stk_error *err);
 /* Around what reads parameters outside of training passes: all of them are whole. */

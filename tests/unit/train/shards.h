@@ -14,14 +14,23 @@ enum { EPOCHS = 2 }; /* 37 rows in batches of GLOBAL: three, and one row */
 typedef struct one one;
 typedef void change_fn(one *o);
 
+enum { MOST_ADDED = 3 };
+
+/* A callback with options: names and values, a NULL at the end. */
+typedef struct added {
+    const stk_callback_ops *ops;
+    const char *const *given;
+} added;
+
 struct one {
     rank self;
     uint64_t world;
     const char *strategy, *layers, *folder, *ckpt_path;
     change_fn *change;
     const stk_callback_ops *callback;
-    const char *later; /* patterns of what begins to learn later */
-    bool blind;        /* its last rank sees no folder of rank 0 */
+    added adds[MOST_ADDED];
+    bool own_statistics; /* a rank ends with means of its own: they are left out of the hash */
+    bool blind; /* its last rank sees no folder of rank 0 */
     stk_optimizer_options optimizer;
     bench b;
     uint64_t hash, bytes; /* of the weights; that the rank's context has behind the training */
@@ -38,9 +47,12 @@ static inline void keep(one *o, stk_model *model)
     stk_memory_stats memory = {.struct_size = sizeof memory};
     stk_state_tensor tensor;
 
-    for (size_t i = 0; stk_model_get_state(model, i, &tensor, NULL) == STK_OK; i++)
+    for (size_t i = 0; stk_model_get_state(model, i, &tensor, NULL) == STK_OK; i++) {
+        if (o->own_statistics && (strstr(tensor.name, "running_") || strstr(tensor.name, "num_b")))
+            continue;
         for (uint64_t k = 0; k < tensor.bytes; k++)
             o->hash = o->hash * UINT64_C(1099511628211) + ((const uint8_t *)tensor.data)[k] + 1;
+    }
     stk_context_memory(o->b.ctx, &memory);
     o->bytes = memory.bytes;
 }
@@ -53,6 +65,16 @@ static inline stk_status broadcast_to_the_blind(void *state, void *buffer, uint6
     if (bytes > 1 && strncmp(buffer, STK__TEMPORARY, strlen(STK__TEMPORARY)) == 0)
         memcpy(buffer, "none", sizeof "none");
     return STK_OK;
+}
+
+static inline void add_with(bench *b, stk_trainer *t, const added *a)
+{
+    uint64_t room[64];
+
+    stk_options_init(a->ops->options, room, a->ops->options->struct_size);
+    for (const char *const *w = a->given; w && *w; w += 2)
+        assert_ok(stk_options_set(a->ops->options, room, w[0], w[1], &b->err), &b->err);
+    assert_ok(stk_trainer_add_callback(t, a->ops, room, NULL, &b->err), &b->err);
 }
 
 static inline void train_one(one *o, const stk_model_parts *parts)
@@ -71,8 +93,8 @@ static inline void train_one(one *o, const stk_model_parts *parts)
         assert_ok(stk_trainer_set_strategy(t, &strategy, &b->err), &b->err);
     if (o->callback)
         assert_ok(stk_trainer_add_callback(t, o->callback, NULL, NULL, &b->err), &b->err);
-    if (o->later)
-        assert_ok(module->ops->set_learning(module, o->later, true, -1, &b->err), &b->err);
+    for (size_t i = 0; i < MOST_ADDED && o->adds[i].ops; i++)
+        add_with(b, t, &o->adds[i]);
     o->status = stk_trainer_fit(t, module, &b->data, o->ckpt_path, &b->err);
     if (o->status == STK_OK) {
         keep(o, stk_model_module_model(module));

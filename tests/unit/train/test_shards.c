@@ -248,21 +248,6 @@ static void memory_is_shared(void **state)
 
 /* ---- What is refused ------------------------------------------------------------------------- */
 
-static void refused_in_a_fit(const stk_callback_ops *callback, const char *later,
-                             const char *strategy, const char *message)
-{
-    const one like = {.strategy = strategy,
-                      .layers = odd,
-                      .folder = "/nonexistent",
-                      .callback = callback,
-                      .later = later,
-                      .change = without_files};
-
-    run_world(all_ranks, 2, &like);
-    for (int r = 0; r < 2; r++)
-        assert_fails(all_ranks[r].status, STK_ENOTSUP, &all_ranks[r].b.err, message);
-}
-
 static void shares(run *one)
 {
     one->b.options.strategy = "zero_1";
@@ -282,9 +267,6 @@ static void refused(void **state)
     for (int i = 0; i < 2; i++)
         assert_fails(all[i].status, STK_ENOTSUP, &all[i].err, "the module Line cannot");
     test_folder_remove(folder);
-
-    refused_in_a_fit(&stk__callback_ema, NULL, "fsdp", "the callback ema keeps means of");
-    refused_in_a_fit(NULL, "*.bias", "zero_1", "begins to learn later");
 
     bench_open(&b);
     b.options.strategy = "zero_1";
