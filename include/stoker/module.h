@@ -363,8 +363,9 @@ typedef struct stk_module_ops {
     const char *(*logs)(const stk_module *self, stk_phase phase, size_t i, uint32_t *flags);
     /* (optional) NULL: strategies by which ranks share the training out (zero_1, zero_2, zero_3)
      * are refused. From now on the tensors of `kinds` lie in parts: of parameter i of the `n` that
-     * state() shows, all of which have gradients in the same order, this rank has shards[i], and
-     * state() shows such a tensor as one of rank 1 of these elements, at their place.
+     * state() shows, all of which have gradients of their names in the same order, but for those
+     * that do not learn yet, this rank has shards[i], and state() shows such a tensor as one of
+     * rank 1 of these elements, at their place.
      *
      * Called in a fit with STK_STATE_OPTIMIZER behind configure() and before
      * configure_optimizers(): moments are kept of the shards alone, and those are stepped. A rank

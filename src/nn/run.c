@@ -106,7 +106,7 @@ static void tell_loss(const stk__plan *plan, bool backward, uint64_t start)
              2 * count * m->backend->itemsize);
 }
 
-/* Those of a node that learn. */
+/* Those of a node that learn, or will: they lie elsewhere all the same. */
 static stk_status ask(const struct stk_model *m, const stk__node *node, stk_error *err)
 {
     stk_state_tensor wanted[STK__BIAS + 1];
@@ -114,7 +114,7 @@ static stk_status ask(const struct stk_model *m, const stk__node *node, stk_erro
 
     for (uint32_t k = 0; k < node->num_params; k++) {
         const stk__param *p = &m->graph.params[node->first_param + k];
-        if (p->trainable && n < STK_COUNT(wanted))
+        if (stk__model_may_learn(m, node->first_param + k) && n < STK_COUNT(wanted))
             stk__param_tensor(m, p, (char *)m->weights + p->offset, &wanted[n++]);
     }
     return n ? m->ask(m->ask_user, wanted, n, err) : STK_OK;

@@ -35,7 +35,10 @@ stk_status stk__list_piece(void *user, stk_state_kind kind, const stk_state_tens
     if (!listed)
         return no_memory(err);
     r->listed = listed;
-    r->listed[r->num_listed++] = (stk__gradient_piece){tensor->data, tensor->bytes, tensor->dtype};
+    r->listed[r->num_listed++] = (stk__gradient_piece){.data = tensor->data,
+                                                       .bytes = tensor->bytes,
+                                                       .dtype = tensor->dtype,
+                                                       .name = stk__shard_name(t, tensor->name)};
     return STK_OK;
 }
 
@@ -91,14 +94,14 @@ stk_status stk__move_bucket(stk_trainer *t, const stk__gradient_piece *pieces,
 }
 
 /* Elements of a bucket become the mean over the ranks: this rank's part, or all of them. */
-static stk_status combine(stk_trainer *t, void *data, uint64_t count, stk_dtype dtype,
-                          stk_stream *stream, stk_error *err)
+static stk_status combine(stk_trainer *t, const stk__gradient_bucket *b, void *data, uint64_t count,
+                          stk_dtype dtype, stk_stream *stream, stk_error *err)
 {
     const stk_strategy *s = &t->ranks.strategy;
 
     if (t->ranks.shards.scatters)
-        return s->reduce_scatter(s->state, data, stk__shard_counts(t, count), dtype,
-                                 STK_COMBINE_MEAN, stream, err);
+        return s->reduce_scatter(s->state, data, stk__shard_counts(t, b), dtype, STK_COMBINE_MEAN,
+                                 stream, err);
     return s->reduce(s->state, data, count, dtype, STK_COMBINE_MEAN, stream, err);
 }
 
@@ -134,7 +137,7 @@ static stk_status reduce_squeezed(stk_trainer *t, const stk__gradient_bucket *b,
     for (uint64_t i = 0, n; i < count; i += n) {
         n = STK_MIN(count - i, most);
         squeeze(&t->ranks, b, i, t->ranks.bucket, n, false);
-        STK_TRY(combine(t, t->ranks.bucket, n, STK_BFLOAT16, NULL, err));
+        STK_TRY(combine(t, b, t->ranks.bucket, n, STK_BFLOAT16, NULL, err));
         squeeze(&t->ranks, b, i, t->ranks.bucket, n, true);
     }
     return STK_OK;
@@ -153,10 +156,10 @@ static stk_status reduce_whole(stk_trainer *t, const stk__gradient_bucket *b, st
     if (t->options.gradient_compression && piece->dtype == STK_FLOAT32 && t->host_memory)
         return reduce_squeezed(t, b, count, err);
     if (b->whole)
-        return combine(t, piece->data, count, piece->dtype, stream, err);
+        return combine(t, b, piece->data, count, piece->dtype, stream, err);
     STK_TRY(stk__need_bucket(t, b->bytes, err));
     STK_TRY(stk__move_bucket(t, r->pieces, b, false, err));
-    STK_TRY(combine(t, r->bucket, count, piece->dtype, stream, err));
+    STK_TRY(combine(t, b, r->bucket, count, piece->dtype, stream, err));
     return stk__move_bucket(t, r->pieces, b, true, err);
 }
 
@@ -184,9 +187,19 @@ static stk_status close_bucket(stk_trainer *t, stk_error *err)
     return STK_OK;
 }
 
-/* Whether a piece may come into the open bucket. */
+/* The bucket that it was shared out with. */
+static const stk__gradient_bucket *shared_bucket(const stk__ranks *r,
+                                                 const stk__gradient_piece *piece)
+{
+    return &r->shards.buckets[r->shards.places[piece->parameter].bucket];
+}
+
+/* Whether a piece may come into the open bucket. What is shared out stays together, however much of
+ * it learns. */
 static bool fits(const stk__ranks *r, const stk__gradient_piece *piece)
 {
+    if (r->shards.stage)
+        return shared_bucket(r, piece) == shared_bucket(r, &r->pieces[r->num_pieces - 1]);
     return r->pieces[r->num_pieces - 1].dtype == piece->dtype &&
            r->buckets[r->num_buckets].bytes + piece->bytes <= r->most;
 }
@@ -197,11 +210,14 @@ static bool joins(const stk__gradient_piece *piece, const stk__gradient_piece *b
     return piece->data + piece->bytes == before->data;
 }
 
-static stk_status take_piece(stk_trainer *t, const stk__gradient_piece *piece, stk_error *err)
+static stk_status take_piece(stk_trainer *t, const stk__gradient_piece *given, stk_error *err)
 {
     stk__ranks *r = &t->ranks;
+    stk__gradient_piece own = *given, *piece = &own;
 
     STK_TRY(need_room(t, err));
+    const stk__gradient_piece *after = r->num_pieces ? &r->pieces[r->num_pieces - 1] : NULL;
+    STK_TRY(stk__shard_place_piece(t, after, piece, err));
     if (r->open && !fits(r, piece))
         STK_TRY(close_bucket(t, err));
     stk__gradient_bucket *b = &r->buckets[r->num_buckets];
@@ -214,7 +230,8 @@ static stk_status take_piece(stk_trainer *t, const stk__gradient_piece *piece, s
     b->bytes += piece->bytes;
     b->n++;
     /* No other fits: it need not be waited for. */
-    return b->bytes >= r->most ? close_bucket(t, err) : STK_OK;
+    const uint64_t most = r->shards.stage ? shared_bucket(r, piece)->bytes : r->most;
+    return b->bytes >= most ? close_bucket(t, err) : STK_OK;
 }
 
 /* ---- A step ---- */
@@ -255,7 +272,10 @@ stk_status stk__gradients_begin(stk_trainer *t, bool together, stk_error *err)
 stk_status stk_trainer_gradient_done(stk_trainer *t, const stk_state_tensor *gradient,
                                      stk_error *err)
 {
-    const stk__gradient_piece piece = {gradient->data, gradient->bytes, gradient->dtype};
+    const stk__gradient_piece piece = {.data = gradient->data,
+                                       .bytes = gradient->bytes,
+                                       .dtype = gradient->dtype,
+                                       .name = stk__shard_name(t, gradient->name)};
 
     STK_TRY(stk__context_check(t->ctx, err));
     /* A thread that is started here would compute as a pass does, without small numbers. */
@@ -282,22 +302,6 @@ static stk_status take_rest(stk_trainer *t, stk_error *err)
     return r->open ? close_bucket(t, err) : STK_OK;
 }
 
-/* What ranks have shared out is what they shared out before. */
-static stk_status check_listed(const stk_trainer *t, stk_error *err)
-{
-    const stk__ranks *r = &t->ranks;
-    bool same = r->num_listed == r->shards.num_pieces;
-
-    for (size_t i = 0; i < r->num_listed && same; i++)
-        same = r->listed[r->num_listed - 1 - i].bytes == r->shards.parameters[i].bytes;
-    if (same || !r->shards.scatters)
-        return STK_OK;
-    return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
-                     "the module %s has other gradients than parameters, and trainer.strategy %s "
-                     "shares out both: train it by ddp",
-                     t->ops.name, t->options.strategy);
-}
-
 stk_status stk__reduce_gradients(stk_trainer *t, bool step, stk_error *err)
 {
     stk__ranks *r = &t->ranks;
@@ -311,8 +315,6 @@ stk_status stk__reduce_gradients(stk_trainer *t, bool step, stk_error *err)
     }
     r->num_listed = 0;
     stk_status status = t->ops.state(t->module, STK_STATE_GRADIENT, stk__list_piece, t, err);
-    if (status == STK_OK)
-        status = check_listed(t, err);
     if (status == STK_OK)
         status = take_rest(t, err);
     if (r->early && !r->here && status == STK_OK)

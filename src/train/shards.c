@@ -25,7 +25,8 @@ static uint32_t stage_of(const char *strategy)
 
 /* ---- Who has what ---------------------------------------------------------------------------- */
 
-const uint64_t *stk__shard_counts(const stk_trainer *t, uint64_t elements)
+/* Elements of each rank of a whole bucket. */
+static const uint64_t *equal_counts(const stk_trainer *t, uint64_t elements)
 {
     const uint64_t world = t->ranks.strategy.world_size;
     uint64_t *counts = t->ranks.shards.counts;
@@ -45,6 +46,23 @@ static stk_shard shard_of(const stk_trainer *t, size_t parameter, uint64_t rank)
                               stk__part_from(p->all, world, rank + 1));
 }
 
+/* Where some of its parameters do not learn yet, the others lie in it in the same order. */
+const uint64_t *stk__shard_counts(const stk_trainer *t, const stk__gradient_bucket *b)
+{
+    const stk__gradient_piece *pieces = &t->ranks.pieces[b->first];
+    const uint64_t elements = b->bytes / stk_dtype_size(pieces->dtype);
+    uint64_t *counts = t->ranks.shards.counts;
+
+    if (elements == t->ranks.shards.places[pieces->parameter].all)
+        return equal_counts(t, elements);
+    for (uint64_t r = 0; r < t->ranks.strategy.world_size; r++) {
+        counts[r] = 0;
+        for (size_t i = 0; i < b->n; i++)
+            counts[r] += shard_of(t, pieces[i].parameter, r).count;
+    }
+    return counts;
+}
+
 bool stk__shard_whole(const stk_trainer *t, stk_state_kind kind, const stk_state_tensor *tensor,
                       stk_state_tensor *whole, size_t *parameter)
 {
@@ -57,21 +75,43 @@ static uint64_t hash_of(const char *name)
     return XXH3_64bits(name, strlen(name));
 }
 
-/* The last parameter of a name below `below`, and 1; 0: none has it. */
-static size_t find_shard(const stk_trainer *t, const char *name, size_t below)
+uint64_t stk__shard_name(const stk_trainer *t, const char *name)
 {
-    const stk__shards *s = &t->ranks.shards;
-    const uint64_t hash = hash_of(name);
+    return t->ranks.shards.n ? hash_of(name) : 0;
+}
 
-    while (below && s->places[below - 1].name != hash)
+/* The last parameter of a name below `below`, and 1; 0: none has it. */
+static size_t find_place(const stk__shards *s, uint64_t name, size_t below)
+{
+    while (below && s->places[below - 1].name != name)
         below--;
     return below;
+}
+
+stk_status stk__shard_place_piece(const stk_trainer *t, const stk__gradient_piece *after,
+                                  stk__gradient_piece *piece, stk_error *err)
+{
+    const stk__shards *s = &t->ranks.shards;
+    const size_t found = find_place(s, piece->name, after ? after->parameter : s->n);
+
+    if (s->n == 0)
+        return STK_OK;
+    /* Those that are to be shared out have no size yet. */
+    if (!found || (!t->ranks.lists && s->places[found - 1].count != stk__piece_elements(piece)))
+        return stk__fail(
+            err, STK_EINVAL, STK_STAGE_TRAIN,
+            "the module %s has a gradient that is of no parameter of its state, or "
+            "shows it in another order, and ranks share out both: leave shard() out of "
+            "its table",
+            t->ops.name);
+    piece->parameter = found - 1;
+    return STK_OK;
 }
 
 void stk__shards_cut(const stk_trainer *t, stk_state_tensor *tensor)
 {
     const stk__shards *s = &t->ranks.shards;
-    const size_t found = s->stage == 3 ? find_shard(t, tensor->name, s->n) : 0;
+    const size_t found = s->stage == 3 ? find_place(s, hash_of(tensor->name), s->n) : 0;
     const size_t size = stk_dtype_size(tensor->dtype);
 
     if (!found)
@@ -126,20 +166,43 @@ static stk_status count_one(void *user, stk_state_kind kind, const stk_state_ten
     return STK_OK;
 }
 
+static stk_status name_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                           stk_error *err)
+{
+    stk__shards *s = user;
+
+    s->places[s->n++].name = hash_of(tensor->name);
+    return STK_OK;
+}
+
+static stk_status no_memory(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the list of shards");
+}
+
+static stk_status take_names(stk_trainer *t, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+    size_t n = 0;
+
+    STK_TRY(t->ops.state(t->module, STK_STATE_PARAMETER, count_one, &n, err));
+    s->places = stk__calloc(t->ctx, n + 1, sizeof *s->places);
+    s->own = stk__calloc(t->ctx, n + 1, sizeof *s->own);
+    if (!s->places || !s->own)
+        return no_memory(err);
+    return t->ops.state(t->module, STK_STATE_PARAMETER, name_one, s, err);
+}
+
 static stk_status take_memory(stk_trainer *t, stk_error *err)
 {
     const stk__ranks *r = &t->ranks;
     stk__shards *s = &t->ranks.shards;
 
-    s->places = stk__calloc(t->ctx, s->n + 1, sizeof *s->places);
-    s->own = stk__calloc(t->ctx, s->n + 1, sizeof *s->own);
     s->parameters = stk__calloc(t->ctx, r->num_pieces + 1, sizeof *s->parameters);
     s->buckets = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->buckets);
     s->present = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->present);
     s->counts = stk__calloc(t->ctx, r->strategy.world_size, sizeof *s->counts);
-    return s->places && s->own && s->parameters && s->buckets && s->present && s->counts
-               ? STK_OK
-               : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the list of shards");
+    return s->parameters && s->buckets && s->present && s->counts ? STK_OK : no_memory(err);
 }
 
 /* A visitor: the places of parameters in the order of state(), whose last one is piece 0. */
@@ -156,7 +219,6 @@ static stk_status place_one(void *user, stk_state_kind kind, const stk_state_ten
     stk__shards *s = at->shards;
     stk__shard_place *place = &s->places[at->parameter++];
 
-    place->name = hash_of(tensor->name);
     if (tensor->bytes == 0)
         return STK_OK;
     at->piece--;
@@ -167,6 +229,7 @@ static stk_status place_one(void *user, stk_state_kind kind, const stk_state_ten
         place->before += stk__piece_elements(&s->parameters[i]);
     place->count = stk__piece_elements(&s->parameters[at->piece]);
     place->all = b->bytes / stk_dtype_size(tensor->dtype);
+    place->bucket = at->bucket - 1;
     return STK_OK;
 }
 
@@ -175,10 +238,10 @@ static stk_status share_out(stk_trainer *t, stk_error *err)
     stk__ranks *r = &t->ranks;
     stk__shards *s = &r->shards;
 
+    STK_TRY(take_names(t, err));
     r->num_listed = 0;
     STK_TRY(t->ops.state(t->module, STK_STATE_PARAMETER, stk__list_piece, t, err));
     STK_TRY(stk__list_buckets(t, err));
-    STK_TRY(t->ops.state(t->module, STK_STATE_PARAMETER, count_one, &s->n, err));
     STK_TRY(take_memory(t, err));
     s->num_pieces = r->num_pieces;
     s->num_buckets = r->num_buckets;
@@ -188,7 +251,13 @@ static stk_status share_out(stk_trainer *t, stk_error *err)
     STK_TRY(t->ops.state(t->module, STK_STATE_PARAMETER, place_one, &at, err));
     for (size_t i = 0; i < s->n; i++)
         s->own[i] = shard_of(t, i, r->strategy.rank);
-    return t->ops.shard(t->module, STK_STATE_OPTIMIZER, s->own, s->n, err);
+    return STK_OK;
+}
+
+/* One order of sums wherever gradients lie: who clips by ddp does so by the same places. */
+static bool clips(const stk_trainer *t)
+{
+    return t->options.gradient_clip_val > 0 && t->ops.shard && t->host_memory;
 }
 
 stk_status stk__shards_begin(stk_trainer *t, stk_error *err)
@@ -196,12 +265,15 @@ stk_status stk__shards_begin(stk_trainer *t, stk_error *err)
     const uint32_t stage = stage_of(t->options.strategy);
 
     stk__shards_release(t);
-    if (stage == 0 || t->at.task != STK_TASK_FIT || stk__is_alone(t))
+    if (t->at.task != STK_TASK_FIT || stk__is_alone(t) || (stage == 0 && !clips(t)))
         return STK_OK;
-    STK_TRY(check(t, err));
+    if (stage)
+        STK_TRY(check(t, err));
     STK_TRY(share_out(t, err));
     t->ranks.shards.stage = stage;
-    return STK_OK;
+    return stage ? t->ops.shard(t->module, STK_STATE_OPTIMIZER, t->ranks.shards.own,
+                                t->ranks.shards.n, err)
+                 : STK_OK;
 }
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
@@ -211,7 +283,7 @@ static stk_status gather_bucket(stk_trainer *t, const stk__gradient_bucket *b, s
     const stk_strategy *s = &t->ranks.strategy;
     const stk__gradient_piece *pieces = t->ranks.shards.parameters;
     const stk__gradient_piece *lowest = &pieces[b->first + b->n - 1];
-    const uint64_t *counts = stk__shard_counts(t, b->bytes / stk_dtype_size(lowest->dtype));
+    const uint64_t *counts = equal_counts(t, b->bytes / stk_dtype_size(lowest->dtype));
 
     if (b->whole)
         return s->all_gather(s->state, lowest->data, counts, lowest->dtype, NULL, err);
@@ -223,10 +295,13 @@ static stk_status gather_bucket(stk_trainer *t, const stk__gradient_bucket *b, s
 
 stk_status stk__shards_gather(stk_trainer *t, stk_error *err)
 {
-    const stk__shards *s = &t->ranks.shards;
+    const stk__ranks *r = &t->ranks;
 
-    for (size_t i = 0; i < s->num_buckets; i++)
-        STK_TRY(gather_bucket(t, &s->buckets[i], err));
+    for (size_t i = 0; i < r->num_buckets; i++) {
+        const stk__gradient_piece *piece = &r->pieces[r->buckets[i].first];
+        const size_t bucket = r->shards.places[piece->parameter].bucket;
+        STK_TRY(gather_bucket(t, &r->shards.buckets[bucket], err));
+    }
     return STK_OK;
 }
 
@@ -235,20 +310,14 @@ stk_status stk__shards_gather(stk_trainer *t, stk_error *err)
 void stk__shards_drop(const stk_trainer *t, const stk__gradient_piece *pieces,
                       const stk__gradient_bucket *b)
 {
-    const uint64_t world = t->ranks.strategy.world_size, rank = t->ranks.strategy.rank;
     const size_t size = stk_dtype_size(pieces[b->first].dtype);
-    const uint64_t all = b->bytes / size;
-    uint64_t before = 0;
 
-    for (size_t i = b->first + b->n; i-- > b->first;) {
+    for (size_t i = b->first; i < b->first + b->n; i++) {
         const stk__gradient_piece *p = &pieces[i];
-        const uint64_t count = stk__piece_elements(p);
-        const stk_shard own = stk__shard_overlap(before, count, stk__part_from(all, world, rank),
-                                                 stk__part_from(all, world, rank + 1));
+        const stk_shard own = t->ranks.shards.own[p->parameter];
         const uint64_t end = own.from + own.count;
         stk__give_pages_back(p->data, own.from * size);
-        stk__give_pages_back(p->data + end * size, (count - end) * size);
-        before += count;
+        stk__give_pages_back(p->data + end * size, p->bytes - end * size);
     }
 }
 

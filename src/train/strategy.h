@@ -10,6 +10,8 @@ typedef struct stk__gradient_piece {
     char *data;
     uint64_t bytes;
     stk_dtype dtype;
+    uint64_t name;    /* a hash of it, where parameters have places */
+    size_t parameter; /* its number then */
 } stk__gradient_piece;
 
 /* Pieces that are combined together, from `first` on: in reverse order of state(). */
@@ -25,16 +27,17 @@ typedef struct stk__overlap stk__overlap; /* a thread that combines buckets (ove
 typedef struct stk__shard_place {
     uint64_t count, before, all; /* of it; of the bucket below it; of the bucket */
     uint64_t name;               /* a hash of it */
+    size_t bucket;
 } stk__shard_place;
 
-/* What each rank has of the training at hand. A rank owns an equal part of every bucket, and so at
- * most one range of a parameter. */
+/* What each rank has of the training at hand. A rank owns an equal part of every bucket of all that
+ * learns or will, and so at most one range of a parameter. */
 typedef struct stk__shards {
     uint32_t stage; /* of ZeRO: 1 moments lie in parts, 2 gradients, too; 0: nothing does */
     bool scatters;  /* of the buckets of this step each rank gets its own part alone */
-    stk__shard_place *places; /* of each parameter, in the order of state() */
-    stk_shard *own;           /* this rank's range of each */
-    size_t n;
+    stk__shard_place *places;        /* of each parameter, in the order of state() */
+    stk_shard *own;                  /* this rank's range of each */
+    size_t n;                        /* 0: there are no places, as nobody asks for them */
     stk__gradient_piece *parameters; /* as the gradients: the last of state() first */
     stk__gradient_bucket *buckets;   /* of them */
     bool *present;                   /* of each: it is whole here */
@@ -142,8 +145,14 @@ static inline uint64_t stk__piece_elements(const stk__gradient_piece *piece)
     return piece->bytes / stk_dtype_size(piece->dtype);
 }
 
-/* Elements of each rank of a bucket. */
-const uint64_t *stk__shard_counts(const stk_trainer *t, uint64_t elements);
+/* Which parameter a gradient is of, behind `after` (NULL: none), which is of a later one; nothing
+ * is done where there are no places. */
+stk_status stk__shard_place_piece(const stk_trainer *t, const stk__gradient_piece *after,
+                                  stk__gradient_piece *piece, stk_error *err);
+/* A hash of a name, where there are places. */
+uint64_t stk__shard_name(const stk_trainer *t, const char *name);
+/* Elements of each rank of a bucket of gradients. */
+const uint64_t *stk__shard_counts(const stk_trainer *t, const stk__gradient_bucket *bucket);
 /* What a tensor of state() is a part of, and the number of its parameter; false: it is whole, and
  * so is *whole. */
 bool stk__shard_whole(const stk_trainer *t, stk_state_kind kind, const stk_state_tensor *tensor,
@@ -157,7 +166,8 @@ stk_status stk__shards_hold(stk_trainer *t, stk_error *err);
 void stk__shards_let_go(stk_trainer *t);
 /* At the end of a task: parameters are whole again, where all ranks are here (`together`). */
 stk_status stk__shards_end(stk_trainer *t, bool together, stk_error *err);
-/* Behind the optimizer's step: every rank gets what the others have stepped. */
+/* Behind the optimizer's step: every rank gets what the others have stepped, of the buckets that
+ * had gradients in it. */
 stk_status stk__shards_gather(stk_trainer *t, stk_error *err);
 /* Give the memory of what other ranks have of a bucket back to the system. On whichever thread. */
 void stk__shards_drop(const stk_trainer *t, const stk__gradient_piece *pieces,
@@ -166,7 +176,7 @@ void stk__shards_drop(const stk_trainer *t, const stk__gradient_piece *pieces,
 stk_status stk__shards_bring(stk_trainer *t, const stk_state_tensor *part, size_t parameter,
                              void *out, stk_error *err);
 /* Clip the gradients of this step, as the options say. The norm is of the sum of what each rank has
- * added up of its own part of the buckets: the same bits whatever lies in parts. */
+ * added up of what it owns: the same bits whatever lies in parts. */
 stk_status stk__clip_together(stk_trainer *t, double most, stk_error *err);
 
 /* ---- The thread (overlap.c) ---- */

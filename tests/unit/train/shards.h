@@ -30,17 +30,19 @@ struct one {
     const stk_callback_ops *callback;
     added adds[MOST_ADDED];
     bool own_statistics; /* a rank ends with means of its own: they are left out of the hash */
-    bool blind; /* its last rank sees no folder of rank 0 */
+    bool blind;          /* its last rank sees no folder of rank 0 */
     stk_optimizer_options optimizer;
+    const char *freeze; /* for good */
     bench b;
     uint64_t hash, bytes; /* of the weights; that the rank's context has behind the training */
+    uint64_t gathered;    /* elements that were gathered in it */
     char saved[512];
     stk_status status;
 };
 
 /* Sizes that no number of ranks divides, and more than one bucket, the second of one tensor. */
-static const char odd[] = "conv2d(3, 3), batch_norm2d, relu, flatten, linear(131), relu, "
-                          "linear(10)";
+static const char odd[] = "a=conv2d(3, 3), na=batch_norm2d, relu, flatten, b=linear(131), relu, "
+                          "c=linear(10)";
 
 static inline void keep(one *o, stk_model *model)
 {
@@ -96,6 +98,7 @@ static inline void train_one(one *o, const stk_model_parts *parts)
     for (size_t i = 0; i < MOST_ADDED && o->adds[i].ops; i++)
         add_with(b, t, &o->adds[i]);
     o->status = stk_trainer_fit(t, module, &b->data, o->ckpt_path, &b->err);
+    o->gathered = o->self.all->gathered[o->self.number];
     if (o->status == STK_OK) {
         keep(o, stk_model_module_model(module));
         const char *path = stk_trainer_best_model_path(t);
@@ -129,8 +132,13 @@ static inline void *run_one(void *argument)
         o->change(o);
     assert_ok(stk_model_builder_create(b->ctx, shape, 3, &builder, &b->err), &b->err);
     assert_ok(stk_model_builder_add(builder, o->layers, &b->err), &b->err);
-    const stk_model_parts parts = {
-        .struct_size = sizeof parts, .builder = builder, .optimizer = &o->optimizer};
+    stk_model_options model;
+    stk_model_options_init(&model);
+    model.freeze = o->freeze;
+    const stk_model_parts parts = {.struct_size = sizeof parts,
+                                   .builder = builder,
+                                   .model = &model,
+                                   .optimizer = &o->optimizer};
     train_one(o, &parts);
     stk_model_builder_destroy(&builder);
     bench_close(b);
