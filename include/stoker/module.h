@@ -501,12 +501,17 @@ STK_API STK_NODISCARD stk_status stk_saver_copy(stk_saver *saver, const char *na
 /** What was put there; NULL: nothing. Valid during the call that got the restorer. */
 STK_API const char *stk_restorer_text(const stk_restorer *restorer, const char *name);
 STK_API const stk_state_tensor *stk_restorer_tensor(const stk_restorer *restorer, const char *name);
-/** What stk_saver_copy() has put there in the place of a tensor that state() shows `like`: by
- * zero_3 the part of it that state() will show in training. Valid as above; in load_state_dict()
- * alone. STK_EMISMATCH: there is none of that type and shape. */
+/** For load_state_dict(): what this rank will have of a tensor that state() shows `like`, without
+ * data: itself, or by zero_3 a part of it. */
+STK_API void stk_restorer_part(const stk_restorer *restorer, const stk_state_tensor *like,
+                               stk_state_tensor *out);
+/** Have what stk_saver_copy() has put there under `name` in the place of that tensor written to
+ * `data`, as many bytes as stk_restorer_part() says, behind load_state_dict() and before
+ * on_fit_start(). A checkpoint that has none of its type and shape fails the task (STK_EMISMATCH).
+ */
 STK_API STK_NODISCARD stk_status stk_restorer_copy(const stk_restorer *restorer, const char *name,
-                                                   const stk_state_tensor *like,
-                                                   stk_state_tensor *out, stk_error *err);
+                                                   const stk_state_tensor *like, void *data,
+                                                   stk_error *err);
 /** The beginning of the text that the same owner has put under `name` into the checkpoint at
  * `path`, as much of it as `text` has room for; false where there is none, or no checkpoint of
  * Stoker's. Reads the head of the file. */

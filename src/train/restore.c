@@ -25,32 +25,6 @@ const stk_state_tensor *stk_restorer_tensor(const stk_restorer *restorer, const 
     return stk__checkpoint_find(restorer->checkpoint, full);
 }
 
-static bool same_shape(const stk_state_tensor *a, const stk_state_tensor *b)
-{
-    if (a->dtype != b->dtype || a->rank != b->rank || a->bytes != b->bytes)
-        return false;
-    for (uint32_t i = 0; i < a->rank; i++)
-        if (a->shape[i] != b->shape[i])
-            return false;
-    return true;
-}
-
-stk_status stk_restorer_copy(const stk_restorer *restorer, const char *name,
-                             const stk_state_tensor *like, stk_state_tensor *out, stk_error *err)
-{
-    const stk_state_tensor *from = stk_restorer_tensor(restorer, name);
-
-    *out = (stk_state_tensor){0};
-    if (!from || !same_shape(from, like))
-        return stk__fail(err, STK_EMISMATCH, STK_STAGE_TRAIN,
-                         "the checkpoint keeps no fitting '%s': it is one of another model", name);
-    *out = *from;
-    out->name = like->name;
-    if (restorer->trainer)
-        stk__shards_cut(restorer->trainer, out);
-    return STK_OK;
-}
-
 bool stk_restorer_peek(const stk_restorer *restorer, const char *path, const char *name, char *text,
                        size_t size)
 {
@@ -273,6 +247,7 @@ stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err
 
 void stk__state_close(stk_trainer *t)
 {
+    stk__state_forget_copies(t);
     stk__checkpoint_close(&t->restart.checkpoint);
 }
 
@@ -434,7 +409,7 @@ static stk_status load_one(void *user, stk_state_kind kind, const stk_state_tens
         return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, l->t->restart.path, STK_NO_OFFSET,
                             "the checkpoint '%s' has no '%s': it is one of another model",
                             l->t->restart.path, name);
-    if (!same_shape(from, &whole)) {
+    if (!stk__state_same_shape(from, &whole)) {
         shape_text(from, is, sizeof is);
         shape_text(&whole, wants, sizeof wants);
         return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, l->t->restart.path, STK_NO_OFFSET,
@@ -476,7 +451,8 @@ stk_status stk__state_load_module(stk_trainer *t, bool weights_only, stk_error *
     const stk_status status = t->ops.state(t->module, kinds, load_one, &l, err);
     if (status != STK_OK)
         return status == STK_EFORMAT ? in_checkpoint(t, status, err) : status;
-    return check_left(t, l.weights, err);
+    STK_TRY(check_left(t, l.weights, err));
+    return stk__state_load_copies(t, err);
 }
 
 /* ---- The loop -------------------------------------------------------------------------------- */

@@ -108,19 +108,12 @@ stk_status stk__shard_place_piece(const stk_trainer *t, const stk__gradient_piec
     return STK_OK;
 }
 
-void stk__shards_cut(const stk_trainer *t, stk_state_tensor *tensor)
+const stk_shard *stk__shards_own(const stk_trainer *t, const char *name)
 {
     const stk__shards *s = &t->ranks.shards;
-    const size_t found = s->stage == 3 ? find_place(s, hash_of(tensor->name), s->n) : 0;
-    const size_t size = stk_dtype_size(tensor->dtype);
+    const size_t found = s->stage == 3 ? find_place(s, hash_of(name), s->n) : 0;
 
-    if (!found)
-        return;
-    const stk_shard *own = &s->own[found - 1];
-    tensor->rank = 1;
-    tensor->shape[0] = (int64_t)own->count;
-    tensor->data = (char *)tensor->data + own->from * size;
-    tensor->bytes = own->count * size;
+    return found ? &s->own[found - 1] : NULL;
 }
 
 /* ---- Sharing out ----------------------------------------------------------------------------- */

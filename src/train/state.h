@@ -35,7 +35,7 @@ struct stk_restorer {
     stk_context *ctx;
     const stk__checkpoint *checkpoint;
     const char *prefix;
-    const stk_trainer *trainer; /* NULL: no task is at hand */
+    stk_trainer *trainer; /* NULL: no task is at hand */
 };
 
 enum { STK__PROGRESS_NAMES = 6 };
@@ -64,9 +64,19 @@ typedef struct stk__saved {
 /* The weights of this moment are in the file at `path`; NULL: in none. */
 stk_status stk__state_note(stk_trainer *t, const char *path, stk_error *err);
 
+/* What a callback has asked for of it: bytes of a tensor. */
+typedef struct stk__state_copy {
+    char *name;
+    stk_state_tensor like; /* type and shape that it has there; its name is not kept */
+    uint64_t from, bytes;
+    void *data; /* the callback's */
+} stk__state_copy;
+
 /* The checkpoint that the task at hand goes on from. */
 typedef struct stk__restart {
     stk__checkpoint *checkpoint; /* while it is taken in */
+    stk__state_copy *copies;     /* likewise */
+    size_t num_copies, copy_room;
     char *path;
     bool restarted;    /* the run goes on with it, not with its weights alone */
     bool within_epoch; /* and that in the middle of an epoch */
@@ -95,5 +105,9 @@ stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err);
 stk_status stk__state_load_module(stk_trainer *t, bool weights_only, stk_error *err);
 stk_status stk__state_load_loop(stk_trainer *t, stk_error *err);
 void stk__state_close(stk_trainer *t);
+/* With the module: what callbacks have asked for (restore_copies.c). */
+stk_status stk__state_load_copies(stk_trainer *t, stk_error *err);
+void stk__state_forget_copies(stk_trainer *t);
+bool stk__state_same_shape(const stk_state_tensor *a, const stk_state_tensor *b);
 
 #endif

@@ -157,8 +157,8 @@ const uint64_t *stk__shard_counts(const stk_trainer *t, const stk__gradient_buck
  * so is *whole. */
 bool stk__shard_whole(const stk_trainer *t, stk_state_kind kind, const stk_state_tensor *tensor,
                       stk_state_tensor *whole, size_t *parameter);
-/* What is of the name and shape of a parameter becomes what this rank will have of it (zero_3). */
-void stk__shards_cut(const stk_trainer *t, stk_state_tensor *tensor);
+/* What this rank will have of the tensor of a name (zero_3); NULL: all of it. */
+const stk_shard *stk__shards_own(const stk_trainer *t, const char *name);
 /* At the end of the set-up: have parameters lie in parts, where the strategy says so (zero_3). */
 stk_status stk__shards_part(stk_trainer *t, stk_error *err);
 /* Around what reads parameters outside of training passes: all of them are whole. */

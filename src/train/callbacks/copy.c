@@ -37,11 +37,10 @@ static stk_status add(stk__copy *copy, stk_state_kind kind, const stk_state_tens
 }
 
 stk_status stk__copy_add(stk__copy *copy, stk_state_kind kind, const stk_state_tensor *tensor,
-                         stk_error *err)
+                         void **data, stk_error *err)
 {
     STK_TRY(add(copy, kind, tensor, err));
-    if (tensor->bytes)
-        memcpy(copy->tensors[copy->n - 1].tensor.data, tensor->data, (size_t)tensor->bytes);
+    *data = copy->tensors[copy->n - 1].tensor.data;
     return STK_OK;
 }
 

@@ -218,12 +218,14 @@ static stk_status load_one(void *user, stk_state_kind kind, const stk_state_tens
                            stk_error *err)
 {
     const kept *k = user;
-    stk_state_tensor found;
+    stk_state_tensor part;
     char name[512];
+    void *data;
 
     snprintf(name, sizeof name, "%s%s", k->prefix, tensor->name);
-    STK_TRY(stk_restorer_copy(k->from, name, tensor, &found, err));
-    return stk__copy_add(k->copy, kind, &found, err);
+    stk_restorer_part(k->from, tensor, &part);
+    STK_TRY(stk__copy_add(k->copy, kind, &part, &data, err));
+    return stk_restorer_copy(k->from, name, tensor, data, err);
 }
 
 /* Have a copy of the module's tensors be what the checkpoint keeps of them. */
@@ -232,7 +234,7 @@ static stk_status load_copy(const ema *self, stk__copy *copy, const char *prefix
 {
     kept k = {.copy = copy, .prefix = prefix, .from = from};
 
-    /* The module is made and not yet loaded: it says names and sizes. */
+    /* The module is made and not yet loaded: it says names and sizes, and gets its own. */
     return stk__copy_visit(self->trainer, AVERAGED, load_one, &k, err);
 }
 
