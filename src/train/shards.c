@@ -21,6 +21,11 @@ static uint32_t stage_of(const char *strategy)
     return strcmp(strategy, "fsdp") == 0 ? (uint32_t)STK_COUNT(names) : 0;
 }
 
+uint32_t stk__shards_stage(const stk_trainer *t)
+{
+    return stk__is_alone(t) ? 0 : stage_of(t->options.strategy);
+}
+
 /* ---- Who has what ---------------------------------------------------------------------------- */
 
 const uint64_t *stk__shard_counts(const stk_trainer *t, uint64_t elements)
@@ -165,10 +170,10 @@ static stk_status share_out(stk_trainer *t, stk_error *err)
 
 stk_status stk__shards_begin(stk_trainer *t, stk_error *err)
 {
-    const uint32_t stage = stage_of(t->options.strategy);
+    const uint32_t stage = stk__shards_stage(t);
 
     stk__shards_release(t);
-    if (stage == 0 || t->at.task != STK_TASK_FIT || stk__is_alone(t))
+    if (stage == 0 || t->at.task != STK_TASK_FIT)
         return STK_OK;
     STK_TRY(check(t, stage, err));
     STK_TRY(share_out(t, err));

@@ -5,7 +5,6 @@
 
 #include "base/best.h"
 #include "base/sized.h"
-#include "base/url.h"
 #include "train/trainer.h"
 
 /* Progress that a checkpoint holds, by name. */
@@ -416,80 +415,111 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, 
     return status;
 }
 
-/* Of a checkpoint, within a window of accumulation where there are some; in *kept what the
- * callbacks keep. */
-static uint64_t saved_bytes(const stk_trainer *t, const stk_state_bytes *of, uint64_t *kept)
-{
-    uint64_t saved = of->weights + of->optimizer;
+/* Of the module, and what ranks share out of it: bytes of other ranks, and of this one. */
+typedef struct sizes {
+    const stk_trainer *t;
+    stk_state_bytes of;
+    uint64_t other_weights, other_optimizer, own;
+} sizes;
 
-    *kept = 0;
-    if (t->options.accumulate_grad_batches > 1)
-        saved += of->gradients;
+/* What this rank keeps of callbacks; in *saved what those add to a checkpoint. */
+static uint64_t kept_bytes(const sizes *s, uint64_t *saved)
+{
+    const stk_trainer *t = s->t;
+    stk_state_bytes has = s->of;
+    uint64_t kept = 0;
+
+    has.weights -= s->other_weights;
+    has.optimizer -= s->other_optimizer;
+    *saved = 0;
     for (size_t i = 0; i < t->hooks.num_callbacks; i++) {
         const stk__callback_entry *entry = &t->hooks.callbacks[i];
         uint64_t more = 0;
         if (entry->ops.copies)
-            *kept += entry->ops.copies(entry->callback, of, &more);
-        saved += more;
+            kept += entry->ops.copies(entry->callback, &has, &more);
+        *saved += more;
     }
-    return saved;
+    return kept;
+}
+
+/* Of the copy that this rank's part of a checkpoint is written from, within a window of
+ * accumulation where there are some. */
+static uint64_t snapshot_bytes(const sizes *s, uint64_t saved)
+{
+    const stk_trainer *t = s->t;
+    const bool in_parts = stk__state_in_parts(t);
+
+    if (t->ranks.strategy.rank)
+        return in_parts ? s->own : 0;
+    saved += s->of.weights + s->of.optimizer;
+    if (t->options.accumulate_grad_batches > 1)
+        saved += s->of.gradients;
+    return in_parts ? saved - s->other_weights - s->other_optimizer : saved;
+}
+
+/* Equal parts, the largest: what learns has gradients, and buffers are whole everywhere. */
+static void share_bytes(sizes *s)
+{
+    const uint32_t stage = stk__shards_stage(s->t);
+    const uint64_t world = s->t->ranks.strategy.world_size;
+    const uint64_t learns = stage < 3 ? 0 : STK_MIN(s->of.gradients, s->of.weights);
+    const uint64_t moments = stage ? s->of.optimizer : 0;
+
+    s->other_weights = learns - stk__part_from(learns, world, 1);
+    s->other_optimizer = moments - stk__part_from(moments, world, 1);
+    s->own = learns + moments - s->other_weights - s->other_optimizer;
 }
 
 uint64_t stk_trainer_copy_bytes(const stk_trainer *t, const stk_state_bytes *given)
 {
-    stk_state_bytes of = {.struct_size = sizeof of};
-    uint64_t kept;
+    sizes s = {.t = t, .of = {.struct_size = sizeof s.of}};
+    uint64_t saved;
 
-    stk__sized_copy(&of, sizeof of, given);
-    const uint64_t saved = saved_bytes(t, &of, &kept);
+    stk__sized_copy(&s.of, sizeof s.of, given);
+    share_bytes(&s);
+    uint64_t kept = kept_bytes(&s, &saved);
     if (t->settings.checkpointing)
-        kept += saved;
+        kept += snapshot_bytes(&s, saved);
+    /* Rank 0 has it put together when the copy is taken. */
+    if (t->settings.checkpointing && t->ranks.strategy.rank == 0 && !stk__state_in_parts(t))
+        kept += s.own + s.other_weights + s.other_optimizer;
     if (t->options.nan_policy == STK_NAN_REWIND)
-        kept += of.weights + of.optimizer;
+        kept += s.of.weights + s.of.optimizer - s.other_weights - s.other_optimizer;
     return kept;
 }
-
-typedef struct sizes {
-    const stk_trainer *t;
-    stk_state_bytes of;
-    uint64_t own, others; /* of what lies in parts: this rank's; counted, and of other ranks */
-} sizes;
 
 static stk_status add_size(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
 {
-    sizes *sum = user;
-    stk_state_bytes *of = &sum->of;
+    sizes *s = user;
     stk_state_tensor whole;
     size_t parameter;
 
-    if (stk__shard_whole(sum->t, kind, tensor, &whole, &parameter)) {
-        sum->own += tensor->bytes;
-        sum->others += kind == STK_STATE_OPTIMIZER ? whole.bytes - tensor->bytes : 0;
+    if (stk__shard_whole(s->t, kind, tensor, &whole, &parameter))
+        s->own += tensor->bytes;
+    if (kind == STK_STATE_OPTIMIZER) {
+        s->of.optimizer += whole.bytes;
+        s->other_optimizer += whole.bytes - tensor->bytes;
+    } else {
+        s->of.weights += whole.bytes;
+        s->other_weights += whole.bytes - tensor->bytes;
     }
-    if (kind == STK_STATE_OPTIMIZER)
-        of->optimizer += whole.bytes;
-    else
-        of->weights += tensor->bytes;
     if (kind == STK_STATE_PARAMETER)
-        of->gradients += tensor->bytes;
+        s->of.gradients += whole.bytes;
     return STK_OK;
 }
 
 stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
 {
-    sizes of = {.t = t, .of = {.struct_size = sizeof of.of}};
-    uint64_t kept;
+    sizes s = {.t = t, .of = {.struct_size = sizeof s.of}};
+    uint64_t saved;
 
-    /* As it is where all ranks see one folder. */
-    const bool in_parts =
-        t->ranks.shards.stage && !stk__url_elsewhere(t->ctx, t->options.default_root_dir);
-    const uint64_t rank = t->ranks.strategy.rank;
-    if (!t->settings.checkpointing || !t->ops.state || (rank && !in_parts))
+    if (!t->settings.checkpointing || !t->ops.state ||
+        (t->ranks.strategy.rank && !stk__state_in_parts(t)))
         return STK_OK;
-    STK_TRY(t->ops.state(t->module, STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER, add_size, &of, err));
-    const uint64_t all = saved_bytes(t, &of.of, &kept);
-    const uint64_t bytes = rank ? of.own : in_parts ? all - of.others : all;
+    STK_TRY(t->ops.state(t->module, STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER, add_size, &s, err));
+    kept_bytes(&s, &saved);
+    const uint64_t bytes = snapshot_bytes(&s, saved);
     return bytes ? stk__checkpoint_reserve(t->writer, bytes, err) : STK_OK;
 }
 

@@ -80,6 +80,8 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, 
  */
 stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_part *part,
                             char *first, stk_error *err);
+/* Whether they do, as far as is known before the first save: where all ranks see one folder. */
+bool stk__state_in_parts(const stk_trainer *t);
 /* Have the memory of the checkpoints to come taken in the background: the first of them blocks no
  * longer than the others. */
 stk_status stk__state_reserve(stk_trainer *t, stk_error *err);

@@ -123,6 +123,8 @@ stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *bucket
 
 /* ---- Shards (shards.c) ---- */
 
+/* Stage of ZeRO that a fit of this trainer would have; 0: nothing lies in parts. */
+uint32_t stk__shards_stage(const stk_trainer *t);
 /* Behind configure() of a fit: have the module keep its part, where the strategy says so. */
 stk_status stk__shards_begin(stk_trainer *t, stk_error *err);
 void stk__shards_release(stk_trainer *t);
