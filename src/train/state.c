@@ -176,9 +176,7 @@ static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tens
 {
     stk_saver *saver = user;
 
-    saver->prefix = kind == STK_STATE_OPTIMIZER  ? STK__STATE_OPTIMIZER
-                    : kind == STK_STATE_GRADIENT ? STK__STATE_GRADIENT
-                                                 : "";
+    saver->prefix = stk__state_kind_prefix(kind);
     if (!*saver->prefix && stk__checkpoint_is_own(tensor->name))
         return stk__fail(
             err, STK_EINVAL, STK_STAGE_TRAIN,

@@ -90,6 +90,9 @@ stk_status stk__agree_ready(stk_trainer *t, bool *ready, bool *stop, stk_error *
  * the means of all. */
 stk_status stk__agree_batch(stk_trainer *t, double rows, bool *skip, bool *bad, double *share,
                             stk_error *err);
+/* All ranks: the failure of the first rank that has one is that of each, which says of which; *err
+ * is that of `status`. */
+stk_status stk__agree_failure(stk_trainer *t, stk_status status, stk_error *err);
 /* The text that rank 0 has. */
 stk_status stk__share_text(stk_trainer *t, char *text, size_t size, stk_error *err);
 /* The module's tensors that rank 0 has; the ranks have to have the same module. */

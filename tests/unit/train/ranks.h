@@ -7,15 +7,15 @@
 
 #include "unit/train/tiny.h"
 
-enum { MAX_RANKS = 4 };
+enum { MAX_RANKS = 4, MANY_RANKS = 12 }; /* that tests go up to, and for which there is room */
 
 typedef struct ranks {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t met;
     uint64_t world, here, round;
     bool aborted;
-    void *buffers[MAX_RANKS];
-    uint64_t reduces[MAX_RANKS], broadcasts, barriers, aborts;
+    void *buffers[MANY_RANKS];
+    uint64_t reduces[MANY_RANKS], broadcasts, barriers, aborts;
 } ranks;
 
 typedef struct rank {

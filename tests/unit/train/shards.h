@@ -22,6 +22,7 @@ struct one {
     const stk_callback_ops *callback;
     const char *later; /* patterns of what begins to learn later */
     bool blind;        /* its last rank sees no folder of rank 0 */
+    bool validates;    /* in place of training */
     stk_optimizer_options optimizer;
     bench b;
     uint64_t hash, bytes; /* of the weights; that the rank's context has behind the training */
@@ -73,7 +74,8 @@ static inline void train_one(one *o, const stk_model_parts *parts)
         assert_ok(stk_trainer_add_callback(t, o->callback, NULL, NULL, &b->err), &b->err);
     if (o->later)
         assert_ok(module->ops->set_learning(module, o->later, true, -1, &b->err), &b->err);
-    o->status = stk_trainer_fit(t, module, &b->data, o->ckpt_path, &b->err);
+    o->status = (o->validates ? stk_trainer_validate : stk_trainer_fit)(t, module, &b->data,
+                                                                        o->ckpt_path, &b->err);
     if (o->status == STK_OK) {
         keep(o, stk_model_module_model(module));
         const char *path = stk_trainer_best_model_path(t);
@@ -118,7 +120,7 @@ static inline void *run_one(void *argument)
 /* All of them end well, with the same weights. */
 static inline void run_world(one *all, uint64_t world, const one *like)
 {
-    pthread_t threads[MAX_RANKS];
+    pthread_t threads[MANY_RANKS];
     ranks shared;
 
     ranks_init(&shared, world);
@@ -143,7 +145,7 @@ static inline void assert_run(const one *all)
     assert_true(*all[0].saved);
 }
 
-static one all_ranks[MAX_RANKS];
+static one all_ranks[MANY_RANKS];
 
 /* What rank 0 has saved at the end of a run of `world` ranks. */
 static inline void train(char saved[512], uint64_t world, const char *strategy, const char *folder,
