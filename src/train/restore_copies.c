@@ -70,7 +70,10 @@ stk_status stk__state_load_copies(stk_trainer *t, stk_error *err)
                                 "another model",
                                 r->path, c->name);
         if (c->bytes)
-            memcpy(c->data, (const char *)found->data + c->from, c->bytes);
+            memcpy(c->data,
+                   (const char *)found->data + c->from -
+                       stk__checkpoint_skipped(r->checkpoint, found),
+                   c->bytes);
     }
     return STK_OK;
 }

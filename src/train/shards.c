@@ -23,6 +23,11 @@ static uint32_t stage_of(const char *strategy)
     return strcmp(strategy, "fsdp") == 0 ? (uint32_t)STK_COUNT(names) : 0;
 }
 
+uint32_t stk__shards_stage(const stk_trainer *t)
+{
+    return stk__is_alone(t) ? 0 : stage_of(t->options.strategy);
+}
+
 /* ---- Who has what ---------------------------------------------------------------------------- */
 
 /* Elements of each rank of a whole bucket. */
@@ -255,7 +260,7 @@ static bool clips(const stk_trainer *t)
 
 stk_status stk__shards_begin(stk_trainer *t, stk_error *err)
 {
-    const uint32_t stage = stage_of(t->options.strategy);
+    const uint32_t stage = stk__shards_stage(t);
 
     stk__shards_release(t);
     if (t->at.task != STK_TASK_FIT || stk__is_alone(t) || (stage == 0 && !clips(t)))

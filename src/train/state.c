@@ -4,8 +4,6 @@
 #include <stdio.h>
 
 #include "base/best.h"
-#include "base/sized.h"
-#include "base/url.h"
 #include "train/trainer.h"
 
 /* Progress that a checkpoint holds, by name. */
@@ -189,13 +187,6 @@ static void take_mean(const stk_trainer *t, stk_state_kind kind, stk_state_tenso
         tensor->data = mean;
 }
 
-static const char *prefix_of(stk_state_kind kind)
-{
-    return kind == STK_STATE_OPTIMIZER  ? STK__STATE_OPTIMIZER
-           : kind == STK_STATE_GRADIENT ? STK__STATE_GRADIENT
-                                        : "";
-}
-
 /* On the other ranks: what rank 0 puts together, or what they write themselves. */
 static stk_status give_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
@@ -204,7 +195,7 @@ static stk_status give_one(void *user, stk_state_kind kind, const stk_state_tens
     stk_state_tensor part = *tensor, whole;
     size_t parameter;
 
-    saver->prefix = prefix_of(kind);
+    saver->prefix = stk__state_kind_prefix(kind);
     if (!stk__shard_whole(saver->trainer, kind, tensor, &whole, &parameter))
         return STK_OK;
     take_mean(saver->trainer, kind, &part);
@@ -216,7 +207,7 @@ static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tens
 {
     stk_saver *saver = user;
 
-    saver->prefix = prefix_of(kind);
+    saver->prefix = stk__state_kind_prefix(kind);
     if (!*saver->prefix && stk__checkpoint_is_own(tensor->name))
         return stk__fail(
             err, STK_EINVAL, STK_STAGE_TRAIN,
@@ -449,93 +440,6 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, 
     stk__ledger_mark(&t->ledger, STK__PART_CHECKPOINT);
     t->ledger.depth = depth;
     return status;
-}
-
-/* What the callbacks add to a checkpoint; in *kept what they keep. */
-static uint64_t callback_bytes(const stk_trainer *t, const stk_state_bytes *of, uint64_t *kept)
-{
-    uint64_t saved = 0;
-
-    *kept = 0;
-    for (size_t i = 0; i < t->hooks.num_callbacks; i++) {
-        const stk__callback_entry *entry = &t->hooks.callbacks[i];
-        uint64_t more = 0;
-        if (entry->ops.copies)
-            *kept += entry->ops.copies(entry->callback, of, &more);
-        saved += more;
-    }
-    return saved;
-}
-
-/* Of a checkpoint, within a window of accumulation where there are some. */
-static uint64_t saved_bytes(const stk_trainer *t, const stk_state_bytes *of, uint64_t *kept)
-{
-    const uint64_t window = t->options.accumulate_grad_batches > 1 ? of->gradients : 0;
-
-    return of->weights + of->optimizer + window + callback_bytes(t, of, kept);
-}
-
-uint64_t stk_trainer_copy_bytes(const stk_trainer *t, const stk_state_bytes *given)
-{
-    stk_state_bytes of = {.struct_size = sizeof of};
-    uint64_t kept;
-
-    stk__sized_copy(&of, sizeof of, given);
-    const uint64_t saved = saved_bytes(t, &of, &kept);
-    if (t->settings.checkpointing)
-        kept += saved;
-    if (t->options.nan_policy == STK_NAN_REWIND)
-        kept += of.weights + of.optimizer;
-    return kept;
-}
-
-typedef struct sizes {
-    const stk_trainer *t;
-    stk_state_bytes of;
-    uint64_t own, others; /* of what lies in parts: this rank's; counted, and of other ranks */
-    uint64_t parameters;  /* of this rank's */
-} sizes;
-
-static stk_status add_size(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
-                           stk_error *err)
-{
-    sizes *sum = user;
-    stk_state_bytes *of = &sum->of;
-    stk_state_tensor whole;
-    size_t parameter;
-
-    if (stk__shard_whole(sum->t, kind, tensor, &whole, &parameter)) {
-        sum->own += tensor->bytes;
-        sum->others += kind == STK_STATE_OPTIMIZER ? whole.bytes - tensor->bytes : 0;
-        sum->parameters += kind == STK_STATE_PARAMETER ? tensor->bytes : 0;
-    }
-    if (kind == STK_STATE_OPTIMIZER)
-        of->optimizer += whole.bytes;
-    else
-        of->weights += tensor->bytes;
-    if (kind == STK_STATE_PARAMETER)
-        of->gradients += tensor->bytes;
-    return STK_OK;
-}
-
-stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
-{
-    sizes of = {.t = t, .of = {.struct_size = sizeof of.of}};
-    uint64_t kept;
-
-    /* As it is where all ranks see one folder. */
-    const bool in_parts =
-        t->ranks.shards.stage && !stk__url_elsewhere(t->ctx, t->options.default_root_dir);
-    const uint64_t rank = t->ranks.strategy.rank;
-    if (!t->settings.checkpointing || !t->ops.state || (rank && !in_parts))
-        return STK_OK;
-    STK_TRY(t->ops.state(t->module, STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER, add_size, &of, err));
-    const uint64_t all = saved_bytes(t, &of.of, &kept);
-    const stk_state_bytes parts = {.struct_size = sizeof parts, .weights = of.parameters};
-    const uint64_t bytes = rank       ? of.own + callback_bytes(t, &parts, &kept)
-                           : in_parts ? all - of.others
-                                      : all;
-    return bytes ? stk__checkpoint_reserve(t->writer, bytes, err) : STK_OK;
 }
 
 stk_status stk__state_note(stk_trainer *t, const char *path, stk_error *err)

@@ -50,6 +50,14 @@ extern const stk__progress_name stk__progress_names[STK__PROGRESS_NAMES];
 /* Read the text of the loops: where the run stood, and its metrics. `threads`: of compute, then. */
 stk_status stk__loops_read(stk_trainer *t, const char *text, uint64_t *threads, stk_error *err);
 
+/* What the names of a module's tensors of a kind begin with. */
+static inline const char *stk__state_kind_prefix(stk_state_kind kind)
+{
+    return kind == STK_STATE_OPTIMIZER  ? STK__STATE_OPTIMIZER
+           : kind == STK_STATE_GRADIENT ? STK__STATE_GRADIENT
+                                        : "";
+}
+
 /* What the names of a callback (NULL: of the module) begin with. */
 const char *stk__state_prefix(const stk_trainer *t, const stk_callback *callback, char *prefix,
                               size_t size);
@@ -78,6 +86,7 @@ typedef struct stk__restart {
     stk__state_copy *copies;     /* likewise */
     size_t num_copies, copy_room;
     char *path;
+    bool together;     /* rank 0 looks for it, and the others verify what it finds */
     bool restarted;    /* the run goes on with it, not with its weights alone */
     bool within_epoch; /* and that in the middle of an epoch */
 } stk__restart;
@@ -93,6 +102,8 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, 
  */
 stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_part *part,
                             char *first, stk_error *err);
+/* Whether they do, as far as is known before the first save: where all ranks see one folder. */
+bool stk__state_in_parts(const stk_trainer *t);
 /* Have the memory of the checkpoints to come taken in the background: the first of them blocks no
  * longer than the others. */
 stk_status stk__state_reserve(stk_trainer *t, stk_error *err);
@@ -109,5 +120,13 @@ void stk__state_close(stk_trainer *t);
 stk_status stk__state_load_copies(stk_trainer *t, stk_error *err);
 void stk__state_forget_copies(stk_trainer *t);
 bool stk__state_same_shape(const stk_state_tensor *a, const stk_state_tensor *b);
+/* While rank 0 looks for a checkpoint: all ranks verify it, each some of its parts; for
+ * stk__newest_where. (restore_parts.c) */
+stk_status stk__state_verify(void *trainer, const char *path, stk_error *err);
+/* All ranks, rank 0 behind its search: the path that it has found. The others verify meanwhile. */
+stk_status stk__state_share_path(stk_trainer *t, char *path, size_t size, stk_error *err);
+/* Have the checkpoint hold what this rank has of tensors of these kinds, where it lies in parts.
+ * All ranks. (restore_parts.c) */
+stk_status stk__state_bring(stk_trainer *t, uint32_t kinds, stk_error *err);
 
 #endif

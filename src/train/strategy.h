@@ -94,6 +94,9 @@ stk_status stk__agree_ready(stk_trainer *t, bool *ready, bool *stop, stk_error *
  * the means of all. */
 stk_status stk__agree_batch(stk_trainer *t, double rows, bool *skip, bool *bad, double *share,
                             stk_error *err);
+/* All ranks: the failure of the first rank that has one is that of each, which says of which; *err
+ * is that of `status`. */
+stk_status stk__agree_failure(stk_trainer *t, stk_status status, stk_error *err);
 /* The text that rank 0 has. */
 stk_status stk__share_text(stk_trainer *t, char *text, size_t size, stk_error *err);
 /* The module's tensors that rank 0 has; the ranks have to have the same module. */
@@ -127,6 +130,8 @@ stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *bucket
 
 /* ---- Shards (shards.c) ---- */
 
+/* Stage of ZeRO that a fit of this trainer would have; 0: nothing lies in parts. */
+uint32_t stk__shards_stage(const stk_trainer *t);
 /* Behind configure() of a fit: have the module keep its part, where the strategy says so. */
 stk_status stk__shards_begin(stk_trainer *t, stk_error *err);
 void stk__shards_release(stk_trainer *t);

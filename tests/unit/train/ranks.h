@@ -7,16 +7,16 @@
 
 #include "unit/train/tiny.h"
 
-enum { MAX_RANKS = 4 };
+enum { MAX_RANKS = 4, MANY_RANKS = 12 }; /* that tests go up to, and for which there is room */
 
 typedef struct ranks {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t met;
     uint64_t world, here, round;
     bool aborted;
-    void *buffers[MAX_RANKS];
-    uint64_t reduces[MAX_RANKS], broadcasts, barriers, aborts;
-    uint64_t gathered[MAX_RANKS]; /* elements */
+    void *buffers[MANY_RANKS];
+    uint64_t reduces[MANY_RANKS], broadcasts, barriers, aborts;
+    uint64_t gathered[MANY_RANKS]; /* elements */
 } ranks;
 
 typedef struct rank {

@@ -31,6 +31,7 @@ struct one {
     added adds[MOST_ADDED];
     bool own_statistics; /* a rank ends with means of its own: they are left out of the hash */
     bool blind;          /* its last rank sees no folder of rank 0 */
+    bool validates;      /* in place of training */
     stk_optimizer_options optimizer;
     const char *freeze; /* for good */
     bench b;
@@ -97,7 +98,8 @@ static inline void train_one(one *o, const stk_model_parts *parts)
         assert_ok(stk_trainer_add_callback(t, o->callback, NULL, NULL, &b->err), &b->err);
     for (size_t i = 0; i < MOST_ADDED && o->adds[i].ops; i++)
         add_with(b, t, &o->adds[i]);
-    o->status = stk_trainer_fit(t, module, &b->data, o->ckpt_path, &b->err);
+    o->status = (o->validates ? stk_trainer_validate : stk_trainer_fit)(t, module, &b->data,
+                                                                        o->ckpt_path, &b->err);
     o->gathered = o->self.all->gathered[o->self.number];
     if (o->status == STK_OK) {
         keep(o, stk_model_module_model(module));
@@ -148,7 +150,7 @@ static inline void *run_one(void *argument)
 /* All of them end well, with the same weights. */
 static inline void run_world(one *all, uint64_t world, const one *like)
 {
-    pthread_t threads[MAX_RANKS];
+    pthread_t threads[MANY_RANKS];
     ranks shared;
 
     ranks_init(&shared, world);
@@ -173,7 +175,7 @@ static inline void assert_run(const one *all)
     assert_true(*all[0].saved);
 }
 
-static one all_ranks[MAX_RANKS];
+static one all_ranks[MANY_RANKS];
 
 /* What rank 0 has saved at the end of a run of `world` ranks. */
 static inline void train(char saved[512], uint64_t world, const char *strategy, const char *folder,
