@@ -56,11 +56,14 @@ void stk__shards_release(stk_trainer *t)
 {
     stk__shards *s = &t->ranks.shards;
 
+    stk__overlap_settle(t);
     stk__free(t->ctx, s->places);
     stk__free(t->ctx, s->own);
     stk__free(t->ctx, s->parameters);
     stk__free(t->ctx, s->buckets);
     stk__free(t->ctx, s->present);
+    stk__free(t->ctx, s->asked);
+    stk__free(t->ctx, s->order);
     stk__free(t->ctx, s->counts);
     stk__free(t->ctx, s->parts);
     *s = (stk__shards){0};
@@ -109,8 +112,9 @@ static stk_status take_memory(stk_trainer *t, stk_error *err)
     s->parameters = stk__calloc(t->ctx, r->num_pieces + 1, sizeof *s->parameters);
     s->buckets = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->buckets);
     s->present = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->present);
+    s->asked = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->asked);
     s->counts = stk__calloc(t->ctx, r->strategy.world_size, sizeof *s->counts);
-    return s->places && s->own && s->parameters && s->buckets && s->present && s->counts
+    return s->places && s->own && s->parameters && s->buckets && s->present && s->asked && s->counts
                ? STK_OK
                : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the list of shards");
 }
@@ -178,19 +182,17 @@ stk_status stk__shards_begin(stk_trainer *t, stk_error *err)
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
-static stk_status gather_bucket(stk_trainer *t, const stk__gradient_bucket *b, stk_error *err)
+stk_status stk__gather_bucket(stk_trainer *t, const stk__gradient_bucket *b, stk_error *err)
 {
     const stk_strategy *s = &t->ranks.strategy;
     const stk__gradient_piece *pieces = t->ranks.shards.parameters;
     const stk__gradient_piece *lowest = &pieces[b->first + b->n - 1];
-    const uint64_t *counts = stk__shard_counts(t, b->bytes / stk_dtype_size(lowest->dtype));
 
-    if (b->whole)
-        return s->all_gather(s->state, lowest->data, counts, lowest->dtype, NULL, err);
-    STK_TRY(stk__need_bucket(t, b->bytes, err));
-    STK_TRY(stk__move_bucket(t, pieces, b, false, err));
-    STK_TRY(s->all_gather(s->state, t->ranks.bucket, counts, lowest->dtype, NULL, err));
-    return stk__move_bucket(t, pieces, b, true, err);
+    if (!b->whole)
+        return stk__send_parts(t, pieces, b, true, false, err);
+    return s->all_gather(s->state, lowest->data,
+                         stk__shard_counts(t, b->bytes / stk_dtype_size(lowest->dtype)),
+                         lowest->dtype, NULL, err);
 }
 
 stk_status stk__shards_gather(stk_trainer *t, stk_error *err)
@@ -198,7 +200,7 @@ stk_status stk__shards_gather(stk_trainer *t, stk_error *err)
     const stk__shards *s = &t->ranks.shards;
 
     for (size_t i = 0; i < s->num_buckets; i++)
-        STK_TRY(gather_bucket(t, &s->buckets[i], err));
+        STK_TRY(stk__gather_bucket(t, &s->buckets[i], err));
     return STK_OK;
 }
 
@@ -226,22 +228,41 @@ void stk__shards_drop(const stk_trainer *t, const stk__gradient_piece *pieces,
 
 /* ---- Parameters in parts --------------------------------------------------------------------- */
 
+/* What is on its way comes first. */
 static void drop_parameters(stk_trainer *t, size_t bucket)
+{
+    stk__shards *s = &t->ranks.shards;
+    stk_error ignored;
+
+    if (!s->present[bucket])
+        return;
+    /* A failure is that of whoever needs it, or of the pass. */
+    (void)stk__overlap_wait(t, s->asked[bucket], &ignored);
+    stk__shards_drop(t, s->parameters, &s->buckets[bucket]);
+    s->present[bucket] = false;
+}
+
+/* Have it brought, while the trainer's thread goes on. */
+static stk_status ask_for(stk_trainer *t, size_t bucket, stk_error *err)
 {
     stk__shards *s = &t->ranks.shards;
 
     if (s->present[bucket])
-        stk__shards_drop(t, s->parameters, &s->buckets[bucket]);
-    s->present[bucket] = false;
+        return STK_OK;
+    s->present[bucket] = true;
+    return stk__overlap_give(t, STK__OVERLAP_GATHER, &s->buckets[bucket], &s->asked[bucket], err);
 }
 
-static stk_status need_parameters(stk_trainer *t, size_t bucket, stk_error *err)
+/* Before any is made, there may be memory for zeros. */
+static stk_status drop_gradients(stk_trainer *t, stk_error *err)
 {
-    stk__shards *s = &t->ranks.shards;
+    stk__ranks *r = &t->ranks;
 
-    if (!s->present[bucket])
-        STK_TRY(gather_bucket(t, &s->buckets[bucket], err));
-    s->present[bucket] = true;
+    r->num_listed = 0;
+    STK_TRY(t->ops.state(t->module, STK_STATE_GRADIENT, stk__list_piece, t, err));
+    STK_TRY(stk__list_buckets(t, err));
+    for (size_t i = 0; i < r->num_buckets; i++)
+        stk__shards_drop(t, r->pieces, &r->buckets[i]);
     return STK_OK;
 }
 
@@ -253,11 +274,11 @@ stk_status stk__shards_part(stk_trainer *t, stk_error *err)
         return STK_OK;
     STK_TRY(t->ops.shard(t->module, STK_STATE_OPTIMIZER | STK_STATE_PARAMETER, s->own, s->n, err));
     s->parted = true;
-    for (size_t i = 0; i < s->num_buckets; i++) {
-        s->present[i] = true;
-        drop_parameters(t, i);
-    }
-    return STK_OK;
+    for (size_t i = 0; i < s->num_buckets; i++)
+        stk__shards_drop(t, s->parameters, &s->buckets[i]);
+    stk__shards_let_go(t);
+    /* Those of a window that goes on are whole. */
+    return t->loop.window_open ? STK_OK : drop_gradients(t, err);
 }
 
 void stk__shards_let_go(stk_trainer *t)
@@ -267,6 +288,8 @@ void stk__shards_let_go(stk_trainer *t)
     for (size_t i = 0; i < s->num_buckets && s->parted; i++)
         drop_parameters(t, i);
     s->held = false;
+    s->first = 1;
+    s->last = 0;
 }
 
 stk_status stk__shards_hold(stk_trainer *t, stk_error *err)
@@ -275,10 +298,44 @@ stk_status stk__shards_hold(stk_trainer *t, stk_error *err)
 
     /* What is here may be older than what a rank has gone back to. */
     stk__shards_let_go(t);
-    for (size_t i = 0; i < s->num_buckets && s->parted; i++)
-        STK_TRY(need_parameters(t, i, err));
+    for (size_t i = 0; i < s->num_buckets && s->parted; i++) {
+        s->present[i] = true;
+        s->asked[i] = 0;
+        STK_TRY(stk__gather_bucket(t, &s->buckets[i], err));
+    }
     s->held = s->parted;
     return STK_OK;
+}
+
+stk_status stk__shards_step(stk_trainer *t, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    if (!s->parted)
+        return STK_OK;
+    t->ranks.early = false;
+    s->at = 0;
+    STK_TRY(stk__overlap_begin(t, err));
+    /* Of a batch that was left out, parameters may be here still. */
+    stk__shards_let_go(t);
+    return STK_OK;
+}
+
+stk_status stk__shards_passed(stk_trainer *t, bool last, stk_status status, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    if (status != STK_OK)
+        stk__overlap_settle(t);
+    /* Gradients may be on their way, and are waited for before they are needed. */
+    else if (s->parted && !t->ranks.early)
+        status = stk__overlap_end(t, err);
+    if (!last)
+        return status;
+    if (status == STK_OK)
+        s->num_order = s->at;
+    stk__shards_let_go(t);
+    return status;
 }
 
 /* The module has whole parameters again. */
@@ -335,10 +392,61 @@ static stk_status find_buckets(const stk__shards *s, const stk_state_tensor *par
     return STK_OK;
 }
 
+/* A layer of these buckets is at work. All ranks note the same, and so expect the same. */
+static stk_status note_order(stk_trainer *t, size_t first, size_t last, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    for (size_t i = first; i <= last; i++) {
+        if (s->first <= i && i <= s->last)
+            continue;
+        const bool expected = s->at < s->num_order && s->order[s->at] == i;
+        size_t *order = stk__grow(t->ctx, s->order, &s->order_room, s->at + 1, sizeof *order);
+        if (!order)
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the order of layers");
+        s->order = order;
+        order[s->at++] = i;
+        /* What followed the last time may not, from here on. */
+        s->num_order = expected ? s->num_order : s->at;
+    }
+    s->first = first;
+    s->last = last;
+    return STK_OK;
+}
+
+/* The bucket that comes to hand behind those that are; with no thread there is none. */
+static size_t next_bucket(const stk_trainer *t)
+{
+    const stk__shards *s = &t->ranks.shards;
+
+    return t->ranks.overlap && s->at < s->num_order ? s->order[s->at] : s->num_buckets;
+}
+
+/* At no moment more parameters are here than of those buckets and the next one, and in a backward
+ * pass no more gradients than of those and the one before. */
+static stk_status bring(stk_trainer *t, size_t first, size_t last, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    STK_TRY(note_order(t, first, last, err));
+    const size_t next = next_bucket(t);
+    for (size_t i = 0; i < s->num_buckets; i++)
+        if ((i < first || i > last) && i != next)
+            drop_parameters(t, i);
+    for (size_t i = first; i <= last; i++)
+        STK_TRY(ask_for(t, i, err));
+    if (next < s->num_buckets)
+        STK_TRY(ask_for(t, next, err));
+    for (size_t i = first; i <= last; i++)
+        STK_TRY(stk__overlap_wait(t, s->asked[i], err));
+    return stk__overlap_wait(t, t->ranks.reduces[0], err);
+}
+
 stk_status stk_trainer_parameters_wanted(stk_trainer *t, const stk_state_tensor *parameters,
                                          size_t n, stk_error *err)
 {
-    stk__shards *s = &t->ranks.shards;
+    const stk__shards *s = &t->ranks.shards;
+    const uint64_t from = stk__now_ns();
     size_t first, last;
 
     STK_TRY(stk__context_check(t->ctx, err));
@@ -347,12 +455,9 @@ stk_status stk_trainer_parameters_wanted(stk_trainer *t, const stk_state_tensor 
     STK_TRY(find_buckets(s, parameters, n, &first, &last, err));
     if (first > last)
         return STK_OK;
-    for (size_t i = 0; i < s->num_buckets; i++)
-        if (i < first || i > last)
-            drop_parameters(t, i);
-    for (size_t i = first; i <= last; i++)
-        STK_TRY(need_parameters(t, i, err));
-    return STK_OK;
+    const stk_status status = bring(t, first, last, err);
+    t->ledger.comm_ns += stk__now_ns() - from;
+    return status;
 }
 
 /* ---- Checkpoints ----------------------------------------------------------------------------- */

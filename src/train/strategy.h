@@ -12,6 +12,10 @@ typedef struct stk__gradient_piece {
     stk_dtype dtype;
 } stk__gradient_piece;
 
+#define STK__BUCKET                                                                                \
+    (UINT64_C(25) << 20) /* most bytes of a bucket, but for a piece that has more                  \
+                          */
+
 /* Pieces that are combined together, from `first` on: in reverse order of state(). */
 typedef struct stk__gradient_bucket {
     size_t first, n;
@@ -19,7 +23,7 @@ typedef struct stk__gradient_bucket {
     bool whole; /* they lie in one piece of memory */
 } stk__gradient_bucket;
 
-typedef struct stk__overlap stk__overlap; /* a thread that combines buckets (overlap.c) */
+typedef struct stk__overlap stk__overlap; /* a thread that speaks with the others (overlap.c) */
 
 /* Where a parameter lies in its bucket, in elements. */
 typedef struct stk__shard_place {
@@ -36,10 +40,15 @@ typedef struct stk__shards {
     size_t n;
     stk__gradient_piece *parameters; /* as the gradients: the last of state() first */
     stk__gradient_bucket *buckets;   /* of them */
-    bool *present;                   /* of each: it is whole here */
+    bool *present;                   /* of each: it is whole here, or on its way */
+    uint64_t *asked;                 /* of each that is: the number of the call that brings it */
     size_t num_pieces, num_buckets;
-    bool parted;      /* parameters lie in parts but where they are wanted */
-    bool held;        /* all of them are wanted */
+    bool parted;        /* parameters lie in parts but where they are wanted */
+    bool held;          /* all of them are wanted */
+    size_t first, last; /* buckets at hand: of the layer at work; none where last < first */
+    size_t *order;      /* buckets as they came to hand in the passes of the last step */
+    size_t num_order, order_room;
+    size_t at;        /* so many of them have come in this step */
     uint64_t *counts; /* of each rank, for the call at hand */
     char *parts;      /* folder that parts of checkpoints were written to last; NULL: none */
     bool parts_seen;  /* all ranks see what rank 0 makes there */
@@ -60,10 +69,11 @@ typedef struct stk__ranks {
     uint64_t most;         /* bytes of a bucket */
     bool open;             /* there is an open bucket */
     bool says_done;        /* the module says when gradients are complete */
+    uint64_t later;        /* bytes of one behind the first: STK__BUCKET */
+    uint64_t reduces[2];   /* numbers of the calls for the last bucket but one, and the last */
     bool early;            /* buckets go to the thread, in this step */
-    bool here;             /* the trainer's thread combines them itself, in that step */
     bool lists;            /* buckets are made, and not combined */
-    stk__overlap *overlap; /* NULL: they have never gone there */
+    stk__overlap *overlap; /* NULL: none was needed yet, or calls are for one thread alone */
     void *bucket;          /* of the device: small gradients are reduced together in it */
     uint64_t bucket_bytes;
     stk__shards shards;
@@ -115,11 +125,18 @@ stk_status stk__list_piece(void *trainer, stk_state_kind kind, const stk_state_t
                            stk_error *err);
 /* Room for a bucket that does not lie in one piece, in r->bucket. */
 stk_status stk__need_bucket(stk_trainer *t, uint64_t bytes, stk_error *err);
-/* Copy between the pieces of a bucket and r->bucket, the piece that lies lowest first. */
-stk_status stk__move_bucket(stk_trainer *t, const stk__gradient_piece *pieces,
-                            const stk__gradient_bucket *bucket, bool back, stk_error *err);
 /* Combine a closed bucket. On whichever thread. */
 stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *bucket, stk_error *err);
+
+/* ---- What is laid side by side (bucket_parts.c) ---- */
+
+/* Combine a bucket of float32 as bfloat16. */
+stk_status stk__reduce_squeezed(stk_trainer *t, const stk__gradient_bucket *bucket, stk_error *err);
+/* Bring what other ranks have of a bucket (`gathers`), or combine what this one has, `squeezed` to
+ * bfloat16. */
+stk_status stk__send_parts(stk_trainer *t, const stk__gradient_piece *pieces,
+                           const stk__gradient_bucket *bucket, bool gathers, bool squeezed,
+                           stk_error *err);
 
 /* ---- Shards (shards.c) ---- */
 
@@ -149,6 +166,11 @@ bool stk__shard_whole(const stk_trainer *t, stk_state_kind kind, const stk_state
                       stk_state_tensor *whole, size_t *parameter);
 /* At the end of the set-up: have parameters lie in parts, where the strategy says so (zero_3). */
 stk_status stk__shards_part(stk_trainer *t, stk_error *err);
+/* Before the passes of a training step: no parameters are here. */
+stk_status stk__shards_step(stk_trainer *t, stk_error *err);
+/* Behind a pass that came to `status`, of which `last` is the step's last: no parameters are on
+ * their way. */
+stk_status stk__shards_passed(stk_trainer *t, bool last, stk_status status, stk_error *err);
 /* Around what reads parameters outside of training passes: all of them are whole. */
 stk_status stk__shards_hold(stk_trainer *t, stk_error *err);
 void stk__shards_let_go(stk_trainer *t);
@@ -156,6 +178,8 @@ void stk__shards_let_go(stk_trainer *t);
 stk_status stk__shards_end(stk_trainer *t, bool together, stk_error *err);
 /* Behind the optimizer's step: every rank gets what the others have stepped. */
 stk_status stk__shards_gather(stk_trainer *t, stk_error *err);
+/* Bring a bucket of parameters. On whichever thread. */
+stk_status stk__gather_bucket(stk_trainer *t, const stk__gradient_bucket *bucket, stk_error *err);
 /* Give the memory of what other ranks have of a bucket back to the system. On whichever thread. */
 void stk__shards_drop(const stk_trainer *t, const stk__gradient_piece *pieces,
                       const stk__gradient_bucket *bucket);
@@ -168,13 +192,21 @@ stk_status stk__clip_together(stk_trainer *t, double most, stk_error *err);
 
 /* ---- The thread (overlap.c) ---- */
 
-/* Before the first bucket of a step; starts the thread, where there is none. */
+typedef enum stk__overlap_kind { STK__OVERLAP_REDUCE, STK__OVERLAP_GATHER } stk__overlap_kind;
+
+/* Before the first call of a step; starts the thread, where the strategy allows one. Else the calls
+ * that are given are made at once. */
 stk_status stk__overlap_begin(stk_trainer *t, stk_error *err);
-/* Have the buckets up to this one combined, in their order. */
-void stk__overlap_push(stk_trainer *t, size_t num_buckets);
-/* Wait until no bucket is with the thread; accepts that there is none. */
+/* Have gradients combined or parameters gathered, behind what was given before. *number is for
+ * stk__overlap_wait(). Blocks where very many are not made yet. */
+stk_status stk__overlap_give(stk_trainer *t, stk__overlap_kind kind,
+                             const stk__gradient_bucket *bucket, uint64_t *number, stk_error *err);
+/* Wait until the call `number` is made, with what has failed of this step so far. */
+stk_status stk__overlap_wait(stk_trainer *t, uint64_t number, stk_error *err);
+/* Wait until none is with the thread; accepts that there is none. What was hidden is put into the
+ * ledger. */
 void stk__overlap_settle(stk_trainer *t);
-/* The same at the end of a step, with what has failed; what was hidden is put into the ledger. */
+/* The same, with what has failed of this step. */
 stk_status stk__overlap_end(stk_trainer *t, stk_error *err);
 void stk__overlap_stop(stk_trainer *t);
 

@@ -25,6 +25,7 @@ struct one {
     stk_optimizer_options optimizer;
     bench b;
     uint64_t hash, bytes; /* of the weights; that the rank's context has behind the training */
+    uint64_t aside;       /* bytes among them of what is laid side by side */
     char saved[512];
     stk_status status;
 };
@@ -76,6 +77,7 @@ static inline void train_one(one *o, const stk_model_parts *parts)
     o->status = stk_trainer_fit(t, module, &b->data, o->ckpt_path, &b->err);
     if (o->status == STK_OK) {
         keep(o, stk_model_module_model(module));
+        o->aside = t->ranks.bucket_bytes;
         const char *path = stk_trainer_best_model_path(t);
         snprintf(o->saved, sizeof o->saved, "%s", path ? path : "");
     }
