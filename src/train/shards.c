@@ -288,8 +288,7 @@ void stk__shards_let_go(stk_trainer *t)
     for (size_t i = 0; i < s->num_buckets && s->parted; i++)
         drop_parameters(t, i);
     s->held = false;
-    s->first = 1;
-    s->last = 0;
+    s->hand = (stk__bucket_range){1, 0};
 }
 
 stk_status stk__shards_hold(stk_trainer *t, stk_error *err)
@@ -374,10 +373,9 @@ static bool find_bucket(const stk__shards *s, const stk_state_tensor *parameter,
 
 /* Layers lie one behind the other, so those of one are in one bucket or in neighbours. */
 static stk_status find_buckets(const stk__shards *s, const stk_state_tensor *parameters, size_t n,
-                               size_t *first, size_t *last, stk_error *err)
+                               stk__bucket_range *found, stk_error *err)
 {
-    *first = s->num_buckets;
-    *last = 0;
+    *found = (stk__bucket_range){s->num_buckets, 0};
     for (size_t i = 0; i < n; i++) {
         size_t bucket = 0;
         if (parameters[i].bytes == 0)
@@ -386,58 +384,63 @@ static stk_status find_buckets(const stk__shards *s, const stk_state_tensor *par
             return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                              "'%s' is wanted, and was no parameter of the module's state",
                              parameters[i].name);
-        *first = STK_MIN(*first, bucket);
-        *last = STK_MAX(*last, bucket);
+        found->first = STK_MIN(found->first, bucket);
+        found->last = STK_MAX(found->last, bucket);
     }
     return STK_OK;
+}
+
+static bool is_in(stk__bucket_range r, size_t bucket)
+{
+    return r.first <= bucket && bucket <= r.last;
 }
 
 /* A layer of these buckets is at work. All ranks note the same, and so expect the same. */
-static stk_status note_order(stk_trainer *t, size_t first, size_t last, stk_error *err)
+static stk_status note_order(stk_trainer *t, stk__bucket_range layer, stk_error *err)
 {
     stk__shards *s = &t->ranks.shards;
+    const stk__bucket_range before = s->hand;
 
-    for (size_t i = first; i <= last; i++) {
-        if (s->first <= i && i <= s->last)
-            continue;
-        const bool expected = s->at < s->num_order && s->order[s->at] == i;
-        size_t *order = stk__grow(t->ctx, s->order, &s->order_room, s->at + 1, sizeof *order);
-        if (!order)
-            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the order of layers");
-        s->order = order;
-        order[s->at++] = i;
-        /* What followed the last time may not, from here on. */
-        s->num_order = expected ? s->num_order : s->at;
-    }
-    s->first = first;
-    s->last = last;
+    s->hand = layer;
+    if (is_in(before, layer.first) && is_in(before, layer.last))
+        return STK_OK;
+    stk__bucket_range *order =
+        stk__grow(t->ctx, s->order, &s->order_room, s->at + 1, sizeof *order);
+    if (!order)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the order of layers");
+    s->order = order;
+    /* What followed the last time may not, from here on. */
+    if (s->at >= s->num_order || order[s->at].first != layer.first ||
+        order[s->at].last != layer.last)
+        s->num_order = s->at + 1;
+    order[s->at++] = layer;
     return STK_OK;
 }
 
-/* The bucket that comes to hand behind those that are; with no thread there is none. */
-static size_t next_bucket(const stk_trainer *t)
+/* Of the next layer that wants others than are at hand; with no thread none come before it. */
+static stk__bucket_range next_range(const stk_trainer *t)
 {
     const stk__shards *s = &t->ranks.shards;
 
-    return t->ranks.overlap && s->at < s->num_order ? s->order[s->at] : s->num_buckets;
+    return t->ranks.overlap && s->at < s->num_order ? s->order[s->at] : (stk__bucket_range){1, 0};
 }
 
-/* At no moment more parameters are here than of those buckets and the next one, and in a backward
- * pass no more gradients than of those and the one before. */
-static stk_status bring(stk_trainer *t, size_t first, size_t last, stk_error *err)
+/* At no moment more parameters are here than of a layer's buckets and of the next one's, and in a
+ * backward pass no more gradients than of a layer's and of the bucket before. */
+static stk_status bring(stk_trainer *t, stk__bucket_range layer, stk_error *err)
 {
     stk__shards *s = &t->ranks.shards;
 
-    STK_TRY(note_order(t, first, last, err));
-    const size_t next = next_bucket(t);
+    STK_TRY(note_order(t, layer, err));
+    const stk__bucket_range next = next_range(t);
     for (size_t i = 0; i < s->num_buckets; i++)
-        if ((i < first || i > last) && i != next)
+        if (!is_in(layer, i) && !is_in(next, i))
             drop_parameters(t, i);
-    for (size_t i = first; i <= last; i++)
+    for (size_t i = layer.first; i <= layer.last; i++)
         STK_TRY(ask_for(t, i, err));
-    if (next < s->num_buckets)
-        STK_TRY(ask_for(t, next, err));
-    for (size_t i = first; i <= last; i++)
+    for (size_t i = next.first; i <= next.last; i++)
+        STK_TRY(ask_for(t, i, err));
+    for (size_t i = layer.first; i <= layer.last; i++)
         STK_TRY(stk__overlap_wait(t, s->asked[i], err));
     return stk__overlap_wait(t, t->ranks.reduces[0], err);
 }
@@ -447,15 +450,15 @@ stk_status stk_trainer_parameters_wanted(stk_trainer *t, const stk_state_tensor 
 {
     const stk__shards *s = &t->ranks.shards;
     const uint64_t from = stk__now_ns();
-    size_t first, last;
+    stk__bucket_range layer;
 
     STK_TRY(stk__context_check(t->ctx, err));
     if (!s->parted || s->held)
         return STK_OK;
-    STK_TRY(find_buckets(s, parameters, n, &first, &last, err));
-    if (first > last)
+    STK_TRY(find_buckets(s, parameters, n, &layer, err));
+    if (layer.first > layer.last)
         return STK_OK;
-    const stk_status status = bring(t, first, last, err);
+    const stk_status status = bring(t, layer, err);
     t->ledger.comm_ns += stk__now_ns() - from;
     return status;
 }

@@ -30,6 +30,11 @@ typedef struct stk__shard_place {
     uint64_t count, before, all; /* of it; of the bucket below it; of the bucket */
 } stk__shard_place;
 
+/* Buckets from `first` to `last`; none where last < first. */
+typedef struct stk__bucket_range {
+    size_t first, last;
+} stk__bucket_range;
+
 /* What each rank has of the training at hand. A rank owns an equal part of every bucket, and so at
  * most one range of a parameter. */
 typedef struct stk__shards {
@@ -43,10 +48,10 @@ typedef struct stk__shards {
     bool *present;                   /* of each: it is whole here, or on its way */
     uint64_t *asked;                 /* of each that is: the number of the call that brings it */
     size_t num_pieces, num_buckets;
-    bool parted;        /* parameters lie in parts but where they are wanted */
-    bool held;          /* all of them are wanted */
-    size_t first, last; /* buckets at hand: of the layer at work; none where last < first */
-    size_t *order;      /* buckets as they came to hand in the passes of the last step */
+    bool parted;              /* parameters lie in parts but where they are wanted */
+    bool held;                /* all of them are wanted */
+    stk__bucket_range hand;   /* of the layer at work */
+    stk__bucket_range *order; /* of layers that wanted others, in the passes of the last step */
     size_t num_order, order_room;
     size_t at;        /* so many of them have come in this step */
     uint64_t *counts; /* of each rank, for the call at hand */

@@ -22,6 +22,10 @@ struct one {
     const stk_callback_ops *callback;
     const char *later; /* patterns of what begins to learn later */
     bool blind;        /* its last rank sees no folder of rank 0 */
+    /* Its own strategy in place of threads that meet, or around it; and when the trainer is gone.
+     */
+    void (*join)(one *o, stk_strategy *strategy);
+    change_fn *leave;
     stk_optimizer_options optimizer;
     bench b;
     uint64_t hash, bytes; /* of the weights; that the rank's context has behind the training */
@@ -62,6 +66,8 @@ static inline void train_one(one *o, const stk_model_parts *parts)
     stk_strategy strategy = ranks_strategy(&o->self);
     if (o->blind && o->self.number + 1 == o->world)
         strategy.broadcast = broadcast_to_the_blind;
+    if (o->join && o->world > 1)
+        o->join(o, &strategy);
     bench *b = &o->b;
     stk_module *module;
     stk_trainer *t;
@@ -82,6 +88,8 @@ static inline void train_one(one *o, const stk_model_parts *parts)
         snprintf(o->saved, sizeof o->saved, "%s", path ? path : "");
     }
     stk_trainer_destroy(&t);
+    if (o->leave && o->world > 1)
+        o->leave(o);
     stk_module_destroy(&module);
 }
 
