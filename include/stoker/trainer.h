@@ -284,8 +284,9 @@ STK_API STK_NODISCARD stk_status stk_trainer_gradient_done(stk_trainer *trainer,
 
 /** For a module whose parameters lie in parts (shard() of its table), within the passes of a
  * training step: these, of one layer, are read or written next, and whole when it returns. Those of
- * layers before may be given up, and those that followed in the last step are brought meanwhile. `data` are as state() showed them when they were whole. All ranks
- * ask for the same in the same order. On the trainer's thread. Blocks while others send.
+ * layers before may be given up, and those that were wanted next in the last step are brought
+ * meanwhile. `data` are as state() showed them when they were whole. All ranks ask for the same in
+ * the same order. On the trainer's thread. Blocks while others send.
  *
  * Errors: those of the strategy; STK_EINVAL (no parameter of state()). */
 STK_API STK_NODISCARD stk_status stk_trainer_parameters_wanted(stk_trainer *trainer,

@@ -143,15 +143,14 @@ static stk_status close_bucket(stk_trainer *t, stk_error *err)
 {
     stk__ranks *r = &t->ranks;
     const stk__gradient_bucket *b = &r->buckets[r->num_buckets++];
+    uint64_t number;
 
     r->most = r->later;
     r->open = false;
     if (r->lists)
         return STK_OK;
-    if (!r->early)
-        return stk__reduce_bucket(t, b, err);
-    r->reduces[0] = r->reduces[1];
-    return stk__overlap_give(t, STK__OVERLAP_REDUCE, b, &r->reduces[1], err);
+    return r->early ? stk__overlap_give(t, STK__OVERLAP_REDUCE, b, &number, err)
+                    : stk__reduce_bucket(t, b, err);
 }
 
 /* Whether a piece may come into the open bucket. */

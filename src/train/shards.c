@@ -312,7 +312,6 @@ stk_status stk__shards_step(stk_trainer *t, stk_error *err)
 
     if (!s->parted)
         return STK_OK;
-    t->ranks.early = false;
     s->at = 0;
     STK_TRY(stk__overlap_begin(t, err));
     /* Of a batch that was left out, parameters may be here still. */
@@ -425,8 +424,9 @@ static stk__bucket_range next_range(const stk_trainer *t)
     return t->ranks.overlap && s->at < s->num_order ? s->order[s->at] : (stk__bucket_range){1, 0};
 }
 
-/* At no moment more parameters are here than of a layer's buckets and of the next one's, and in a
- * backward pass no more gradients than of a layer's and of the bucket before. */
+/* At no moment more parameters are here than of a layer's buckets and of the next one's. And no
+ * more gradients than of a layer's and of the one's before: what is waited for was asked for when
+ * that one began, behind all gradients that were complete by then. */
 static stk_status bring(stk_trainer *t, stk__bucket_range layer, stk_error *err)
 {
     stk__shards *s = &t->ranks.shards;
@@ -442,7 +442,7 @@ static stk_status bring(stk_trainer *t, stk__bucket_range layer, stk_error *err)
         STK_TRY(ask_for(t, i, err));
     for (size_t i = layer.first; i <= layer.last; i++)
         STK_TRY(stk__overlap_wait(t, s->asked[i], err));
-    return stk__overlap_wait(t, t->ranks.reduces[0], err);
+    return STK_OK;
 }
 
 stk_status stk_trainer_parameters_wanted(stk_trainer *t, const stk_state_tensor *parameters,

@@ -75,7 +75,6 @@ typedef struct stk__ranks {
     bool open;             /* there is an open bucket */
     bool says_done;        /* the module says when gradients are complete */
     uint64_t later;        /* bytes of one behind the first: STK__BUCKET */
-    uint64_t reduces[2];   /* numbers of the calls for the last bucket but one, and the last */
     bool early;            /* buckets go to the thread, in this step */
     bool lists;            /* buckets are made, and not combined */
     stk__overlap *overlap; /* NULL: none was needed yet, or calls are for one thread alone */

@@ -18,6 +18,7 @@ typedef struct watching {
     uint64_t skip_at;    /* rank 1 has no use for the batch */
     uint64_t odd_at;     /* all ask in another order, */
     bool alone;          /* or rank 1 alone */
+    uint64_t late_at;    /* all ask once more behind the backward pass */
     uint64_t fail_at;    /* the forward pass of rank 1 fails */
     uint64_t stop_at;    /* rank 1 is asked to stop */
     bool speaks;         /* ranks speak with each other, and save, between the passes */
@@ -43,6 +44,7 @@ struct watched {
     stk_trainer *t;
     stk_status (*training_step)(stk_module *self, stk_trainer *t, const stk_moment *at,
                                 stk_loss *loss, stk_error *err);
+    stk_status (*backward)(stk_module *self, const stk_loss *loss, double scale, stk_error *err);
     uint64_t steps, away;
     uint32_t draws;
     seen_call calls[MAX_CALLS];

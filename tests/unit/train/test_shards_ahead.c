@@ -11,6 +11,8 @@
 
 /* ---- What happens in between ----------------------------------------------------------------- */
 
+static _Thread_local watched *watched_here; /* of the trainer's thread */
+
 static watched *watched_of(const stk_trainer *t)
 {
     return &ranks_seen[t->ranks.strategy.rank];
@@ -45,6 +47,15 @@ static stk_status watched_step(stk_module *module, stk_trainer *t, const stk_mom
     return STK_OK;
 }
 
+static stk_status watched_backward(stk_module *module, const stk_loss *loss, double scale,
+                                   stk_error *err)
+{
+    watched *w = watched_here;
+
+    STK_TRY(w->backward(module, loss, scale, err));
+    return todo.late_at == w->steps ? ask_oddly(module, w->t, err) : STK_OK;
+}
+
 static stk_status watch_setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                               stk_error *err)
 {
@@ -54,6 +65,9 @@ static stk_status watch_setup(stk_callback *callback, stk_trainer *t, const stk_
     w->t = t;
     w->training_step = t->ops.training_step;
     t->ops.training_step = watched_step;
+    w->backward = t->ops.backward;
+    t->ops.backward = watched_backward;
+    watched_here = w;
     return STK_OK;
 }
 
@@ -220,6 +234,15 @@ static void look_at_memory(const watched *w, stk__bucket_range hand, stk__bucket
     assert_no_more(w, gradients, before.last < before.first ? 0 : bytes_in(s, hand, before));
 }
 
+static void dawdle(void *user, size_t number, bool backward, uint64_t start_ns, uint64_t end_ns,
+                   uint64_t flops, uint64_t bytes)
+{
+    watched *w = user;
+
+    if (todo.slow && w->inner.rank == 0)
+        take_time(w);
+}
+
 /* Behind each layer: its buckets are there and the next one's, and no other. */
 static void look(void *user, size_t number, bool backward, uint64_t start_ns, uint64_t end_ns,
                  uint64_t flops, uint64_t bytes)
@@ -230,8 +253,7 @@ static void look(void *user, size_t number, bool backward, uint64_t start_ns, ui
     stk_model *model = stk_model_module_model(w->t->module);
     const size_t layer = number / 2; /* flatten, and then each with its relu */
 
-    if (todo.slow && w->inner.rank == 0)
-        take_time(w);
+    dawdle(user, number, backward, start_ns, end_ns, flops, bytes);
     if (number % 2 == 0 || s->held || !s->parted)
         return;
     const size_t place = backward ? 2 * LAYERS - 1 - layer : layer;
@@ -318,7 +340,8 @@ static void the_order_is_one(void **state)
 
     for (uint64_t world = 2; world <= 3; world++)
         for (int run = 0; run < 3; run++) {
-            todo = (watching){.later = LATER, .slow = run > 0, .probe = run > 1 ? look : NULL};
+            todo = (watching){
+                .later = LATER, .late_at = 1, .slow = run > 0, .probe = run > 1 ? dawdle : NULL};
             run_watched(all_ranks, world, &like);
             for (uint64_t r = 0; r < world; r++) {
                 assert_ok(all_ranks[r].status, &all_ranks[r].b.err);
@@ -330,9 +353,10 @@ static void the_order_is_one(void **state)
             else
                 assert_same_calls(first, n, now, of_buckets(&ranks_seen[0], now));
             /* Each once forward and once backward, but for what is there at the turn: the bucket of
-             * the last layer, and from the second step on that of the one before it. */
+             * the last layer, and from the second step on that of the one before it. One is asked
+             * for once more in the first step, and so in the next. */
             count_calls(&ranks_seen[0], counts);
-            assert_int_equal(counts[0], STEPS_OF_EPOCH * (2 * buckets - 2) + 1);
+            assert_int_equal(counts[0], STEPS_OF_EPOCH * (2 * buckets - 2) + 1 + 2);
             assert_int_equal(counts[1], STEPS_OF_EPOCH * buckets);
         }
 }
@@ -423,6 +447,26 @@ static void the_same_bits(void **state)
     for (int r = 0; r < 3; r++)
         assert_in_range(all_ranks[r].aside, (4 << 20) - 64, 4 << 20);
     as_by_ddp(2, wide, squeezed);
+}
+
+/* More gradients are complete, by ddp and by zero_2, than may wait to be sent. */
+static void many_at_a_time(void **state)
+{
+    enum { MANY = 100 };
+    char layers[MANY * 20] = "flatten", folders[3][256], saved[3][512];
+    static const char *const strategies[] = {"ddp", "zero_2", "zero_3"};
+
+    for (int i = 0; i < MANY; i++)
+        strcat(layers, ", linear(5)"); /* NOLINT: there is room */
+    strcat(layers, ", linear(10)");    /* NOLINT */
+    todo = (watching){.later = 64, .slow = true};
+    for (size_t i = 0; i < STK_COUNT(strategies); i++) {
+        test_folder(folders[i]);
+        train_watched(saved[i], 2, strategies[i], layers, folders[i], NULL, two_batches);
+        assert_same_checkpoints(saved[0], saved[i]);
+    }
+    for (size_t i = 0; i < STK_COUNT(strategies); i++)
+        test_folder_remove(folders[i]);
 }
 
 /* Stopped after a step, it goes on to what ddp comes to. */
@@ -541,6 +585,7 @@ int main(void)
         cmocka_unit_test(the_order_is_one),
         cmocka_unit_test(the_same_bits),
         cmocka_unit_test(a_stop_is_none),
+        cmocka_unit_test(many_at_a_time),
         cmocka_unit_test(failures_are_told),
         cmocka_unit_test(ranks_that_differ),
     };
