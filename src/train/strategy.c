@@ -17,7 +17,8 @@ void stk__ranks_init(stk__ranks *ranks)
 {
     *ranks = (stk__ranks){.strategy = {.struct_size = sizeof ranks->strategy,
                                        .name = "single_device",
-                                       .world_size = 1}};
+                                       .world_size = 1},
+                          .later = STK__BUCKET};
 }
 
 void stk__ranks_release(stk_trainer *t)

@@ -32,11 +32,16 @@ struct one {
     bool own_statistics; /* a rank ends with means of its own: they are left out of the hash */
     bool blind;          /* its last rank sees no folder of rank 0 */
     bool validates;      /* in place of training */
+    /* Its own strategy in place of threads that meet, or around it; and when the trainer is gone.
+     */
+    void (*join)(one *o, stk_strategy *strategy);
+    change_fn *leave;
     stk_optimizer_options optimizer;
     const char *freeze; /* for good */
     bench b;
     uint64_t hash, bytes; /* of the weights; that the rank's context has behind the training */
     uint64_t gathered;    /* elements that were gathered in it */
+    uint64_t aside;       /* bytes among them of what is laid side by side */
     char saved[512];
     stk_status status;
 };
@@ -86,6 +91,8 @@ static inline void train_one(one *o, const stk_model_parts *parts)
     stk_strategy strategy = ranks_strategy(&o->self);
     if (o->blind && o->self.number + 1 == o->world)
         strategy.broadcast = broadcast_to_the_blind;
+    if (o->join && o->world > 1)
+        o->join(o, &strategy);
     bench *b = &o->b;
     stk_module *module;
     stk_trainer *t;
@@ -103,10 +110,13 @@ static inline void train_one(one *o, const stk_model_parts *parts)
     o->gathered = o->self.all->gathered[o->self.number];
     if (o->status == STK_OK) {
         keep(o, stk_model_module_model(module));
+        o->aside = t->ranks.bucket_bytes;
         const char *path = stk_trainer_best_model_path(t);
         snprintf(o->saved, sizeof o->saved, "%s", path ? path : "");
     }
     stk_trainer_destroy(&t);
+    if (o->leave && o->world > 1)
+        o->leave(o);
     stk_module_destroy(&module);
 }
 

@@ -214,7 +214,7 @@ static held held_by(uint64_t world, const char *strategy)
     run_world(all_ranks, world, &like);
     for (uint64_t r = 0; r < world; r++) {
         assert_ok(all_ranks[r].status, &all_ranks[r].b.err);
-        most.bytes = STK_MAX(most.bytes, all_ranks[r].bytes);
+        most.bytes = STK_MAX(most.bytes, all_ranks[r].bytes - all_ranks[r].aside);
         most.gradients = STK_MAX(most.gradients, looked[r].gradients);
         most.parameters = STK_MAX(most.parameters, looked[r].parameters);
     }
