@@ -261,7 +261,7 @@ static uint64_t bytes_of(const char *strategy, change_fn *change)
     run_world(all_ranks, 3, &like);
     for (uint64_t r = 0; r < 3; r++) {
         assert_ok(all_ranks[r].status, &all_ranks[r].b.err);
-        most = STK_MAX(most, all_ranks[r].bytes);
+        most = STK_MAX(most, all_ranks[r].bytes - all_ranks[r].aside);
     }
     return most;
 }
