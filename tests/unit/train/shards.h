@@ -3,6 +3,9 @@
 #ifndef STK_TESTS_UNIT_TRAIN_SHARDS_H
 #define STK_TESTS_UNIT_TRAIN_SHARDS_H
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "base/files.h"
 #include "support/same_checkpoint.h"
 #include "unit/train/line.h"
@@ -203,6 +206,23 @@ static inline void train(char saved[512], uint64_t world, const char *strategy, 
 }
 
 static const char *const sharing[] = {"zero_1", "zero_2", "zero_3"};
+
+/* Of some memory, bytes of pages that are there. */
+static inline uint64_t resident(const char *data, uint64_t bytes)
+{
+    enum { PAGES = 4096 };
+    unsigned char there[PAGES];
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t from = (uintptr_t)data / page * page;
+    const size_t pages = ((uintptr_t)data + bytes - from + page - 1) / page;
+    uint64_t sum = 0;
+
+    assert_true(pages <= PAGES);
+    assert_int_equal(mincore((void *)from, pages * page, there), 0); /* NOLINT */
+    for (size_t i = 0; i < pages; i++)
+        sum += (there[i] & 1) * page;
+    return sum;
+}
 
 /* A bound that the gradients are far beyond. */
 static inline void clips(one *o)

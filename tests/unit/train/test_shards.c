@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that share a training out (ZeRO): checkpoints have the same bits as by ddp,
  * every rank the same weights, whatever goes on on whichever number of ranks; and less memory. */
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "train/callbacks/callback.h"
 #include "unit/train/shards.h"
 
@@ -149,17 +146,7 @@ static held looked[MAX_RANKS];
 static stk_status add_resident(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                                stk_error *err)
 {
-    enum { PAGES = 4096 };
-    unsigned char there[PAGES];
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t from = (uintptr_t)tensor->data / page * page;
-    const size_t bytes = (uintptr_t)tensor->data + tensor->bytes - from;
-
-    assert_true(bytes / page < PAGES);
-    assert_int_equal(mincore((char *)tensor->data - ((uintptr_t)tensor->data - from), bytes, there),
-                     0);
-    for (size_t i = 0; i < (bytes + page - 1) / page; i++)
-        *(uint64_t *)user += (there[i] & 1) * page;
+    *(uint64_t *)user += resident(tensor->data, tensor->bytes);
     return STK_OK;
 }
 

@@ -2,9 +2,6 @@
 /* By zero_3 the parameters of the next layer are brought, and gradients sent, while one computes:
  * with the bits of ddp, in one order of calls on all ranks, however long each takes, and with no
  * more in memory than that layer and the next one need. */
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "nn/nn.h"
 #include "unit/dist/network.h"
 #include "unit/train/ahead.h"
@@ -177,22 +174,6 @@ static stk__bucket_range wanted_next(const watched *w, stk_model *model, size_t 
     return (stk__bucket_range){1, 0};
 }
 
-static uint64_t resident(const char *data, uint64_t bytes)
-{
-    enum { PAGES = 1024 };
-    unsigned char there[PAGES];
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t from = (uintptr_t)data / page * page;
-    const size_t pages = ((uintptr_t)data + bytes - from + page - 1) / page;
-    uint64_t sum = 0;
-
-    assert_true(pages <= PAGES);
-    assert_int_equal(mincore((void *)from, pages * page, there), 0); /* NOLINT */
-    for (size_t i = 0; i < pages; i++)
-        sum += (there[i] & 1) * page;
-    return sum;
-}
-
 /* Bytes of the buckets in either range; of all with {0, SIZE_MAX}. */
 static uint64_t bytes_in(const stk__shards *s, stk__bucket_range a, stk__bucket_range b)
 {
@@ -359,6 +340,31 @@ static void the_order_is_one(void **state)
             assert_int_equal(counts[0], STEPS_OF_EPOCH * (2 * buckets - 2) + 1 + 2);
             assert_int_equal(counts[1], STEPS_OF_EPOCH * buckets);
         }
+}
+
+/* Of a layer, gradients are sent as soon as it has made the last of a bucket: before those behind
+ * the next layer are brought. Buckets are {4, 3}, {2}, {1} and {0}. */
+static void the_order_of_a_step(void **state)
+{
+    static const seen_call wanted[] = {{'g', true, 784 * 256},    {'g', true, 65536},
+                                       {'g', true, 65536},        {'g', true, 65536 + 2560},
+                                       {'s', true, 65536 + 2560}, {'g', true, 65536},
+                                       {'s', true, 65536},        {'g', true, 784 * 256},
+                                       {'s', true, 65536},        {'s', true, 784 * 256}};
+    one like = like_deep(an_epoch);
+    seen_call beside[MAX_CALLS];
+    size_t n = 0;
+
+    like.layers = "flatten, linear(256, bias=false), relu, linear(256, bias=false), relu, "
+                  "linear(256, bias=false), relu, linear(256, bias=false), relu, "
+                  "linear(10, bias=false)";
+    todo = (watching){.later = 300000};
+    run_watched(all_ranks, 2, &like);
+    for (size_t i = 0; i < ranks_seen[0].num_calls; i++)
+        if (ranks_seen[0].calls[i].away)
+            beside[n++] = ranks_seen[0].calls[i];
+    assert_true(n > STK_COUNT(wanted));
+    assert_same_calls(wanted, STK_COUNT(wanted), beside + n - STK_COUNT(wanted), STK_COUNT(wanted));
 }
 
 /* ---- Bits ------------------------------------------------------------------------------------ */
@@ -581,13 +587,10 @@ static void ranks_that_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_next_one_and_no_more),
-        cmocka_unit_test(the_order_is_one),
-        cmocka_unit_test(the_same_bits),
-        cmocka_unit_test(a_stop_is_none),
-        cmocka_unit_test(many_at_a_time),
-        cmocka_unit_test(failures_are_told),
-        cmocka_unit_test(ranks_that_differ),
+        cmocka_unit_test(the_next_one_and_no_more), cmocka_unit_test(the_order_is_one),
+        cmocka_unit_test(the_order_of_a_step),      cmocka_unit_test(the_same_bits),
+        cmocka_unit_test(a_stop_is_none),           cmocka_unit_test(many_at_a_time),
+        cmocka_unit_test(failures_are_told),        cmocka_unit_test(ranks_that_differ),
     };
 
     return cmocka_run_group_tests_name("train/shards_ahead", tests, NULL, NULL);
