@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* More ranks than elements to share out: parts that are empty, of a parameter, a bucket or the
  * whole model. */
+#include <unistd.h>
+
 #include "checkpoint/parts.h"
 #include "unit/train/shards.h"
 
@@ -86,18 +88,25 @@ static void more_ranks_than_of_the_model(void **state)
     as_by_ddp(tiny_layers, 7, MANY_RANKS, more, STK_COUNT(more));
 }
 
-static uint64_t bytes_of_part(const char *path, uint32_t number)
+static char *name_of_part(stk_context *ctx, const char *path, uint32_t number)
 {
-    stk_context *ctx = test_context();
     stk__checkpoint_part part;
-    stk__safetensors_file file;
-    uint64_t bytes = 0;
-    stk_error err;
 
     assert_true(stk__parts_of(ctx, path, &part));
     assert_int_equal(part.count, MANY_RANKS);
     char *name = stk__part_path(ctx, path, &part, number);
     assert_non_null(name);
+    return name;
+}
+
+static uint64_t bytes_of_part(const char *path, uint32_t number)
+{
+    stk_context *ctx = test_context();
+    char *name = name_of_part(ctx, path, number);
+    stk__safetensors_file file;
+    uint64_t bytes = 0;
+    stk_error err;
+
     assert_ok(stk__safetensors_file_open(ctx, name, &file, &err), &err);
     for (size_t i = 0; i < file.parsed.num_tensors; i++)
         bytes += file.parsed.tensors[i].bytes;
@@ -117,6 +126,21 @@ static void empty_parts(void **state)
     /* Of ten elements one each, in float32, with two moments. */
     for (uint32_t k = 1; k < MANY_RANKS; k++)
         assert_int_equal(bytes_of_part(saved, k), k < 10 ? 3 * sizeof(float) : 0);
+    /* To ten ranks, which have as much as the first ten had, it is no less one of the checkpoint.
+     */
+    stk_context *ctx = test_context();
+    char *name = name_of_part(ctx, saved, MANY_RANKS - 1);
+    assert_int_equal(unlink(name), 0);
+    const one like = {.strategy = "zero_3",
+                      .layers = tiny_layers,
+                      .folder = "/nonexistent",
+                      .ckpt_path = saved,
+                      .change = clips};
+    run_world(all_ranks, 10, &like);
+    for (int i = 0; i < 10; i++)
+        assert_fails(all_ranks[i].status, STK_ENOENT, &all_ranks[i].b.err, "part 11 is not there");
+    stk__free(ctx, name);
+    stk_context_destroy(&ctx);
     test_folder_remove(folder);
 }
 
