@@ -363,8 +363,9 @@ typedef struct stk_module_ops {
     const char *(*logs)(const stk_module *self, stk_phase phase, size_t i, uint32_t *flags);
     /* (optional) NULL: strategies by which ranks share the training out (zero_1, zero_2, zero_3)
      * are refused. From now on the tensors of `kinds` lie in parts: of parameter i of the `n` that
-     * state() shows, all of which have gradients in the same order, this rank has shards[i], and
-     * state() shows such a tensor as one of rank 1 of these elements, at their place.
+     * state() shows, all of which have gradients of their names in the same order, but for those
+     * that do not learn yet, this rank has shards[i], and state() shows such a tensor as one of
+     * rank 1 of these elements, at their place.
      *
      * Called in a fit with STK_STATE_OPTIMIZER behind configure() and before
      * configure_optimizers(): moments are kept of the shards alone, and those are stepped. A rank
@@ -432,7 +433,8 @@ typedef struct stk_callback_ops {
     void (*destroy)(stk_callback *callback);
     /* (optional) Names it in checkpoints where several of a kind are used; NULL: its name. */
     const char *(*state_key)(const stk_callback *callback);
-    /* (optional) Its state: texts and tensors under names of its own. */
+    /* (optional) Its state: texts and tensors under names of its own. On rank 0; by zero_3 on all,
+     * for stk_saver_copy(). */
     stk_status (*state_dict)(stk_callback *self, stk_saver *to, stk_error *err);
     stk_status (*load_state_dict)(stk_callback *self, const stk_restorer *from, stk_error *err);
     /* It decides on metrics: its on_train_epoch_end runs after the module's, so that it sees what
@@ -449,7 +451,8 @@ typedef struct stk_callback_ops {
      * has a metric that is monitored(). */
     const char *(*checkpoint_path)(const stk_callback *self, stk_checkpoint_which which);
     /* (optional) The mean of the parameter or buffer of a name, which validation uses in its place:
-     * in memory of the host, of its type and shape, valid until the next hook; NULL: none yet.
+     * in memory of the host, of the type and shape that state() shows it in (by zero_3 a rank's
+     * part, and asked for on every rank), valid until the next hook; NULL: none yet.
      * Checkpoints have it under the plain name; the tensor itself is for state_dict() to keep. One
      * callback of a trainer has this. */
     void *(*average)(stk_callback *self, const char *parameter);
@@ -487,9 +490,28 @@ STK_API STK_NODISCARD stk_status stk_saver_text(stk_saver *saver, const char *na
                                                 const char *text, stk_error *err);
 STK_API STK_NODISCARD stk_status stk_saver_tensor(stk_saver *saver, const stk_state_tensor *tensor,
                                                   stk_error *err);
+/** Put what the callback keeps in the place of a parameter or a buffer into a checkpoint: `data` in
+ * memory of the host, of the type and shape of `tensor`, which state() shows as one of `kind` now.
+ * By zero_3 a rank keeps of a parameter its part alone, which is what state() shows, and the
+ * checkpoint has all of it: state_dict() is called on every rank then, with this call for the same
+ * tensors in the same order, and what it does else counts on rank 0. In state_dict() alone. */
+STK_API STK_NODISCARD stk_status stk_saver_copy(stk_saver *saver, const char *name,
+                                                stk_state_kind kind, const stk_state_tensor *tensor,
+                                                void *data, stk_error *err);
 /** What was put there; NULL: nothing. Valid during the call that got the restorer. */
 STK_API const char *stk_restorer_text(const stk_restorer *restorer, const char *name);
 STK_API const stk_state_tensor *stk_restorer_tensor(const stk_restorer *restorer, const char *name);
+/** For load_state_dict(): what this rank will have of a tensor that state() shows `like`, without
+ * data: itself, or by zero_3 a part of it. */
+STK_API void stk_restorer_part(const stk_restorer *restorer, const stk_state_tensor *like,
+                               stk_state_tensor *out);
+/** Have what stk_saver_copy() has put there under `name` in the place of that tensor written to
+ * `data`, as many bytes as stk_restorer_part() says, behind load_state_dict() and before
+ * on_fit_start(). A checkpoint that has none of its type and shape fails the task (STK_EMISMATCH).
+ */
+STK_API STK_NODISCARD stk_status stk_restorer_copy(const stk_restorer *restorer, const char *name,
+                                                   const stk_state_tensor *like, void *data,
+                                                   stk_error *err);
 /** The beginning of the text that the same owner has put under `name` into the checkpoint at
  * `path`, as much of it as `text` has room for; false where there is none, or no checkpoint of
  * Stoker's. Reads the head of the file. */

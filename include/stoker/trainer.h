@@ -274,7 +274,8 @@ STK_API STK_NODISCARD stk_status stk_trainer_reduce(stk_trainer *trainer, double
  * this pass, and is neither read nor written from here on until optimizer_step(). Of several ranks
  * it is put together while the module computes others; the sums are the same without. Said from the
  * last one of state() backwards, of as many as the module likes. On the trainer's thread. Blocks
- * only in a first step, where a list grows.
+ * in a first step, where a list grows, where very many are not put together yet, and by zero_3
+ * over a strategy without any_thread.
  *
  * Errors: STK_ENOMEM; another order is STK_EINVAL of the task. */
 STK_API STK_NODISCARD stk_status stk_trainer_gradient_done(stk_trainer *trainer,
@@ -283,8 +284,9 @@ STK_API STK_NODISCARD stk_status stk_trainer_gradient_done(stk_trainer *trainer,
 
 /** For a module whose parameters lie in parts (shard() of its table), within the passes of a
  * training step: these, of one layer, are read or written next, and whole when it returns. Those of
- * layers before may be given up. `data` are as state() showed them when they were whole. All ranks
- * ask for the same in the same order. On the trainer's thread. Blocks while others send.
+ * layers before may be given up, and those that were wanted next in the last step are brought
+ * meanwhile. `data` are as state() showed them when they were whole. All ranks ask for the same in
+ * the same order. On the trainer's thread. Blocks while others send.
  *
  * Errors: those of the strategy; STK_EINVAL (no parameter of state()). */
 STK_API STK_NODISCARD stk_status stk_trainer_parameters_wanted(stk_trainer *trainer,
@@ -354,8 +356,12 @@ STK_API STK_NODISCARD stk_status stk_trainer_fit(stk_trainer *trainer, stk_modul
 STK_API STK_NODISCARD stk_status stk_trainer_peek(stk_trainer *trainer, const char *ckpt_path,
                                                   stk_loader_state *out, stk_error *err);
 /**
- * Bytes of the copies that a training makes of a module's tensors, which have `of`: for
- * checkpoints, by callbacks, and for nan_policy rewind.
+ * Bytes of the copies that a training makes of a module's tensors, which have `of` as a whole: for
+ * checkpoints, by callbacks, and for nan_policy rewind. Of several ranks, what this one copies: by
+ * ddp rank 0 alone has those of checkpoints. By zero_1 to zero_3 an Nth is this rank's of moments,
+ * and by zero_3 of what learns (but for an element of each bucket), and each copies its own for its
+ * part of a checkpoint. Where default_root_dir is no local folder rank 0 copies all of that, and
+ * has it twice meanwhile.
  */
 STK_API uint64_t stk_trainer_copy_bytes(const stk_trainer *trainer, const stk_state_bytes *of);
 STK_API STK_NODISCARD stk_status stk_trainer_validate(stk_trainer *trainer, stk_module *module,
@@ -531,7 +537,7 @@ typedef struct stk_trainer_times {
     uint64_t optimizer_steps, optimizer; /**< where batches accumulate, and their part of `step` */
     stk_tiers tiers;                     /**< where what the loader of training read was found */
     uint64_t comm;        /**< of `step`: meeting the other ranks, and putting gradients together */
-    uint64_t comm_hidden; /**< beside it: putting gradients together while backward computes */
+    uint64_t comm_hidden; /**< beside it: what is sent between ranks while a pass computes */
 } stk_trainer_times;
 STK_API void stk_trainer_get_times(const stk_trainer *trainer, stk_trainer_times *out);
 /** What the loader of training had counted when the last task began, and when it ended, or so far;

@@ -156,6 +156,40 @@ stk_status stk__checkpoint_open(stk_context *ctx, const char *path, stk__checkpo
                                 stk_error *err);
 /* *NULL afterwards. Accepts NULL. */
 void stk__checkpoint_close(stk__checkpoint **checkpoint);
+
+/* Bytes of a tensor. */
+typedef struct stk__checkpoint_range {
+    const char *name;
+    uint64_t from, bytes; /* beyond its end there are none */
+} stk__checkpoint_range;
+
+/* What one of several readers of a checkpoint wants of what lies in parts. */
+typedef struct stk__checkpoint_wanted {
+    const stk__checkpoint_range *ranges; /* sorted by name, each once */
+    size_t n;
+    uint64_t reader, readers; /* which of them, from 0 */
+} stk__checkpoint_wanted;
+
+/* As stk__checkpoint_open() of the first alone, which is verified: what lies in parts is not there
+ * yet. */
+stk_status stk__checkpoint_open_first(stk_context *ctx, const char *path, stk__checkpoint **out,
+                                      stk_error *err);
+/*
+ * Of one that lies in parts: whether the part of the reader's number is just what is wanted, by its
+ * head. Where that holds for all readers, and what they want of a tensor are its parts in their
+ * order, `own` may be given to stk__checkpoint_bring(), and no reader looks at another part.
+ */
+stk_status stk__checkpoint_fits(stk__checkpoint *checkpoint, const stk__checkpoint_wanted *wanted,
+                                bool *fits, stk_error *err);
+/*
+ * Read what is wanted; NULL: all. Tensors are listed as by stk__checkpoint_open(), with the wanted
+ * bytes alone. Each part is verified as a whole by one of the readers, and by who wants all of it;
+ * what others read of it is not hashed again. So what is brought counts when no reader has failed.
+ */
+stk_status stk__checkpoint_bring(stk__checkpoint *checkpoint, const stk__checkpoint_wanted *wanted,
+                                 bool own, stk_error *err);
+/* Bytes of a tensor in front of its data that were not wanted. */
+uint64_t stk__checkpoint_skipped(const stk__checkpoint *checkpoint, const stk_state_tensor *tensor);
 size_t stk__checkpoint_count(const stk__checkpoint *checkpoint);
 /* Tensor `i` in the order of the file; its data is aligned and lives as long as the checkpoint. */
 const stk_state_tensor *stk__checkpoint_tensor(const stk__checkpoint *checkpoint, size_t i);
@@ -166,6 +200,10 @@ const char *stk__checkpoint_find_text(const stk__checkpoint *checkpoint, const c
 const char *stk__checkpoint_text_name(const stk__checkpoint *checkpoint, size_t i);
 /* Read and verify a file without keeping it in memory. */
 stk_status stk__checkpoint_verify(stk_context *ctx, const char *path, stk_error *err);
+/* What one of several readers, from 0, does of it: where none fails it is verified. The first
+ * reader has the first file, and looks at the heads of all parts. */
+stk_status stk__checkpoint_verify_share(stk_context *ctx, const char *path, uint64_t reader,
+                                        uint64_t readers, stk_error *err);
 
 /* Where the newest is looked for. */
 typedef struct stk__newest_where {
@@ -178,6 +216,9 @@ typedef struct stk__newest_where {
     const char *wanted; /* name of a text: those without it come behind all others; or NULL */
     bool goes_on;       /* what killed runs left unfinished in folders version_<n> of `runs` is
                            removed: a run that goes on writes into a folder of its own */
+    /* In place of stk__checkpoint_verify(); or NULL. */
+    stk_status (*verify)(void *user, const char *path, stk_error *err);
+    void *user;
 } stk__newest_where;
 
 /*

@@ -118,7 +118,7 @@ static stk_status describe_safetensors(stk_context *ctx, stk__checkpoint_source 
     const bool ours = stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_HASH) != NULL;
     stk_status status = ours ? stk__checkpoint_verify_alone(ctx, &file, path, err) : STK_OK;
     if (status == STK_OK && ours)
-        status = stk__parts_verify(&file, path, &parts, err);
+        status = stk__parts_verify(&file, path, 0, 1, &parts, err);
     if (status == STK_OK)
         describe(line, user, path, &file, ours, &parts);
     stk__safetensors_file_close(&file);

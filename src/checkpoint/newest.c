@@ -35,8 +35,9 @@ typedef struct search {
     size_t unmarked;    /* that no mark says are whole */
     size_t known;       /* of them, from before the folder at hand, which may hold the same */
     const char *wanted; /* name of a text; NULL: of none */
-    bool numbered;      /* only folders version_<n> are looked into */
-    bool sweeps;        /* remove what killed runs left unfinished */
+    const stk__newest_where *where;
+    bool numbered; /* only folders version_<n> are looked into */
+    bool sweeps;   /* remove what killed runs left unfinished */
     stk_error *err;
 } search;
 
@@ -268,7 +269,8 @@ static stk_status choose(search *s, char *path, size_t size)
         candidate *c = &s->found[i];
         if (c->lost)
             continue;
-        stk_status status = stk__checkpoint_verify(s->ctx, c->path, &why);
+        stk_status status = s->where->verify ? s->where->verify(s->where->user, c->path, &why)
+                                             : stk__checkpoint_verify(s->ctx, c->path, &why);
         if (status != STK_OK && !is_lost(status)) {
             if (s->err)
                 *s->err = why;
@@ -459,7 +461,7 @@ static stk_status look_at_runs(search *s, const stk__newest_where *where, char *
 stk_status stk__checkpoint_newest(stk_context *ctx, const stk__newest_where *where, char *path,
                                   size_t size, stk_error *err)
 {
-    search s = {.ctx = ctx, .wanted = where->wanted, .err = err};
+    search s = {.ctx = ctx, .wanted = where->wanted, .where = where, .err = err};
 
     *path = 0;
     stk_status status = look_at_own(&s, where, path, size);

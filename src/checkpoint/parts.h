@@ -64,13 +64,22 @@ typedef struct stk__parts_told {
     uint32_t count;
 } stk__parts_told;
 
-/* Of a verified file: read what lies in parts into one block with all else, which takes the place
- * of *data and *moved, and have `file->parsed` list it as if it had been one file. Nothing is done
- * with a file that lies in no parts. */
-stk_status stk__parts_load(stk__safetensors_file *file, const char *path, uint8_t **data,
+/* How many parts a file says that it is the first of; 0: it lies in one file. */
+stk_status stk__parts_identify(stk__safetensors_file *file, const char *path, uint32_t *count,
+                               stk_error *err);
+/* stk__checkpoint_fits() of a verified file. */
+stk_status stk__parts_own(stk__safetensors_file *file, const char *path,
+                          const stk__checkpoint_wanted *wanted, bool *own, stk_error *err);
+/* Of a verified file in memory: read what is wanted of what lies in parts (NULL: all; `own`: it is
+ * what the reader's part has) into one block with all else, which takes the place of *data and
+ * *moved, and have `file->parsed` list it as if it had been one file. Nothing is done with a file
+ * that lies in no parts. */
+stk_status stk__parts_load(stk__safetensors_file *file, const char *path,
+                           const stk__checkpoint_wanted *wanted, bool own, uint8_t **data,
                            uint8_t **moved, stk_error *err);
-/* The same without the data: parts are verified. */
-stk_status stk__parts_verify(stk__safetensors_file *file, const char *path, stk__parts_told *told,
-                             stk_error *err);
+/* Without the data: verify the parts that this of several readers answers for. The first of them
+ * has `file->parsed` list the same. */
+stk_status stk__parts_verify(stk__safetensors_file *file, const char *path, uint64_t reader,
+                             uint64_t readers, stk__parts_told *told, stk_error *err);
 
 #endif

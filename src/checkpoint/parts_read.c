@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges of several files -> tensors. The heads of all parts are read before any memory is taken:
- * what they have of a tensor has to be what its shape says.
+ * Ranges of several files -> tensors, or what one of several readers wants of them. The heads of
+ * all parts are read before any memory is taken: what they have of a tensor has to be what its
+ * shape says. Where each reader wants what the part of its number has, that part alone is read.
  */
 #include "checkpoint/parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "checkpoint/hash.h"
 
@@ -19,6 +21,7 @@ typedef struct joined {
     stk_state_tensor whole; /* its data lies in the block of all */
     const char *range;      /* name of its ranges */
     uint64_t filled;        /* bytes that the parts up to now have */
+    uint64_t from, bytes;   /* what is wanted of it */
 } joined;
 
 typedef struct joining {
@@ -26,9 +29,12 @@ typedef struct joining {
     const char *path; /* of the first */
     stk__safetensors_file *first;
     stk__checkpoint_part part;
+    uint32_t at; /* number of the part that is open */
     joined *tensors;
     size_t n;
     stk__parts_told told;
+    const stk__checkpoint_wanted *wanted; /* NULL: all, by one reader */
+    bool own;                             /* what each reader wants is what its part has */
 } joining;
 
 static bool begins_with(const char *name, const char *prefix)
@@ -71,13 +77,35 @@ static stk_status read_shape(const joining *j, const stk_state_tensor *shape, jo
     if (shape->dtype != STK_INT64 || shape->rank != 1 || shape->shape[0] > STK_MAX_RANK)
         return bad(j, to->whole.name, "has no shape", err);
     to->whole.rank = (uint32_t)shape->shape[0];
-    STK_TRY(stk__checkpoint_source_read(&j->first->source, j->path, at, to->whole.shape,
-                                        shape->bytes, err));
+    if (shape->data)
+        memcpy(to->whole.shape, shape->data, shape->bytes);
+    else
+        STK_TRY(stk__checkpoint_source_read(&j->first->source, j->path, at, to->whole.shape,
+                                            shape->bytes, err));
     for (uint32_t i = 0; i < to->whole.rank; i++)
         if (to->whole.shape[i] < 0 || !stk__mul_size(bytes, (uint64_t)to->whole.shape[i], &bytes))
             return bad(j, to->whole.name, "has a shape that none can have", err);
     to->whole.bytes = bytes;
     return STK_OK;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const stk__checkpoint_range *x = a, *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+static void want(const joining *j, joined *t)
+{
+    const stk__checkpoint_wanted *w = j->wanted;
+    const stk__checkpoint_range key = {.name = t->whole.name}, all = {.bytes = UINT64_MAX}, *range;
+
+    range = !w ? &all : w->n ? bsearch(&key, w->ranges, w->n, sizeof key, compare_ranges) : NULL;
+    if (!range)
+        return;
+    t->from = STK_MIN(range->from, t->whole.bytes);
+    t->bytes = STK_MIN(range->bytes, t->whole.bytes - t->from);
 }
 
 static stk_status take_tensor(const joining *j, const stk_state_tensor *shape, joined *to,
@@ -95,7 +123,8 @@ static stk_status take_tensor(const joining *j, const stk_state_tensor *shape, j
     to->range = first->name;
     to->whole.dtype = first->dtype;
     STK_TRY(read_shape(j, shape, to, err));
-    to->filled = first->bytes;
+    want(j, to);
+    to->filled = j->own && j->wanted->reader ? to->from : first->bytes;
     return first->bytes <= to->whole.bytes ? STK_OK
                                            : bad(j, to->whole.name, "is larger there", err);
 }
@@ -154,23 +183,30 @@ static stk_status open_part(const joining *j, uint32_t number, const char *path,
                         path, number, j->path);
 }
 
+static stk_status one_part(joining *j, uint32_t number, part_fn *each, stk_error *err)
+{
+    stk__safetensors_file file;
+
+    char *path = stk__part_path(j->ctx, j->path, &j->part, number);
+    if (!path)
+        return no_memory(j, err);
+    stk_status status = open_part(j, number, path, &file, err);
+    if (status == STK_OK) {
+        j->at = number;
+        status = each(j, &file, path, err);
+        stk__safetensors_file_close(&file);
+    }
+    stk__free(j->ctx, path);
+    return status;
+}
+
 static stk_status each_part(joining *j, part_fn *each, stk_error *err)
 {
-    stk_status status = STK_OK;
-
-    for (uint32_t k = 1; k < j->part.count && status == STK_OK; k++) {
-        stk__safetensors_file file;
-        char *path = stk__part_path(j->ctx, j->path, &j->part, k);
-        if (!path)
-            return no_memory(j, err);
-        status = open_part(j, k, path, &file, err);
-        if (status == STK_OK) {
-            status = each(j, &file, path, err);
-            stk__safetensors_file_close(&file);
-        }
-        stk__free(j->ctx, path);
-    }
-    return status;
+    if (j->own)
+        return j->wanted->reader ? one_part(j, (uint32_t)j->wanted->reader, each, err) : STK_OK;
+    for (uint32_t k = 1; k < j->part.count; k++)
+        STK_TRY(one_part(j, k, each, err));
+    return STK_OK;
 }
 
 /* What a part has of a tensor, behind what those before it have. */
@@ -202,9 +238,11 @@ static stk_status count_part(joining *j, stk__safetensors_file *file, const char
 
 static stk_status check_filled(const joining *j, stk_error *err)
 {
-    for (size_t i = 0; i < j->n; i++)
-        if (j->tensors[i].filled != j->tensors[i].whole.bytes)
-            return bad(j, j->tensors[i].whole.name, "is less than its shape says", err);
+    for (size_t i = 0; i < j->n; i++) {
+        const joined *t = &j->tensors[i];
+        if (t->filled != (j->own ? t->from + t->bytes : t->whole.bytes))
+            return bad(j, t->whole.name, "is less than its shape says", err);
+    }
     return STK_OK;
 }
 
@@ -214,6 +252,25 @@ static stk_status verify_part(joining *j, stk__safetensors_file *file, const cha
     return stk__checkpoint_verify_alone(j->ctx, file, path, err);
 }
 
+/* The bytes of a range, which begins where the tensor is filled, that are wanted: [*from, *to). */
+static void overlap(const joined *t, uint64_t bytes, uint64_t *from, uint64_t *to)
+{
+    *from = STK_MAX(t->filled, t->from);
+    *to = STK_MAX(STK_MIN(t->filled + bytes, t->from + t->bytes), *from);
+}
+
+static void take_range(joined *t, const stk_state_tensor *range)
+{
+    uint64_t from, to;
+
+    overlap(t, range->bytes, &from, &to);
+    if (from < to)
+        memcpy((char *)t->whole.data + (from - t->from),
+               (const char *)range->data + (from - t->filled), to - from);
+    t->filled += range->bytes;
+}
+
+/* All of a part, verified. */
 static stk_status load_part(joining *j, stk__safetensors_file *file, const char *path,
                             stk_error *err)
 {
@@ -222,17 +279,75 @@ static stk_status load_part(joining *j, stk__safetensors_file *file, const char 
 
     stk_status status = stk__checkpoint_load_alone(file, path, &data, &moved, err);
     for (size_t i = 0; i < j->n && status == STK_OK; i++) {
-        joined *t = &j->tensors[i];
         /* The file may have become another since its head was looked at. */
-        status = find_range(j, file, t, &range, err);
-        if (status != STK_OK || range->bytes == 0)
-            continue;
-        memcpy((char *)t->whole.data + t->filled, range->data, range->bytes);
-        t->filled += range->bytes;
+        status = find_range(j, file, &j->tensors[i], &range, err);
+        if (status == STK_OK)
+            take_range(&j->tensors[i], range);
     }
     stk__free(j->ctx, data);
     stk__free(j->ctx, moved);
     return status;
+}
+
+/* What is wanted of it, which another reader verifies. */
+static stk_status read_ranges(joining *j, stk__safetensors_file *file, const char *path,
+                              stk_error *err)
+{
+    const stk__safetensors *s = &file->parsed;
+    const stk_state_tensor *range;
+    uint64_t from, to;
+
+    for (size_t i = 0; i < j->n; i++) {
+        joined *t = &j->tensors[i];
+        STK_TRY(find_range(j, file, t, &range, err));
+        overlap(t, range->bytes, &from, &to);
+        const uint64_t at = file->head_bytes + s->begins[range - s->tensors] + (from - t->filled);
+        if (from < to)
+            STK_TRY(stk__checkpoint_source_read(
+                &file->source, path, at, (char *)t->whole.data + (from - t->from), to - from, err));
+        t->filled += range->bytes;
+    }
+    return STK_OK;
+}
+
+/* How much of a part is wanted, in *all whether all is. */
+static stk_status count_wanted(const joining *j, const stk__safetensors_file *file,
+                               uint64_t *wanted, bool *all, stk_error *err)
+{
+    const stk_state_tensor *range;
+    uint64_t from, to;
+
+    *wanted = 0;
+    *all = true;
+    for (size_t i = 0; i < j->n; i++) {
+        STK_TRY(find_range(j, file, &j->tensors[i], &range, err));
+        overlap(&j->tensors[i], range->bytes, &from, &to);
+        *wanted += to - from;
+        *all &= to - from == range->bytes;
+    }
+    return STK_OK;
+}
+
+/* Of each part one reader answers for, one that is likely to want some of it: they divide tensors
+ * as parts do. */
+static bool answers(const joining *j, uint64_t part)
+{
+    const stk__checkpoint_wanted *w = j->wanted;
+
+    return !w || w->reader == part * w->readers / j->part.count;
+}
+
+static stk_status take_part(joining *j, stk__safetensors_file *file, const char *path,
+                            stk_error *err)
+{
+    uint64_t wanted;
+    bool all;
+
+    STK_TRY(count_wanted(j, file, &wanted, &all, err));
+    if (wanted == 0 && answers(j, j->at))
+        STK_TRY(verify_part(j, file, path, err));
+    return wanted && (all || answers(j, j->at)) ? load_part(j, file, path, err)
+                                                : read_ranges(j, file, path, err);
 }
 
 /* ---- The list -------------------------------------------------------------------------------- */
@@ -251,8 +366,11 @@ static stk_status replace_list(const joining *j, stk_error *err)
     size_t to = 0;
 
     stk_state_tensor *tensors = stk__calloc(j->ctx, kept + j->n + 1, sizeof *tensors);
-    if (!tensors)
+    s->skipped = stk__calloc(j->ctx, kept + j->n + 1, sizeof *s->skipped);
+    if (!tensors || !s->skipped) {
+        stk__free(j->ctx, tensors);
         return no_memory(j, err);
+    }
     for (size_t i = 0; i < s->num_tensors; i++) {
         if (is_joined(&s->tensors[i]))
             continue;
@@ -261,6 +379,7 @@ static stk_status replace_list(const joining *j, stk_error *err)
     }
     for (size_t i = 0; i < j->n; i++) {
         s->begins[to] = 0; /* it has no place in this file */
+        s->skipped[to] = j->tensors[i].from;
         tensors[to++] = j->tensors[i].whole;
     }
     stk__free(j->ctx, s->tensors);
@@ -278,8 +397,8 @@ static stk_status replace_list(const joining *j, stk_error *err)
 
 /* ---- Both ways ------------------------------------------------------------------------------- */
 
-/* All that is known without the data; j->part.count is 0 where the file lies in no parts. */
-static stk_status begin(joining *j, stk_error *err)
+/* What the first says that it is; j->part.count is 0 where the file lies in no parts. */
+static stk_status identify(joining *j, stk_error *err)
 {
     const char *text = stk__safetensors_find_text(&j->first->parsed, STK__CHECKPOINT_PART);
 
@@ -296,20 +415,78 @@ static stk_status begin(joining *j, stk_error *err)
                             " of a checkpoint: give the file that lies beside its folder",
                             j->path, j->part.number, j->part.count);
     j->told.count = j->part.count;
+    return STK_OK;
+}
+
+/* All that is known without the data. */
+static stk_status begin(joining *j, stk_error *err)
+{
+    STK_TRY(identify(j, err));
+    if (!j->part.count)
+        return STK_OK;
     STK_TRY(list_tensors(j, err));
     STK_TRY(each_part(j, count_part, err));
     return check_filled(j, err);
 }
 
-stk_status stk__parts_verify(stk__safetensors_file *file, const char *path, stk__parts_told *told,
-                             stk_error *err)
+stk_status stk__parts_identify(stk__safetensors_file *file, const char *path, uint32_t *count,
+                               stk_error *err)
 {
     joining j = {.ctx = file->parsed.ctx, .path = path, .first = file};
 
-    stk_status status = begin(&j, err);
-    if (status == STK_OK && j.part.count)
-        status = each_part(&j, verify_part, err);
-    if (status == STK_OK && j.part.count)
+    const stk_status status = identify(&j, err);
+    *count = j.part.count;
+    return status;
+}
+
+/* Whether what is open, or the first, has just what is wanted. */
+static bool has_wanted(const joining *j, const stk__safetensors *s)
+{
+    bool same = true;
+
+    for (size_t i = 0; i < j->n; i++) {
+        const joined *t = &j->tensors[i];
+        const stk_state_tensor *range = stk__safetensors_find(s, t->range);
+        same &= range && range->bytes == t->bytes && (j->wanted->reader || t->from == 0);
+    }
+    return same;
+}
+
+static stk_status look_at_own(joining *j, stk__safetensors_file *file, const char *path,
+                              stk_error *err)
+{
+    j->own = has_wanted(j, &file->parsed);
+    return STK_OK;
+}
+
+stk_status stk__parts_own(stk__safetensors_file *file, const char *path,
+                          const stk__checkpoint_wanted *wanted, bool *own, stk_error *err)
+{
+    joining j = {.ctx = file->parsed.ctx, .path = path, .first = file, .wanted = wanted};
+
+    *own = false;
+    stk_status status = identify(&j, err);
+    if (status != STK_OK || !j.part.count || j.part.count != wanted->readers)
+        return status;
+    status = list_tensors(&j, err);
+    if (status == STK_OK && wanted->reader)
+        status = one_part(&j, (uint32_t)wanted->reader, look_at_own, err);
+    *own = status == STK_OK && (wanted->reader ? j.own : has_wanted(&j, &file->parsed));
+    stk__free(j.ctx, j.tensors);
+    return status;
+}
+
+stk_status stk__parts_verify(stk__safetensors_file *file, const char *path, uint64_t reader,
+                             uint64_t readers, stk__parts_told *told, stk_error *err)
+{
+    const stk__checkpoint_wanted none = {.reader = reader, .readers = readers};
+    joining j = {.ctx = file->parsed.ctx, .path = path, .first = file, .wanted = &none};
+
+    stk_status status = reader ? identify(&j, err) : begin(&j, err);
+    for (uint32_t k = 1; k < j.part.count && status == STK_OK; k++)
+        if (answers(&j, k))
+            status = one_part(&j, k, verify_part, err);
+    if (status == STK_OK && j.part.count && reader == 0)
         status = replace_list(&j, err);
     stk__free(j.ctx, j.tensors);
     *told = j.told;
@@ -327,7 +504,7 @@ static uint64_t block_bytes(const joining *j)
             !stk__add_size(bytes, stk__round_up(s->tensors[i].bytes, STK_CACHE_LINE), &bytes))
             return UINT64_MAX;
     for (size_t i = 0; i < j->n; i++)
-        if (!stk__add_size(bytes, stk__round_up(j->tensors[i].whole.bytes, STK_CACHE_LINE), &bytes))
+        if (!stk__add_size(bytes, stk__round_up(j->tensors[i].bytes, STK_CACHE_LINE), &bytes))
             return UINT64_MAX;
     return bytes;
 }
@@ -350,10 +527,10 @@ static void fill_first(const joining *j, uint8_t *block)
         joined *t = &j->tensors[i];
         const stk_state_tensor *range = stk__safetensors_find(s, t->range);
         t->whole.data = block;
-        t->filled = range->bytes;
-        if (range->bytes)
-            memcpy(block, range->data, range->bytes);
-        block += stk__round_up(t->whole.bytes, STK_CACHE_LINE);
+        t->filled = 0;
+        take_range(t, range);
+        t->filled = j->own && j->wanted->reader ? t->from : range->bytes;
+        block += stk__round_up(t->bytes, STK_CACHE_LINE);
     }
 }
 
@@ -371,15 +548,17 @@ static stk_status load(joining *j, uint8_t **block, stk_error *err)
     if (!*block)
         return no_memory(j, err);
     fill_first(j, *block);
-    STK_TRY(each_part(j, load_part, err));
+    STK_TRY(each_part(j, take_part, err));
     STK_TRY(check_filled(j, err));
     return replace_list(j, err);
 }
 
-stk_status stk__parts_load(stk__safetensors_file *file, const char *path, uint8_t **data,
+stk_status stk__parts_load(stk__safetensors_file *file, const char *path,
+                           const stk__checkpoint_wanted *wanted, bool own, uint8_t **data,
                            uint8_t **moved, stk_error *err)
 {
-    joining j = {.ctx = file->parsed.ctx, .path = path, .first = file};
+    joining j = {
+        .ctx = file->parsed.ctx, .path = path, .first = file, .wanted = wanted, .own = own};
     uint8_t *block = NULL;
 
     stk_status status = begin(&j, err);

@@ -4,6 +4,7 @@
 
 struct stk__checkpoint {
     stk_context *ctx;
+    char *path;
     stk__safetensors_file file;
     uint8_t *data, *moved;
 };
@@ -59,28 +60,66 @@ stk_status stk__checkpoint_load_file(stk__safetensors_file *file, const char *pa
                                      uint8_t **moved, stk_error *err)
 {
     STK_TRY(stk__checkpoint_load_alone(file, path, data, moved, err));
-    return stk__parts_load(file, path, data, moved, err);
+    return stk__parts_load(file, path, NULL, false, data, moved, err);
 }
 
-stk_status stk__checkpoint_open(stk_context *ctx, const char *path, stk__checkpoint **out,
-                                stk_error *err)
+stk_status stk__checkpoint_open_first(stk_context *ctx, const char *path, stk__checkpoint **out,
+                                      stk_error *err)
 {
+    uint32_t count;
+
     *out = NULL;
     stk__checkpoint *c = stk__calloc(ctx, 1, sizeof *c);
-    if (!c)
+    char *kept = stk__strdup(ctx, path);
+    if (!c || !kept) {
+        stk__free(ctx, c);
+        stk__free(ctx, kept);
         return stk__fail_at(err, STK_ENOMEM, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
                             "no memory for the checkpoint '%.300s'", path);
+    }
     c->ctx = ctx;
+    c->path = kept;
     c->file.source.fd = -1;
     stk_status status = stk__safetensors_file_open(ctx, path, &c->file, err);
     if (status == STK_OK)
-        status = stk__checkpoint_load_file(&c->file, path, &c->data, &c->moved, err);
+        status = stk__checkpoint_load_alone(&c->file, path, &c->data, &c->moved, err);
+    if (status == STK_OK)
+        status = stk__parts_identify(&c->file, path, &count, err);
     /* The file may be replaced from now on. */
     stk__safetensors_file_end(&c->file);
     if (status != STK_OK)
         stk__checkpoint_close(&c);
     *out = c;
     return status;
+}
+
+stk_status stk__checkpoint_open(stk_context *ctx, const char *path, stk__checkpoint **out,
+                                stk_error *err)
+{
+    STK_TRY(stk__checkpoint_open_first(ctx, path, out, err));
+    const stk_status status = stk__checkpoint_bring(*out, NULL, false, err);
+    if (status != STK_OK)
+        stk__checkpoint_close(out);
+    return status;
+}
+
+stk_status stk__checkpoint_fits(stk__checkpoint *c, const stk__checkpoint_wanted *wanted,
+                                bool *fits, stk_error *err)
+{
+    return stk__parts_own(&c->file, c->path, wanted, fits, err);
+}
+
+stk_status stk__checkpoint_bring(stk__checkpoint *c, const stk__checkpoint_wanted *wanted, bool own,
+                                 stk_error *err)
+{
+    return stk__parts_load(&c->file, c->path, wanted, own, &c->data, &c->moved, err);
+}
+
+uint64_t stk__checkpoint_skipped(const stk__checkpoint *c, const stk_state_tensor *tensor)
+{
+    const stk__safetensors *parsed = &c->file.parsed;
+
+    return parsed->skipped ? parsed->skipped[tensor - parsed->tensors] : 0;
 }
 
 void stk__checkpoint_close(stk__checkpoint **checkpoint)
@@ -92,6 +131,7 @@ void stk__checkpoint_close(stk__checkpoint **checkpoint)
     stk__safetensors_file_close(&c->file);
     stk__free(c->ctx, c->data);
     stk__free(c->ctx, c->moved);
+    stk__free(c->ctx, c->path);
     stk__free(c->ctx, c);
     *checkpoint = NULL;
 }
@@ -157,13 +197,19 @@ stk_status stk__checkpoint_verify_alone(stk_context *ctx, const stk__safetensors
 
 stk_status stk__checkpoint_verify(stk_context *ctx, const char *path, stk_error *err)
 {
+    return stk__checkpoint_verify_share(ctx, path, 0, 1, err);
+}
+
+stk_status stk__checkpoint_verify_share(stk_context *ctx, const char *path, uint64_t reader,
+                                        uint64_t readers, stk_error *err)
+{
     stk__safetensors_file file;
     stk__parts_told told;
 
     STK_TRY(stk__safetensors_file_open(ctx, path, &file, err));
-    stk_status status = stk__checkpoint_verify_alone(ctx, &file, path, err);
+    stk_status status = reader ? STK_OK : stk__checkpoint_verify_alone(ctx, &file, path, err);
     if (status == STK_OK)
-        status = stk__parts_verify(&file, path, &told, err);
+        status = stk__parts_verify(&file, path, reader, readers, &told, err);
     stk__safetensors_file_close(&file);
     return status;
 }

@@ -41,8 +41,8 @@ typedef stk_status stk__sum_fn(void *user, double *values, size_t n, stk_error *
 /* Have batch norms of training passes take their statistics of the batches of all that `sum` adds
  * over, as torch.nn.SyncBatchNorm; NULL: of their own. (norm.c) */
 void stk__model_sync(struct stk_model *model, stk__sum_fn *sum, void *user);
-/* Asked for parameters that learn, those of one layer together, before a training pass reads them:
- * they may lie elsewhere until then. */
+/* Asked for parameters that learn or will, those of one layer together, before a training pass
+ * reads them: they may lie elsewhere until then. */
 typedef stk_status stk__parameters_fn(void *user, const stk_state_tensor *parameters, size_t n,
                                       stk_error *err);
 /* NULL: they are there. (run.c) */
@@ -106,13 +106,13 @@ stk_status stk__onnx_write(const stk_model_builder *builder, const stk_state_ten
 uint64_t stk__optimizer_bytes(const stk_optimizer *optimizer);
 
 /* stk_optimizer_create() that keeps moments of parts alone, and steps those: of the i'th parameter
- * that learns shards[i]. With NULL it is of the whole. None is admitted to one in parts later. */
+ * that learns, or is to begin, shards[i]. With NULL it is of the whole. */
 stk_status stk__optimizer_create(stk_model *model, const stk_optimizer_options *options,
                                  const stk_parameter_group *groups, size_t num_groups,
                                  const stk_shard *shards, size_t num_shards, stk_optimizer **out,
                                  stk_error *err);
 /* What a tensor of stk_optimizer_get_state() is a part of, without data, and the number of its
- * parameter among those that learn; false: it is whole. */
+ * parameter among those that learn or will; false: it is whole. */
 bool stk__optimizer_whole(const stk_optimizer *optimizer, const stk_state_tensor *part,
                           stk_state_tensor *whole, size_t *number);
 /* `n` more groups, which have no parameters yet. */

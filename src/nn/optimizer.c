@@ -39,6 +39,7 @@ const stk_option_table stk__optimizer_option_table = {.name = "optimizer",
 /* A parameter that learns. */
 typedef struct slot {
     uint32_t param, group;
+    uint32_t number; /* among those that learn or will */
     stk_shard shard; /* the elements that are stepped */
     char *names[MAX_MOMENTS];
     void *moments[MAX_MOMENTS];
@@ -58,7 +59,7 @@ struct stk_optimizer {
     group *groups;
     size_t num_groups;
     int64_t *begun;        /* of each group: steps that were done before its first */
-    bool shards;           /* of parameters a part is stepped: the moments are those alone */
+    stk_shard *shards;     /* of each that learns or will, the part that is stepped; NULL: all */
     bool has_spare;        /* groups that stk__optimizer_spare() gave */
     char *memory;          /* of all moments */
     uint64_t moment_bytes; /* of one of them of all parameters */
@@ -113,8 +114,13 @@ static stk_status check(const stk_optimizer_options *o, stk_error *err)
 
 static slot slot_of(const stk_optimizer *o, uint32_t param, uint32_t number)
 {
-    return (slot){
-        .param = param, .group = number, .shard = {0, o->model->graph.params[param].count}};
+    slot s = {.param = param, .group = number, .shard = {0, o->model->graph.params[param].count}};
+
+    for (uint32_t i = 0; i < param; i++)
+        s.number += stk__model_may_learn(o->model, i);
+    if (o->shards)
+        s.shard = o->shards[s.number];
+    return s;
 }
 
 /* Group of each parameter that learns: the first whose pattern matches. */
@@ -144,27 +150,41 @@ static stk_status assign(stk_optimizer *o, const stk_parameter_group *groups, st
     return STK_OK;
 }
 
-/* The parts that this process steps, and the bytes of a moment of all of them. */
+/* The parts that this process steps, also of what is admitted later. */
 static stk_status take_shards(stk_optimizer *o, const stk_shard *shards, size_t n, stk_error *err)
 {
-    if (n != o->num_slots)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
-                         "optimizer: %zu parts are given of %zu parameters that learn", n,
-                         o->num_slots);
-    o->shards = true;
-    o->moment_bytes = 0;
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t count = o->slots[i].shard.count;
-        if (shards[i].from > count || shards[i].count > count - shards[i].from)
+    const stk__graph *g = &o->model->graph;
+    size_t number = 0;
+
+    for (uint32_t i = 0; i < g->num_params; i++) {
+        const uint64_t count = g->params[i].count;
+        if (!stk__model_may_learn(o->model, i) || number++ >= n)
+            continue;
+        const stk_shard *part = &shards[number - 1];
+        if (part->from > count || part->count > count - part->from)
             return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                              "optimizer: a part of '%s' is beyond its %llu elements",
-                             o->model->graph.params[o->slots[i].param].name,
-                             (unsigned long long)count);
-        o->slots[i].shard = shards[i];
-        o->moment_bytes +=
-            stk__round_up(shards[i].count * o->model->backend->itemsize, STK_CACHE_LINE);
+                             g->params[i].name, (unsigned long long)count);
     }
+    if (number != n)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "optimizer: %zu parts are given of %zu parameters that learn", n, number);
+    o->shards = stk__calloc(g->context, n + 1, sizeof *o->shards);
+    if (!o->shards)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
+    memcpy(o->shards, shards, n * sizeof *shards);
     return STK_OK;
+}
+
+/* Of one moment of all that learn: of parts, or with a place for each gradient. */
+static uint64_t needed(const stk_optimizer *o)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < o->num_slots && o->shards; i++)
+        bytes +=
+            stk__round_up(o->slots[i].shard.count * o->model->backend->itemsize, STK_CACHE_LINE);
+    return o->shards ? bytes : o->model->gradient_bytes;
 }
 
 /* Parts lie one behind the other, whole moments as the gradients do. */
@@ -196,8 +216,8 @@ static stk_status place(stk_optimizer *o, stk_error *err)
 
 static stk_status take_memory(stk_optimizer *o, stk_error *err)
 {
+    o->moment_bytes = needed(o);
     const uint64_t bytes = o->moment_bytes * o->num_moments;
-
     o->memory = stk__alloc_buffer(o->model->graph.context, STK_MAX(bytes, 1u));
     if (!o->memory)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
@@ -240,7 +260,6 @@ stk_status stk__optimizer_create(stk_model *model, const stk_optimizer_options *
     o->num_groups = num_groups + 1;
     o->groups = stk__calloc(ctx, o->num_groups, sizeof *o->groups);
     o->begun = stk__calloc(ctx, o->num_groups, sizeof *o->begun);
-    o->moment_bytes = model->gradient_bytes;
     o->slots = stk__calloc(ctx, STK_MAX(model->graph.num_params, 1u), sizeof *o->slots);
     if (!o->groups || !o->begun || !o->slots) {
         status = stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
@@ -253,9 +272,10 @@ stk_status stk__optimizer_create(stk_model *model, const stk_optimizer_options *
         if (i > 0 && !isnan(groups[i - 1].weight_decay))
             o->groups[i].weight_decay = groups[i - 1].weight_decay;
     }
-    status = assign(o, groups, err);
-    if (status == STK_OK && shards)
+    if (shards)
         status = take_shards(o, shards, num_shards, err);
+    if (status == STK_OK)
+        status = assign(o, groups, err);
     if (status == STK_OK)
         status = take_memory(o, err);
     if (status == STK_OK)
@@ -295,36 +315,40 @@ static bool has_slot(const stk_optimizer *o, uint32_t param)
     return false;
 }
 
-/* Moments of all that have a place in the gradients, each with what it had. */
+/* Moments of all that have a place, each with what it had. */
 static stk_status grow(stk_optimizer *o, stk_error *err)
 {
     stk_context *ctx = o->model->graph.context;
-    const uint64_t bytes = o->num_moments * o->model->gradient_bytes;
+    const uint64_t each = needed(o), bytes = o->num_moments * each;
 
-    if (o->moment_bytes == o->model->gradient_bytes)
+    if (o->moment_bytes == each)
         return STK_OK;
     char *grown = stk__alloc_buffer(ctx, STK_MAX(bytes, 1u));
     if (!grown)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
     memset(grown, 0, bytes);
     for (uint32_t k = 0; k < o->num_moments; k++)
-        memcpy(grown + k * o->model->gradient_bytes, o->memory + k * o->moment_bytes,
-               o->moment_bytes);
+        memcpy(grown + k * each, o->memory + k * o->moment_bytes, o->moment_bytes);
     stk__free(ctx, o->memory);
     o->memory = grown;
-    o->moment_bytes = o->model->gradient_bytes;
+    o->moment_bytes = each;
     return STK_OK;
 }
 
 stk_status stk__optimizer_admit(stk_optimizer *o, size_t number, stk_error *err)
 {
     const stk__graph *g = &o->model->graph;
+    const size_t before = o->num_slots;
 
     STK_TRY(stk__context_check(g->context, err));
-    STK_TRY(grow(o, err));
     for (uint32_t i = 0; i < g->num_params; i++)
         if (g->params[i].trainable && !has_slot(o, i))
             o->slots[o->num_slots++] = slot_of(o, i, (uint32_t)number);
+    const stk_status status = grow(o, err);
+    if (status != STK_OK) {
+        o->num_slots = before;
+        return status;
+    }
     o->begun[number] = o->step;
     return place(o, err);
 }
@@ -344,6 +368,7 @@ void stk_optimizer_destroy(stk_optimizer **optimizer)
         for (uint32_t k = 0; k < MAX_MOMENTS; k++)
             stk__free(ctx, o->slots[i].names[k]);
     stk__free(ctx, o->slots);
+    stk__free(ctx, o->shards);
     stk__free(ctx, o->groups);
     stk__free(ctx, o->begun);
     stk__free(ctx, o->memory);
@@ -491,7 +516,7 @@ bool stk__optimizer_whole(const stk_optimizer *o, const stk_state_tensor *part,
                 continue;
             stk__param_tensor(o->model, &o->model->graph.params[o->slots[i].param], NULL, whole);
             whole->name = part->name;
-            *number = i;
+            *number = o->slots[i].number;
             return true;
         }
     return false;

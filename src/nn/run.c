@@ -106,7 +106,7 @@ static void tell_loss(const stk__plan *plan, bool backward, uint64_t start)
              2 * count * m->backend->itemsize);
 }
 
-/* Those of a node that learn. */
+/* Those of a node that learn, or will: they lie elsewhere all the same. */
 static stk_status ask(const struct stk_model *m, const stk__node *node, stk_error *err)
 {
     stk_state_tensor wanted[STK__BIAS + 1];
@@ -114,7 +114,7 @@ static stk_status ask(const struct stk_model *m, const stk__node *node, stk_erro
 
     for (uint32_t k = 0; k < node->num_params; k++) {
         const stk__param *p = &m->graph.params[node->first_param + k];
-        if (p->trainable && n < STK_COUNT(wanted))
+        if (stk__model_may_learn(m, node->first_param + k) && n < STK_COUNT(wanted))
             stk__param_tensor(m, p, (char *)m->weights + p->offset, &wanted[n++]);
     }
     return n ? m->ask(m->ask_user, wanted, n, err) : STK_OK;
@@ -295,14 +295,31 @@ stk_status stk_model_backward(stk_model *m, double scale, stk_error *err)
     return status;
 }
 
+/* The gradients of a node, which no pass writes. */
+static void zero_gradients(const struct stk_model *m, const stk__node *node)
+{
+    stk_state_tensor gradient;
+
+    for (uint32_t k = 0; k < node->num_params; k++) {
+        const stk__param *p = &m->graph.params[node->first_param + k];
+        if (!p->trainable)
+            continue;
+        stk__param_tensor(m, p, (char *)m->gradients + p->gradient, &gradient);
+        memset(gradient.data, 0, gradient.bytes);
+    }
+}
+
 static stk_status idle_step(stk__plan *plan, stk__plan_step *step, bool back, stk_error *err)
 {
     const struct stk_model *m = plan->model;
+    const bool walked = back ? step->backward : !step->absent;
 
-    if (back ? !step->backward : step->absent)
-        return STK_OK;
-    if (m->ask)
+    if (walked && m->ask)
         STK_TRY(ask(m, step->node, err));
+    if (back && !m->has_gradients)
+        zero_gradients(m, step->node);
+    if (!walked)
+        return STK_OK;
     STK_TRY(stk__norm_idle(plan, step, back, err));
     return back && m->done ? tell_gradients(m, step->node, err) : STK_OK;
 }
@@ -314,10 +331,9 @@ stk_status stk__model_idle(stk_model *m, bool back, stk_error *err)
 
     STK_TRY(stk__model_need(m, true, err));
     STK_TRY(stk__model_plan(m, 1, true, &plan, err));
-    if (back)
-        stk__model_show_gradients(m);
     for (uint32_t i = 0; i < n; i++)
         STK_TRY(idle_step(plan, &plan->steps[back ? n - 1 - i : i], back, err));
+    m->has_gradients |= back;
     m->awaits_backward = false;
     return STK_OK;
 }

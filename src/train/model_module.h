@@ -34,7 +34,7 @@ typedef struct stk__model_module {
     size_t num_parts;
     size_t scheduled;        /* groups that the schedule moves; those of the parts follow */
     bool ready;              /* the optimizer is that of this training */
-    const stk_shard *shards; /* of each parameter, what the optimizer has; NULL: all of them */
+    const stk_shard *shards; /* of each that learns or will, what the optimizer has; NULL: all */
     size_t num_shards;
     bool parted;            /* parameters lie in parts, too */
     int64_t schedule_steps; /* calls of the schedule */
@@ -64,7 +64,7 @@ bool stk__module_whole(const stk_module *module, stk_state_kind kind, const stk_
 /* Have parameters of a layer brought; of stk__model_ask_parameters(). */
 stk_status stk__module_wants(void *trainer, const stk_state_tensor *parameters, size_t n,
                              stk_error *err);
-/* A parameter, the `number`th that learns, becomes what this rank has of it. */
+/* A parameter, the `number`th that learns or will, becomes what this rank has of it. */
 void stk__module_cut(const stk__model_module *self, size_t number, stk_state_tensor *tensor);
 /* What it adds to a checkpoint, and what it says to one that it goes on from (model_settings.c). */
 stk_status stk__module_on_save(stk_module *module, stk_trainer *t, const stk_moment *at,

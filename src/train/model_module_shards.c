@@ -9,11 +9,6 @@ stk_status stk__module_shard(stk_module *module, uint32_t kinds, const stk_shard
 {
     stk__model_module *self = (stk__model_module *)module;
 
-    if (self->num_parts)
-        return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
-                         "ranks share out what learns when training begins, and \"%.100s\" begins "
-                         "to learn later (backbone_finetuning): train it by trainer.strategy ddp",
-                         self->parts[0].patterns);
     self->shards = shards;
     self->num_shards = n;
     self->parted = kinds & STK_STATE_PARAMETER;

@@ -2,6 +2,7 @@
 /* A checkpoint -> the state of a run, refused where it is not of this model or this data. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/best.h"
 #include "base/files.h"
@@ -61,7 +62,11 @@ static char *folder_of_last(stk_context *ctx, const char *url)
 static stk_status find_newest(stk_trainer *t, bool goes_on, char *path, size_t size, stk_error *err)
 {
     const char *own[STK__MOST_CALLBACKS], *root = t->options.default_root_dir;
-    stk__newest_where where = {.own = own, .runs = root, .goes_on = goes_on && t->running};
+    stk__newest_where where = {.own = own,
+                               .runs = root,
+                               .goes_on = goes_on && t->running,
+                               .verify = t->restart.together ? stk__state_verify : NULL,
+                               .user = t};
     char *runs = NULL, *other = NULL;
     stk_status status = STK_OK;
 
@@ -88,7 +93,10 @@ static stk_status find_newest(stk_trainer *t, bool goes_on, char *path, size_t s
 static stk_status find_newest_in(stk_trainer *t, const char *folder, bool goes_on, char *path,
                                  size_t size, stk_error *err)
 {
-    const stk__newest_where where = {.runs = folder, .wanted = goes_on ? STK__STATE_LOOPS : NULL};
+    const stk__newest_where where = {.runs = folder,
+                                     .wanted = goes_on ? STK__STATE_LOOPS : NULL,
+                                     .verify = t->restart.together ? stk__state_verify : NULL,
+                                     .user = t};
 
     return folder ? stk__checkpoint_newest(t->ctx, &where, path, size, err)
                   : find_newest(t, goes_on, path, size, err);
@@ -198,19 +206,38 @@ static bool is_searched(stk_trainer *t, const char *ckpt_path)
     return is;
 }
 
+/* What tells a save from any other, by its hash. */
+static uint64_t number_of(const stk__checkpoint *checkpoint)
+{
+    char digits[14];
+
+    snprintf(digits, sizeof digits, "%s",
+             stk__checkpoint_find_text(checkpoint, STK__CHECKPOINT_HASH));
+    return strtoull(digits, NULL, 16);
+}
+
 /* Open the checkpoint that rank 0 has found. */
 static stk_status open_found(stk_trainer *t, const char *ckpt_path, stk_error *err)
 {
     char path[STK_MAX_OBJECT_KEY] = "";
+    stk_status status = STK_OK;
 
     /* Rank 0 says which: the others may see another state of the folder. */
-    if (t->ranks.strategy.rank == 0)
-        STK_TRY(find_path(t, ckpt_path, path, sizeof path, err));
-    STK_TRY(stk__share_text(t, path, sizeof path, err));
+    if (t->ranks.strategy.rank == 0) {
+        t->restart.together = !stk__is_alone(t);
+        status = find_path(t, ckpt_path, path, sizeof path, err);
+        t->restart.together = false;
+    }
+    STK_TRY(stk__state_share_path(t, path, sizeof path, err));
+    STK_TRY(stk__agree_failure(t, status, err));
     if (!*path)
         return STK_OK;
     stk__say(t, "Restoring states from the checkpoint path at %s", path);
-    STK_TRY(stk__checkpoint_open(t->ctx, path, &t->restart.checkpoint, err));
+    status = stk__checkpoint_open_first(t->ctx, path, &t->restart.checkpoint, err);
+    STK_TRY(stk__agree_failure(t, status, err));
+    STK_TRY(stk__same_everywhere(t, number_of(t->restart.checkpoint),
+                                 "do not see the same checkpoint at the path they go on from",
+                                 err));
     t->restart.path = stk__strdup(t->ctx, path);
     if (!t->restart.path)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
@@ -247,6 +274,7 @@ stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err
 
 void stk__state_close(stk_trainer *t)
 {
+    stk__state_forget_copies(t);
     stk__checkpoint_close(&t->restart.checkpoint);
 }
 
@@ -276,7 +304,7 @@ static stk_status load_hooks(stk_trainer *t, bool of_module, stk_error *err)
             continue;
         const stk_restorer restorer = {
             t->ctx, t->restart.checkpoint,
-            stk__state_prefix(t, one.calls->callback, prefix, sizeof prefix)};
+            stk__state_prefix(t, one.calls->callback, prefix, sizeof prefix), t};
         t->at.restorer = &restorer;
         status = stk__hook_run(t, &one, err);
         t->at.restorer = NULL;
@@ -343,6 +371,14 @@ static void warn_of_left(stk_trainer *t)
     }
 }
 
+stk_status stk__state_load_hooks(stk_trainer *t, stk_error *err)
+{
+    if (!t->restart.checkpoint)
+        return STK_OK;
+    STK_TRY(load_hooks(t, true, err));
+    return load_hooks(t, false, err);
+}
+
 stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err)
 {
     char prefix[300];
@@ -350,13 +386,11 @@ stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err)
 
     if (!t->restart.checkpoint)
         return STK_OK;
-    STK_TRY(load_hooks(t, true, err));
-    STK_TRY(load_hooks(t, false, err));
     for (size_t i = 0; i < t->hooks.num_callbacks && t->restart.restarted; i++) {
         const stk__callback_entry *entry = &t->hooks.callbacks[i];
-        const stk_restorer restorer = {
-            t->ctx, t->restart.checkpoint,
-            stk__state_prefix(t, entry->callback, prefix, sizeof prefix)};
+        const stk_restorer restorer = {t->ctx, t->restart.checkpoint,
+                                       stk__state_prefix(t, entry->callback, prefix, sizeof prefix),
+                                       t};
         if (entry->ops.load_state_dict)
             status = entry->ops.load_state_dict(entry->callback, &restorer, err);
         if (status < 0)
@@ -382,23 +416,11 @@ static void shape_text(const stk_state_tensor *tensor, char *text, size_t size)
     stk__text_add_shape(&out, tensor->shape, tensor->rank, false);
 }
 
-static bool same_shape(const stk_state_tensor *a, const stk_state_tensor *b)
-{
-    if (a->dtype != b->dtype || a->rank != b->rank || a->bytes != b->bytes)
-        return false;
-    for (uint32_t i = 0; i < a->rank; i++)
-        if (a->shape[i] != b->shape[i])
-            return false;
-    return true;
-}
-
 static stk_status load_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
 {
     loading *l = user;
-    const char *prefix = kind == STK_STATE_OPTIMIZER  ? STK__STATE_OPTIMIZER
-                         : kind == STK_STATE_GRADIENT ? STK__STATE_GRADIENT
-                                                      : "";
+    const char *prefix = stk__state_kind_prefix(kind);
     char name[512], is[128], wants[128];
     stk_state_tensor whole;
     size_t parameter;
@@ -412,7 +434,7 @@ static stk_status load_one(void *user, stk_state_kind kind, const stk_state_tens
         return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, l->t->restart.path, STK_NO_OFFSET,
                             "the checkpoint '%s' has no '%s': it is one of another model",
                             l->t->restart.path, name);
-    if (!same_shape(from, &whole)) {
+    if (!stk__state_same_shape(from, &whole)) {
         shape_text(from, is, sizeof is);
         shape_text(&whole, wants, sizeof wants);
         return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, l->t->restart.path, STK_NO_OFFSET,
@@ -420,6 +442,7 @@ static stk_status load_one(void *user, stk_state_kind kind, const stk_state_tens
                             "another model",
                             name, is, l->t->restart.path, wants);
     }
+    skip -= stk__checkpoint_skipped(l->t->restart.checkpoint, from);
     STK_TRY(stk_trainer_copy(l->t, tensor->data, (const char *)from->data + skip, tensor->bytes,
                              STK_COPY_HOST_TO_DEVICE, err));
     l->weights += *prefix == 0;
@@ -445,16 +468,20 @@ stk_status stk__state_load_module(stk_trainer *t, bool weights_only, stk_error *
     loading l = {.t = t};
     uint32_t kinds = STK_STATE_WEIGHTS;
 
-    if (!t->restart.checkpoint || !t->ops.state)
+    if (!t->restart.checkpoint)
         return STK_OK;
     if (!weights_only)
         kinds |= STK_STATE_OPTIMIZER;
     if (!weights_only && t->loop.window_open)
         kinds |= STK_STATE_GRADIENT;
+    STK_TRY(stk__state_bring(t, kinds, err));
+    if (!t->ops.state)
+        return STK_OK;
     const stk_status status = t->ops.state(t->module, kinds, load_one, &l, err);
     if (status != STK_OK)
         return status == STK_EFORMAT ? in_checkpoint(t, status, err) : status;
-    return check_left(t, l.weights, err);
+    STK_TRY(check_left(t, l.weights, err));
+    return stk__state_load_copies(t, err);
 }
 
 /* ---- The loop -------------------------------------------------------------------------------- */

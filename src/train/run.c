@@ -233,15 +233,21 @@ static stk_status set_up(stk_trainer *t, const char *ckpt_path, stk_error *err)
     STK_TRY(stk__hook(t, STK__HOOK_configure_model, err));
     STK_TRY(configure(t, err));
     STK_TRY(stk__state_open(t, ckpt_path, err));
-    STK_TRY(stk__state_load_callbacks(t, err));
+    STK_TRY(stk__state_load_hooks(t, err));
     STK_TRY(stk__shards_begin(t, err));
+    STK_TRY(stk__state_load_callbacks(t, err));
     STK_TRY(configure_optimizers(t, err));
     STK_TRY(stk__state_load_loop(t, err));
+    /* Parameters come from rank 0, or each rank takes its own from the checkpoint. */
+    const bool given = t->restart.checkpoint != NULL;
+    if (given)
+        STK_TRY(stk__shards_part(t, err));
     STK_TRY(stk__state_load_module(t, t->at.task != STK_TASK_FIT, err));
     stk__state_close(t);
     STK_TRY(stk__share_state(
         t, STK_STATE_WEIGHTS | (t->at.task == STK_TASK_FIT ? STK_STATE_OPTIMIZER : 0), err));
-    STK_TRY(stk__shards_part(t, err));
+    if (!given)
+        STK_TRY(stk__shards_part(t, err));
     stk__ledger_mark(&t->ledger, STK__PART_OTHER);
     return STK_OK;
 }

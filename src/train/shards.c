@@ -21,33 +21,9 @@ static uint32_t stage_of(const char *strategy)
     return strcmp(strategy, "fsdp") == 0 ? (uint32_t)STK_COUNT(names) : 0;
 }
 
-/* ---- Who has what ---------------------------------------------------------------------------- */
-
-const uint64_t *stk__shard_counts(const stk_trainer *t, uint64_t elements)
+uint32_t stk__shards_stage(const stk_trainer *t)
 {
-    const uint64_t world = t->ranks.strategy.world_size;
-    uint64_t *counts = t->ranks.shards.counts;
-
-    for (uint64_t r = 0; r < world; r++)
-        counts[r] = stk__part_from(elements, world, r + 1) - stk__part_from(elements, world, r);
-    return counts;
-}
-
-/* What a rank has of a parameter. */
-static stk_shard shard_of(const stk_trainer *t, size_t parameter, uint64_t rank)
-{
-    const stk__shard_place *p = &t->ranks.shards.places[parameter];
-    const uint64_t world = t->ranks.strategy.world_size;
-
-    return stk__shard_overlap(p->before, p->count, stk__part_from(p->all, world, rank),
-                              stk__part_from(p->all, world, rank + 1));
-}
-
-bool stk__shard_whole(const stk_trainer *t, stk_state_kind kind, const stk_state_tensor *tensor,
-                      stk_state_tensor *whole, size_t *parameter)
-{
-    *whole = *tensor;
-    return t->ranks.shards.stage && t->ops.whole(t->module, kind, tensor, whole, parameter);
+    return stk__is_alone(t) ? 0 : stage_of(t->options.strategy);
 }
 
 /* ---- Sharing out ----------------------------------------------------------------------------- */
@@ -56,17 +32,20 @@ void stk__shards_release(stk_trainer *t)
 {
     stk__shards *s = &t->ranks.shards;
 
+    stk__overlap_settle(t);
     stk__free(t->ctx, s->places);
     stk__free(t->ctx, s->own);
     stk__free(t->ctx, s->parameters);
     stk__free(t->ctx, s->buckets);
     stk__free(t->ctx, s->present);
+    stk__free(t->ctx, s->asked);
+    stk__free(t->ctx, s->order);
     stk__free(t->ctx, s->counts);
     stk__free(t->ctx, s->parts);
     *s = (stk__shards){0};
 }
 
-static stk_status check(const stk_trainer *t, uint32_t stage, stk_error *err)
+static stk_status check(const stk_trainer *t, stk_error *err)
 {
     const stk_strategy *s = &t->ranks.strategy;
     const char *name = t->options.strategy;
@@ -83,12 +62,6 @@ static stk_status check(const stk_trainer *t, uint32_t stage, stk_error *err)
                             name, t->ops.name,
                             t->host_memory ? "cannot (shard() of its table)"
                                            : "has its tensors on a device");
-    for (size_t i = 0; i < t->hooks.num_callbacks && stage == 3; i++)
-        if (t->hooks.callbacks[i].ops.average)
-            return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
-                                "trainer.strategy: with %s no rank has whole parameters, which the "
-                                "callback %s keeps means of: train by zero_2",
-                                name, t->hooks.callbacks[i].ops.name);
     return STK_OK;
 }
 
@@ -99,20 +72,45 @@ static stk_status count_one(void *user, stk_state_kind kind, const stk_state_ten
     return STK_OK;
 }
 
+static stk_status name_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                           stk_error *err)
+{
+    stk__shards *s = user;
+
+    s->places[s->n++].name = stk__shard_hash(tensor->name);
+    return STK_OK;
+}
+
+static stk_status no_memory(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the list of shards");
+}
+
+static stk_status take_names(stk_trainer *t, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+    size_t n = 0;
+
+    STK_TRY(t->ops.state(t->module, STK_STATE_PARAMETER, count_one, &n, err));
+    s->places = stk__calloc(t->ctx, n + 1, sizeof *s->places);
+    s->own = stk__calloc(t->ctx, n + 1, sizeof *s->own);
+    if (!s->places || !s->own)
+        return no_memory(err);
+    return t->ops.state(t->module, STK_STATE_PARAMETER, name_one, s, err);
+}
+
 static stk_status take_memory(stk_trainer *t, stk_error *err)
 {
     const stk__ranks *r = &t->ranks;
     stk__shards *s = &t->ranks.shards;
 
-    s->places = stk__calloc(t->ctx, s->n + 1, sizeof *s->places);
-    s->own = stk__calloc(t->ctx, s->n + 1, sizeof *s->own);
     s->parameters = stk__calloc(t->ctx, r->num_pieces + 1, sizeof *s->parameters);
     s->buckets = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->buckets);
     s->present = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->present);
+    s->asked = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->asked);
     s->counts = stk__calloc(t->ctx, r->strategy.world_size, sizeof *s->counts);
-    return s->places && s->own && s->parameters && s->buckets && s->present && s->counts
-               ? STK_OK
-               : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the list of shards");
+    return s->parameters && s->buckets && s->present && s->asked && s->counts ? STK_OK
+                                                                              : no_memory(err);
 }
 
 /* A visitor: the places of parameters in the order of state(), whose last one is piece 0. */
@@ -139,6 +137,7 @@ static stk_status place_one(void *user, stk_state_kind kind, const stk_state_ten
         place->before += stk__piece_elements(&s->parameters[i]);
     place->count = stk__piece_elements(&s->parameters[at->piece]);
     place->all = b->bytes / stk_dtype_size(tensor->dtype);
+    place->bucket = at->bucket - 1;
     return STK_OK;
 }
 
@@ -147,10 +146,10 @@ static stk_status share_out(stk_trainer *t, stk_error *err)
     stk__ranks *r = &t->ranks;
     stk__shards *s = &r->shards;
 
+    STK_TRY(take_names(t, err));
     r->num_listed = 0;
     STK_TRY(t->ops.state(t->module, STK_STATE_PARAMETER, stk__list_piece, t, err));
     STK_TRY(stk__list_buckets(t, err));
-    STK_TRY(t->ops.state(t->module, STK_STATE_PARAMETER, count_one, &s->n, err));
     STK_TRY(take_memory(t, err));
     s->num_pieces = r->num_pieces;
     s->num_buckets = r->num_buckets;
@@ -159,46 +158,55 @@ static stk_status share_out(stk_trainer *t, stk_error *err)
     placing at = {.shards = s, .piece = s->num_pieces, .bucket = s->num_buckets};
     STK_TRY(t->ops.state(t->module, STK_STATE_PARAMETER, place_one, &at, err));
     for (size_t i = 0; i < s->n; i++)
-        s->own[i] = shard_of(t, i, r->strategy.rank);
-    return t->ops.shard(t->module, STK_STATE_OPTIMIZER, s->own, s->n, err);
+        s->own[i] = stk__shard_of(t, i, r->strategy.rank);
+    return STK_OK;
+}
+
+/* One order of sums wherever gradients lie: who clips by ddp does so by the same places. */
+static bool clips(const stk_trainer *t)
+{
+    return t->options.gradient_clip_val > 0 && t->ops.shard && t->host_memory;
 }
 
 stk_status stk__shards_begin(stk_trainer *t, stk_error *err)
 {
-    const uint32_t stage = stage_of(t->options.strategy);
+    const uint32_t stage = stk__shards_stage(t);
 
     stk__shards_release(t);
-    if (stage == 0 || t->at.task != STK_TASK_FIT || stk__is_alone(t))
+    if (t->at.task != STK_TASK_FIT || stk__is_alone(t) || (stage == 0 && !clips(t)))
         return STK_OK;
-    STK_TRY(check(t, stage, err));
+    if (stage)
+        STK_TRY(check(t, err));
     STK_TRY(share_out(t, err));
     t->ranks.shards.stage = stage;
-    return STK_OK;
+    return stage ? t->ops.shard(t->module, STK_STATE_OPTIMIZER, t->ranks.shards.own,
+                                t->ranks.shards.n, err)
+                 : STK_OK;
 }
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
-static stk_status gather_bucket(stk_trainer *t, const stk__gradient_bucket *b, stk_error *err)
+stk_status stk__gather_bucket(stk_trainer *t, const stk__gradient_bucket *b, stk_error *err)
 {
     const stk_strategy *s = &t->ranks.strategy;
     const stk__gradient_piece *pieces = t->ranks.shards.parameters;
     const stk__gradient_piece *lowest = &pieces[b->first + b->n - 1];
-    const uint64_t *counts = stk__shard_counts(t, b->bytes / stk_dtype_size(lowest->dtype));
 
-    if (b->whole)
-        return s->all_gather(s->state, lowest->data, counts, lowest->dtype, NULL, err);
-    STK_TRY(stk__need_bucket(t, b->bytes, err));
-    STK_TRY(stk__move_bucket(t, pieces, b, false, err));
-    STK_TRY(s->all_gather(s->state, t->ranks.bucket, counts, lowest->dtype, NULL, err));
-    return stk__move_bucket(t, pieces, b, true, err);
+    if (!b->whole)
+        return stk__send_parts(t, pieces, b, true, false, err);
+    return s->all_gather(s->state, lowest->data, stk__shard_counts(t, pieces, b), lowest->dtype,
+                         NULL, err);
 }
 
 stk_status stk__shards_gather(stk_trainer *t, stk_error *err)
 {
-    const stk__shards *s = &t->ranks.shards;
+    const stk__ranks *r = &t->ranks;
 
-    for (size_t i = 0; i < s->num_buckets; i++)
-        STK_TRY(gather_bucket(t, &s->buckets[i], err));
+    for (size_t i = 0; i < r->num_buckets; i++) {
+        const stk__gradient_piece *piece = &r->pieces[r->buckets[i].first];
+        const size_t bucket = r->shards.places[piece->parameter].bucket;
+        STK_TRY(stk__gather_bucket(t, &r->shards.buckets[bucket], err));
+    }
     return STK_OK;
 }
 
@@ -207,41 +215,54 @@ stk_status stk__shards_gather(stk_trainer *t, stk_error *err)
 void stk__shards_drop(const stk_trainer *t, const stk__gradient_piece *pieces,
                       const stk__gradient_bucket *b)
 {
-    const uint64_t world = t->ranks.strategy.world_size, rank = t->ranks.strategy.rank;
     const size_t size = stk_dtype_size(pieces[b->first].dtype);
-    const uint64_t all = b->bytes / size;
-    uint64_t before = 0;
 
-    for (size_t i = b->first + b->n; i-- > b->first;) {
+    for (size_t i = b->first; i < b->first + b->n; i++) {
         const stk__gradient_piece *p = &pieces[i];
-        const uint64_t count = stk__piece_elements(p);
-        const stk_shard own = stk__shard_overlap(before, count, stk__part_from(all, world, rank),
-                                                 stk__part_from(all, world, rank + 1));
+        const stk_shard own = t->ranks.shards.own[p->parameter];
         const uint64_t end = own.from + own.count;
         stk__give_pages_back(p->data, own.from * size);
-        stk__give_pages_back(p->data + end * size, (count - end) * size);
-        before += count;
+        stk__give_pages_back(p->data + end * size, p->bytes - end * size);
     }
 }
 
 /* ---- Parameters in parts --------------------------------------------------------------------- */
 
+/* What is on its way comes first. */
 static void drop_parameters(stk_trainer *t, size_t bucket)
+{
+    stk__shards *s = &t->ranks.shards;
+    stk_error ignored;
+
+    if (!s->present[bucket])
+        return;
+    /* A failure is that of whoever needs it, or of the pass. */
+    (void)stk__overlap_wait(t, s->asked[bucket], &ignored);
+    stk__shards_drop(t, s->parameters, &s->buckets[bucket]);
+    s->present[bucket] = false;
+}
+
+/* Have it brought, while the trainer's thread goes on. */
+static stk_status ask_for(stk_trainer *t, size_t bucket, stk_error *err)
 {
     stk__shards *s = &t->ranks.shards;
 
     if (s->present[bucket])
-        stk__shards_drop(t, s->parameters, &s->buckets[bucket]);
-    s->present[bucket] = false;
+        return STK_OK;
+    s->present[bucket] = true;
+    return stk__overlap_give(t, STK__OVERLAP_GATHER, &s->buckets[bucket], &s->asked[bucket], err);
 }
 
-static stk_status need_parameters(stk_trainer *t, size_t bucket, stk_error *err)
+/* Before any is made, there may be memory for zeros. */
+static stk_status drop_gradients(stk_trainer *t, stk_error *err)
 {
-    stk__shards *s = &t->ranks.shards;
+    stk__ranks *r = &t->ranks;
 
-    if (!s->present[bucket])
-        STK_TRY(gather_bucket(t, &s->buckets[bucket], err));
-    s->present[bucket] = true;
+    r->num_listed = 0;
+    STK_TRY(t->ops.state(t->module, STK_STATE_GRADIENT, stk__list_piece, t, err));
+    STK_TRY(stk__list_buckets(t, err));
+    for (size_t i = 0; i < r->num_buckets; i++)
+        stk__shards_drop(t, r->pieces, &r->buckets[i]);
     return STK_OK;
 }
 
@@ -253,11 +274,11 @@ stk_status stk__shards_part(stk_trainer *t, stk_error *err)
         return STK_OK;
     STK_TRY(t->ops.shard(t->module, STK_STATE_OPTIMIZER | STK_STATE_PARAMETER, s->own, s->n, err));
     s->parted = true;
-    for (size_t i = 0; i < s->num_buckets; i++) {
-        s->present[i] = true;
-        drop_parameters(t, i);
-    }
-    return STK_OK;
+    for (size_t i = 0; i < s->num_buckets; i++)
+        stk__shards_drop(t, s->parameters, &s->buckets[i]);
+    stk__shards_let_go(t);
+    /* Those of a window that goes on are whole. */
+    return t->loop.window_open ? STK_OK : drop_gradients(t, err);
 }
 
 void stk__shards_let_go(stk_trainer *t)
@@ -267,6 +288,7 @@ void stk__shards_let_go(stk_trainer *t)
     for (size_t i = 0; i < s->num_buckets && s->parted; i++)
         drop_parameters(t, i);
     s->held = false;
+    s->hand = (stk__bucket_range){1, 0};
 }
 
 stk_status stk__shards_hold(stk_trainer *t, stk_error *err)
@@ -275,10 +297,43 @@ stk_status stk__shards_hold(stk_trainer *t, stk_error *err)
 
     /* What is here may be older than what a rank has gone back to. */
     stk__shards_let_go(t);
-    for (size_t i = 0; i < s->num_buckets && s->parted; i++)
-        STK_TRY(need_parameters(t, i, err));
+    for (size_t i = 0; i < s->num_buckets && s->parted; i++) {
+        s->present[i] = true;
+        s->asked[i] = 0;
+        STK_TRY(stk__gather_bucket(t, &s->buckets[i], err));
+    }
     s->held = s->parted;
     return STK_OK;
+}
+
+stk_status stk__shards_step(stk_trainer *t, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    if (!s->parted)
+        return STK_OK;
+    s->at = 0;
+    STK_TRY(stk__overlap_begin(t, err));
+    /* Of a batch that was left out, parameters may be here still. */
+    stk__shards_let_go(t);
+    return STK_OK;
+}
+
+stk_status stk__shards_passed(stk_trainer *t, bool last, stk_status status, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    if (status != STK_OK)
+        stk__overlap_settle(t);
+    /* Gradients may be on their way, and are waited for before they are needed. */
+    else if (s->parted && !t->ranks.early)
+        status = stk__overlap_end(t, err);
+    if (!last)
+        return status;
+    if (status == STK_OK)
+        s->num_order = s->at;
+    stk__shards_let_go(t);
+    return status;
 }
 
 /* The module has whole parameters again. */
@@ -317,10 +372,9 @@ static bool find_bucket(const stk__shards *s, const stk_state_tensor *parameter,
 
 /* Layers lie one behind the other, so those of one are in one bucket or in neighbours. */
 static stk_status find_buckets(const stk__shards *s, const stk_state_tensor *parameters, size_t n,
-                               size_t *first, size_t *last, stk_error *err)
+                               stk__bucket_range *found, stk_error *err)
 {
-    *first = s->num_buckets;
-    *last = 0;
+    *found = (stk__bucket_range){s->num_buckets, 0};
     for (size_t i = 0; i < n; i++) {
         size_t bucket = 0;
         if (parameters[i].bytes == 0)
@@ -329,30 +383,84 @@ static stk_status find_buckets(const stk__shards *s, const stk_state_tensor *par
             return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                              "'%s' is wanted, and was no parameter of the module's state",
                              parameters[i].name);
-        *first = STK_MIN(*first, bucket);
-        *last = STK_MAX(*last, bucket);
+        found->first = STK_MIN(found->first, bucket);
+        found->last = STK_MAX(found->last, bucket);
     }
+    return STK_OK;
+}
+
+static bool is_in(stk__bucket_range r, size_t bucket)
+{
+    return r.first <= bucket && bucket <= r.last;
+}
+
+/* A layer of these buckets is at work. All ranks note the same, and so expect the same. */
+static stk_status note_order(stk_trainer *t, stk__bucket_range layer, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+    const stk__bucket_range before = s->hand;
+
+    s->hand = layer;
+    if (is_in(before, layer.first) && is_in(before, layer.last))
+        return STK_OK;
+    stk__bucket_range *order =
+        stk__grow(t->ctx, s->order, &s->order_room, s->at + 1, sizeof *order);
+    if (!order)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the order of layers");
+    s->order = order;
+    /* What followed the last time may not, from here on. */
+    if (s->at >= s->num_order || order[s->at].first != layer.first ||
+        order[s->at].last != layer.last)
+        s->num_order = s->at + 1;
+    order[s->at++] = layer;
+    return STK_OK;
+}
+
+/* Of the next layer that wants others than are at hand; with no thread none come before it. */
+static stk__bucket_range next_range(const stk_trainer *t)
+{
+    const stk__shards *s = &t->ranks.shards;
+
+    return t->ranks.overlap && s->at < s->num_order ? s->order[s->at] : (stk__bucket_range){1, 0};
+}
+
+/* At no moment more parameters are here than of a layer's buckets and of the next one's. And no
+ * more gradients than of a layer's and of the one's before: what is waited for was asked for when
+ * that one began, behind all gradients that were complete by then. */
+static stk_status bring(stk_trainer *t, stk__bucket_range layer, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    STK_TRY(note_order(t, layer, err));
+    const stk__bucket_range next = next_range(t);
+    for (size_t i = 0; i < s->num_buckets; i++)
+        if (!is_in(layer, i) && !is_in(next, i))
+            drop_parameters(t, i);
+    for (size_t i = layer.first; i <= layer.last; i++)
+        STK_TRY(ask_for(t, i, err));
+    for (size_t i = next.first; i <= next.last; i++)
+        STK_TRY(ask_for(t, i, err));
+    for (size_t i = layer.first; i <= layer.last; i++)
+        STK_TRY(stk__overlap_wait(t, s->asked[i], err));
     return STK_OK;
 }
 
 stk_status stk_trainer_parameters_wanted(stk_trainer *t, const stk_state_tensor *parameters,
                                          size_t n, stk_error *err)
 {
-    stk__shards *s = &t->ranks.shards;
-    size_t first, last;
+    const stk__shards *s = &t->ranks.shards;
+    const uint64_t from = stk__now_ns();
+    stk__bucket_range layer;
 
     STK_TRY(stk__context_check(t->ctx, err));
     if (!s->parted || s->held)
         return STK_OK;
-    STK_TRY(find_buckets(s, parameters, n, &first, &last, err));
-    if (first > last)
+    STK_TRY(find_buckets(s, parameters, n, &layer, err));
+    if (layer.first > layer.last)
         return STK_OK;
-    for (size_t i = 0; i < s->num_buckets; i++)
-        if (i < first || i > last)
-            drop_parameters(t, i);
-    for (size_t i = first; i <= last; i++)
-        STK_TRY(need_parameters(t, i, err));
-    return STK_OK;
+    const stk_status status = bring(t, layer, err);
+    t->ledger.comm_ns += stk__now_ns() - from;
+    return status;
 }
 
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
@@ -368,7 +476,7 @@ static stk_status bring_piece(stk_trainer *t, const stk_state_tensor *part, size
     const size_t size = stk_dtype_size(part->dtype);
 
     for (uint64_t r = 0; r < s->world_size; r++) {
-        const stk_shard shard = shard_of(t, parameter, r);
+        const stk_shard shard = stk__shard_of(t, parameter, r);
         const stk_shard here = stk__shard_overlap(shard.from, shard.count, from, from + n);
         counts[r] = here.count;
         if (r == s->rank)

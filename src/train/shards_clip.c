@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clipping where several ranks train: each adds up the squares of its own part of the buckets, and
- * the sum of those is the same bits whether the rest lies here as well or not. */
+/* Clipping where several ranks train: each adds up the squares of what it owns of the parameters,
+ * and the sum of those is the same bits whether the rest lies here as well or not. */
 #include <math.h>
 
 #include "train/trainer.h"
@@ -40,15 +40,15 @@ typedef struct clipping {
 DEFINE_CLIP(float)
 DEFINE_CLIP(double)
 
-/* Elements [from, to) of a bucket. */
-static stk_status clip_bucket(const stk_trainer *t, const stk__gradient_bucket *b, uint64_t from,
-                              uint64_t to, clipping *c, stk_error *err)
+/* All gradients of this step: the whole of them, or what this rank owns. */
+static stk_status clip_pieces(const stk_trainer *t, bool whole, clipping *c, stk_error *err)
 {
-    uint64_t before = 0;
+    const stk__ranks *r = &t->ranks;
 
-    for (size_t i = b->first + b->n; i-- > b->first;) {
-        const stk__gradient_piece *p = &t->ranks.pieces[i];
-        const stk_shard s = stk__shard_overlap(before, stk__piece_elements(p), from, to);
+    for (size_t i = 0; i < r->num_pieces; i++) {
+        const stk__gradient_piece *p = &r->pieces[i];
+        const stk_shard s =
+            whole ? (stk_shard){0, stk__piece_elements(p)} : r->shards.own[p->parameter];
         if (p->dtype == STK_FLOAT64)
             clip_double(c, (double *)(void *)p->data + s.from, s.count);
         else if (p->dtype == STK_FLOAT32)
@@ -56,23 +56,6 @@ static stk_status clip_bucket(const stk_trainer *t, const stk__gradient_bucket *
         else
             return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
                              "gradients of type %s cannot be clipped", stk_dtype_name(p->dtype));
-        before += stk__piece_elements(p);
-    }
-    return STK_OK;
-}
-
-/* All buckets of this step: the whole of them, or this rank's part. */
-static stk_status clip_buckets(const stk_trainer *t, bool whole, clipping *c, stk_error *err)
-{
-    const stk__ranks *r = &t->ranks;
-    const uint64_t world = r->strategy.world_size, rank = r->strategy.rank;
-
-    for (size_t i = 0; i < r->num_buckets; i++) {
-        const stk__gradient_bucket *b = &r->buckets[i];
-        const uint64_t all = b->bytes / stk_dtype_size(r->pieces[b->first].dtype);
-        const uint64_t from = whole ? 0 : stk__part_from(all, world, rank);
-        const uint64_t to = whole ? all : stk__part_from(all, world, rank + 1);
-        STK_TRY(clip_bucket(t, b, from, to, c, err));
     }
     return STK_OK;
 }
@@ -83,10 +66,10 @@ stk_status stk__clip_together(stk_trainer *t, double most, stk_error *err)
     clipping c = {.how = CLIP_SUM};
 
     if (t->options.gradient_clip_algorithm == STK_CLIP_VALUE)
-        return clip_buckets(t, whole, &(clipping){.how = CLIP_BOUND, .by = most}, err);
-    STK_TRY(clip_buckets(t, false, &c, err));
+        return clip_pieces(t, whole, &(clipping){.how = CLIP_BOUND, .by = most}, err);
+    STK_TRY(clip_pieces(t, false, &c, err));
     STK_TRY(stk__reduce(t, &c.sum, 1, STK_COMBINE_SUM, err));
     /* As torch.nn.utils.clip_grad_norm_ has it. */
     c = (clipping){.how = CLIP_SCALE, .by = most / (sqrt(c.sum) + 1e-6)};
-    return c.by < 1 ? clip_buckets(t, whole, &c, err) : STK_OK;
+    return c.by < 1 ? clip_pieces(t, whole, &c, err) : STK_OK;
 }

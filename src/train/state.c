@@ -4,8 +4,6 @@
 #include <stdio.h>
 
 #include "base/best.h"
-#include "base/sized.h"
-#include "base/url.h"
 #include "train/trainer.h"
 
 /* Progress that a checkpoint holds, by name. */
@@ -24,7 +22,9 @@ static stk_status no_memory(stk_error *err)
     return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the list of a checkpoint");
 }
 
-stk_status stk_saver_tensor(stk_saver *saver, const stk_state_tensor *tensor, stk_error *err)
+/* `mark`: what its name begins with, before that of its owner. */
+static stk_status put_tensor(stk_saver *saver, const char *mark, const stk_state_tensor *tensor,
+                             stk_error *err)
 {
     stk_state_tensor *tensors = stk__grow(saver->ctx, saver->tensors, &saver->tensor_room,
                                           saver->num_tensors + 1, sizeof *tensors);
@@ -33,15 +33,22 @@ stk_status stk_saver_tensor(stk_saver *saver, const stk_state_tensor *tensor, st
     saver->tensors = tensors;
     stk_state_tensor *to = &saver->tensors[saver->num_tensors];
     *to = *tensor;
-    to->name = stk__format(saver->ctx, "%s%s", saver->prefix, tensor->name);
+    to->name = stk__format(saver->ctx, "%s%s%s", mark, saver->prefix, tensor->name);
     if (!to->name)
         return no_memory(err);
     saver->num_tensors++;
     return STK_OK;
 }
 
+stk_status stk_saver_tensor(stk_saver *saver, const stk_state_tensor *tensor, stk_error *err)
+{
+    return saver->gives ? STK_OK : put_tensor(saver, "", tensor, err);
+}
+
 stk_status stk_saver_text(stk_saver *saver, const char *name, const char *text, stk_error *err)
 {
+    if (saver->gives)
+        return STK_OK;
     stk__checkpoint_text *texts =
         stk__grow(saver->ctx, saver->texts, &saver->text_room, saver->num_texts + 1, sizeof *texts);
     if (!texts)
@@ -113,27 +120,27 @@ static void *mean_of(const stk_trainer *t, const char *name)
     return NULL;
 }
 
-/* What ranks have of a tensor, as one. */
-static stk_status save_parts(stk_saver *saver, const stk_state_tensor *part,
+/* What ranks have of a tensor, as one, on rank 0. */
+static stk_status save_whole(stk_saver *saver, const stk_state_tensor *part,
                              stk_state_tensor *whole, size_t parameter, stk_error *err)
 {
+    if (saver->gives)
+        return stk__shards_bring(saver->trainer, part, parameter, NULL, err);
     whole->data = copy_of(saver, whole->bytes);
     if (!whole->data)
         return no_memory(err);
     STK_TRY(stk__shards_bring(saver->trainer, part, parameter, whole->data, err));
-    return stk_saver_tensor(saver, whole, err);
+    return put_tensor(saver, "", whole, err);
 }
 
 /* This rank's range of a tensor; beside that of the first rank is its shape. */
-static stk_status save_range(stk_saver *saver, stk_state_kind kind, const stk_state_tensor *part,
+static stk_status save_range(stk_saver *saver, const stk_state_tensor *part,
                              const stk_state_tensor *whole, stk_error *err)
 {
-    const bool moments = kind == STK_STATE_OPTIMIZER;
     stk_state_tensor range = *part, shape = {.name = whole->name, .dtype = STK_INT64, .rank = 1};
 
     range.name = whole->name;
-    saver->prefix = moments ? STK__CHECKPOINT_RANGE STK__STATE_OPTIMIZER : STK__CHECKPOINT_RANGE;
-    STK_TRY(stk_saver_tensor(saver, &range, err));
+    STK_TRY(put_tensor(saver, STK__CHECKPOINT_RANGE, &range, err));
     if (saver->part.number)
         return STK_OK;
     shape.shape[0] = whole->rank;
@@ -142,34 +149,57 @@ static stk_status save_range(stk_saver *saver, stk_state_kind kind, const stk_st
     if (!shape.data)
         return no_memory(err);
     memcpy(shape.data, whole->shape, shape.bytes);
-    saver->prefix = moments ? STK__CHECKPOINT_SHAPE STK__STATE_OPTIMIZER : STK__CHECKPOINT_SHAPE;
-    return stk_saver_tensor(saver, &shape, err);
+    return put_tensor(saver, STK__CHECKPOINT_SHAPE, &shape, err);
 }
 
-/* On a rank that writes a part alone. */
-static stk_status save_own(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
-                           stk_error *err)
+static stk_status save_part(stk_saver *saver, const stk_state_tensor *part, stk_state_tensor *whole,
+                            size_t parameter, stk_error *err)
 {
-    stk_saver *saver = user;
-    stk_state_tensor whole;
+    return saver->part.count ? save_range(saver, part, whole, err)
+                             : save_whole(saver, part, whole, parameter, err);
+}
+
+stk_status stk_saver_copy(stk_saver *saver, const char *name, stk_state_kind kind,
+                          const stk_state_tensor *tensor, void *data, stk_error *err)
+{
+    stk_state_tensor copy = *tensor, whole;
     size_t parameter;
 
-    return stk__shard_whole(saver->trainer, kind, tensor, &whole, &parameter)
-               ? save_range(saver, kind, tensor, &whole, err)
-               : STK_OK;
+    const bool parted = stk__shard_whole(saver->trainer, kind, tensor, &whole, &parameter);
+    if (parted && saver->alone)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "'%s' lies on all ranks, and a hook of on_save_checkpoint runs on rank 0: "
+                         "save it in state_dict()",
+                         name);
+    copy.name = whole.name = name;
+    copy.data = data;
+    return parted ? save_part(saver, &copy, &whole, parameter, err)
+                  : stk_saver_tensor(saver, &copy, err);
 }
 
-/* On a rank that does not write, what rank 0 puts together. */
+/* The means that are saved in the place of what this rank has. */
+static void take_mean(const stk_trainer *t, stk_state_kind kind, stk_state_tensor *tensor)
+{
+    const bool averaged = kind == STK_STATE_PARAMETER || kind == STK_STATE_BUFFER;
+    void *mean = averaged ? mean_of(t, tensor->name) : NULL;
+
+    if (mean)
+        tensor->data = mean;
+}
+
+/* On the other ranks: what rank 0 puts together, or what they write themselves. */
 static stk_status give_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
 {
-    stk_trainer *t = user;
-    stk_state_tensor whole;
+    stk_saver *saver = user;
+    stk_state_tensor part = *tensor, whole;
     size_t parameter;
 
-    return stk__shard_whole(t, kind, tensor, &whole, &parameter)
-               ? stk__shards_bring(t, tensor, parameter, NULL, err)
-               : STK_OK;
+    saver->prefix = stk__state_kind_prefix(kind);
+    if (!stk__shard_whole(saver->trainer, kind, tensor, &whole, &parameter))
+        return STK_OK;
+    take_mean(saver->trainer, kind, &part);
+    return save_part(saver, &part, &whole, parameter, err);
 }
 
 static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
@@ -177,27 +207,21 @@ static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tens
 {
     stk_saver *saver = user;
 
-    saver->prefix = kind == STK_STATE_OPTIMIZER  ? STK__STATE_OPTIMIZER
-                    : kind == STK_STATE_GRADIENT ? STK__STATE_GRADIENT
-                                                 : "";
+    saver->prefix = stk__state_kind_prefix(kind);
     if (!*saver->prefix && stk__checkpoint_is_own(tensor->name))
         return stk__fail(
             err, STK_EINVAL, STK_STAGE_TRAIN,
             "a parameter may not be named '%s': names that begin with " STK__CHECKPOINT_OWN
             " are the trainer's",
             tensor->name);
-    stk_state_tensor home = *tensor;
+    stk_state_tensor home = *tensor, whole;
     size_t parameter;
-    if (stk__shard_whole(saver->trainer, kind, tensor, &home, &parameter))
-        return saver->part.count ? save_range(saver, kind, tensor, &home, err)
-                                 : save_parts(saver, tensor, &home, parameter, err);
-    const bool averaged = kind == STK_STATE_PARAMETER || kind == STK_STATE_BUFFER;
-    void *mean = averaged ? mean_of(saver->trainer, tensor->name) : NULL;
-    if (mean)
-        home.data = mean;
-    else
+    take_mean(saver->trainer, kind, &home);
+    if (stk__shard_whole(saver->trainer, kind, tensor, &whole, &parameter))
+        return save_part(saver, &home, &whole, parameter, err);
+    if (home.data == tensor->data)
         STK_TRY(bring_home(saver, &home, err));
-    return stk_saver_tensor(saver, &home, err);
+    return put_tensor(saver, "", &home, err);
 }
 
 /* ---- The loop -------------------------------------------------------------------------------- */
@@ -299,6 +323,7 @@ static stk_status save_hooks(stk_trainer *t, stk_saver *saver, bool weights_only
     stk_status status = STK_OK;
 
     t->at.saver = saver;
+    saver->alone = true;
     for (uint32_t i = 0; i < row->n && status >= 0; i++) {
         const stk__hook_row one = {.calls = &row->calls[i], .n = 1};
         if (weights_only && one.calls->callback)
@@ -365,10 +390,11 @@ static stk_status gather_state(stk_trainer *t, stk_saver *saver, const char *pat
         return collect(t, saver, path, weights_only, err);
     if (!shares(t, weights_only))
         return STK_OK;
-    if (saver->part.count == 0)
-        return t->ops.state(t->module, kinds_of(t, weights_only), give_one, t, err);
-    STK_TRY(save_step(t, saver, err));
-    return t->ops.state(t->module, kinds_of(t, weights_only), save_own, saver, err);
+    if (saver->part.count)
+        STK_TRY(save_step(t, saver, err));
+    saver->gives = true;
+    STK_TRY(t->ops.state(t->module, kinds_of(t, weights_only), give_one, saver, err));
+    return t->ranks.shards.parted ? save_callbacks(t, saver, weights_only, err) : STK_OK;
 }
 
 /* `first`: the path by which the parts go; else rank 0 writes all, to `path`. */
@@ -414,83 +440,6 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, 
     stk__ledger_mark(&t->ledger, STK__PART_CHECKPOINT);
     t->ledger.depth = depth;
     return status;
-}
-
-/* Of a checkpoint, within a window of accumulation where there are some; in *kept what the
- * callbacks keep. */
-static uint64_t saved_bytes(const stk_trainer *t, const stk_state_bytes *of, uint64_t *kept)
-{
-    uint64_t saved = of->weights + of->optimizer;
-
-    *kept = 0;
-    if (t->options.accumulate_grad_batches > 1)
-        saved += of->gradients;
-    for (size_t i = 0; i < t->hooks.num_callbacks; i++) {
-        const stk__callback_entry *entry = &t->hooks.callbacks[i];
-        uint64_t more = 0;
-        if (entry->ops.copies)
-            *kept += entry->ops.copies(entry->callback, of, &more);
-        saved += more;
-    }
-    return saved;
-}
-
-uint64_t stk_trainer_copy_bytes(const stk_trainer *t, const stk_state_bytes *given)
-{
-    stk_state_bytes of = {.struct_size = sizeof of};
-    uint64_t kept;
-
-    stk__sized_copy(&of, sizeof of, given);
-    const uint64_t saved = saved_bytes(t, &of, &kept);
-    if (t->settings.checkpointing)
-        kept += saved;
-    if (t->options.nan_policy == STK_NAN_REWIND)
-        kept += of.weights + of.optimizer;
-    return kept;
-}
-
-typedef struct sizes {
-    const stk_trainer *t;
-    stk_state_bytes of;
-    uint64_t own, others; /* of what lies in parts: this rank's; counted, and of other ranks */
-} sizes;
-
-static stk_status add_size(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
-                           stk_error *err)
-{
-    sizes *sum = user;
-    stk_state_bytes *of = &sum->of;
-    stk_state_tensor whole;
-    size_t parameter;
-
-    if (stk__shard_whole(sum->t, kind, tensor, &whole, &parameter)) {
-        sum->own += tensor->bytes;
-        sum->others += kind == STK_STATE_OPTIMIZER ? whole.bytes - tensor->bytes : 0;
-    }
-    if (kind == STK_STATE_OPTIMIZER)
-        of->optimizer += whole.bytes;
-    else
-        of->weights += tensor->bytes;
-    if (kind == STK_STATE_PARAMETER)
-        of->gradients += tensor->bytes;
-    return STK_OK;
-}
-
-stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
-{
-    sizes of = {.t = t, .of = {.struct_size = sizeof of.of}};
-    uint64_t kept;
-
-    /* As it is where all ranks see one folder. */
-    const bool in_parts =
-        t->ranks.shards.stage && !stk__url_elsewhere(t->ctx, t->options.default_root_dir);
-    const uint64_t rank = t->ranks.strategy.rank;
-    if (!t->settings.checkpointing || !t->ops.state || (rank && !in_parts))
-        return STK_OK;
-    STK_TRY(t->ops.state(t->module, STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER, add_size, &of, err));
-    const uint64_t all = saved_bytes(t, &of.of, &kept);
-    const uint64_t bytes = rank ? of.own : in_parts ? all - of.others : all;
-    return bytes ? stk__checkpoint_reserve(t->writer, bytes, err) : STK_OK;
 }
 
 stk_status stk__state_note(stk_trainer *t, const char *path, stk_error *err)

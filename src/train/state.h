@@ -25,6 +25,8 @@ struct stk_saver {
     stk_state_tensor *tensors;
     stk__checkpoint_text *texts;
     stk__checkpoint_part part; /* count 0: what ranks have parts of is put in as a whole */
+    bool gives;    /* of another rank than 0: takes what that rank has parts of, and nothing else */
+    bool alone;    /* now only rank 0 is here */
     void **copies; /* of tensors that the host cannot read; their number is `num_copies` */
     size_t num_tensors, tensor_room, num_texts, text_room, num_copies, copy_room;
 };
@@ -33,6 +35,7 @@ struct stk_restorer {
     stk_context *ctx;
     const stk__checkpoint *checkpoint;
     const char *prefix;
+    stk_trainer *trainer; /* NULL: no task is at hand */
 };
 
 enum { STK__PROGRESS_NAMES = 6 };
@@ -46,6 +49,14 @@ extern const stk__progress_name stk__progress_names[STK__PROGRESS_NAMES];
 
 /* Read the text of the loops: where the run stood, and its metrics. `threads`: of compute, then. */
 stk_status stk__loops_read(stk_trainer *t, const char *text, uint64_t *threads, stk_error *err);
+
+/* What the names of a module's tensors of a kind begin with. */
+static inline const char *stk__state_kind_prefix(stk_state_kind kind)
+{
+    return kind == STK_STATE_OPTIMIZER  ? STK__STATE_OPTIMIZER
+           : kind == STK_STATE_GRADIENT ? STK__STATE_GRADIENT
+                                        : "";
+}
 
 /* What the names of a callback (NULL: of the module) begin with. */
 const char *stk__state_prefix(const stk_trainer *t, const stk_callback *callback, char *prefix,
@@ -61,10 +72,21 @@ typedef struct stk__saved {
 /* The weights of this moment are in the file at `path`; NULL: in none. */
 stk_status stk__state_note(stk_trainer *t, const char *path, stk_error *err);
 
+/* What a callback has asked for of it: bytes of a tensor. */
+typedef struct stk__state_copy {
+    char *name;
+    stk_state_tensor like; /* type and shape that it has there; its name is not kept */
+    uint64_t from, bytes;
+    void *data; /* the callback's */
+} stk__state_copy;
+
 /* The checkpoint that the task at hand goes on from. */
 typedef struct stk__restart {
     stk__checkpoint *checkpoint; /* while it is taken in */
+    stk__state_copy *copies;     /* likewise */
+    size_t num_copies, copy_room;
     char *path;
+    bool together;     /* rank 0 looks for it, and the others verify what it finds */
     bool restarted;    /* the run goes on with it, not with its weights alone */
     bool within_epoch; /* and that in the middle of an epoch */
 } stk__restart;
@@ -80,15 +102,31 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, 
  */
 stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_part *part,
                             char *first, stk_error *err);
+/* Whether they do, as far as is known before the first save: where all ranks see one folder. */
+bool stk__state_in_parts(const stk_trainer *t);
 /* Have the memory of the checkpoints to come taken in the background: the first of them blocks no
  * longer than the others. */
 stk_status stk__state_reserve(stk_trainer *t, stk_error *err);
 /* Open `ckpt_path` ("last", "best", a file) for the task. */
 stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err);
-/* The callbacks' part and the hooks; then the module's tensors; then the loop. */
+/* The hooks; the callbacks' part, behind the beginning of shards; then the module's tensors; then
+ * the loop. */
+stk_status stk__state_load_hooks(stk_trainer *t, stk_error *err);
 stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err);
 stk_status stk__state_load_module(stk_trainer *t, bool weights_only, stk_error *err);
 stk_status stk__state_load_loop(stk_trainer *t, stk_error *err);
 void stk__state_close(stk_trainer *t);
+/* With the module: what callbacks have asked for (restore_copies.c). */
+stk_status stk__state_load_copies(stk_trainer *t, stk_error *err);
+void stk__state_forget_copies(stk_trainer *t);
+bool stk__state_same_shape(const stk_state_tensor *a, const stk_state_tensor *b);
+/* While rank 0 looks for a checkpoint: all ranks verify it, each some of its parts; for
+ * stk__newest_where. (restore_parts.c) */
+stk_status stk__state_verify(void *trainer, const char *path, stk_error *err);
+/* All ranks, rank 0 behind its search: the path that it has found. The others verify meanwhile. */
+stk_status stk__state_share_path(stk_trainer *t, char *path, size_t size, stk_error *err);
+/* Have the checkpoint hold what this rank has of tensors of these kinds, where it lies in parts.
+ * All ranks. (restore_parts.c) */
+stk_status stk__state_bring(stk_trainer *t, uint32_t kinds, stk_error *err);
 
 #endif

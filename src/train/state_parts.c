@@ -102,6 +102,12 @@ static bool is_plain(stk_trainer *t, const char *path)
     return url.plain && !url.inner && strlen(path) < STK_MAX_OBJECT_KEY;
 }
 
+bool stk__state_in_parts(const stk_trainer *t)
+{
+    return stk__shards_stage(t) && t->ranks.strategy.world_size <= STK__CHECKPOINT_MOST_PARTS &&
+           !stk__url_elsewhere(t->ctx, t->options.default_root_dir);
+}
+
 /* What rank 0 says of a save. */
 typedef struct save_name {
     uint64_t number[2];

@@ -23,12 +23,11 @@ static stk_status closure(stk_trainer *t, stk_error *err)
     bool bad;
 
     t->loss = (stk_loss){0};
-    /* Of a batch that was left out, parameters may be here still. */
-    stk__shards_let_go(t);
+    STK_TRY(stk__shards_step(t, err));
     stk__action(t, STK__STRATEGY, "training_step");
     stk_status status = t->ops.training_step(t->module, t, &t->at, &t->loss, err);
     stk__action_end(t, STK__STRATEGY, "training_step");
-    STK_TRY(status);
+    STK_TRY(stk__shards_passed(t, false, status, err));
     t->at.loss = &t->loss;
     STK_TRY(stk__loss_look(t, &loss, &rows, &bad, err));
     /* A rank without rows takes part in the step of the others, with gradients of zero. */
@@ -53,10 +52,7 @@ static stk_status closure(stk_trainer *t, stk_error *err)
         status = t->ops.backward(t->module, &t->loss, idle ? 0 : share / (double)t->loop.accumulate,
                                  err);
     stk__action_end(t, STK__STRATEGY, "backward");
-    stk__shards_let_go(t);
-    if (status != STK_OK)
-        stk__overlap_settle(t);
-    STK_TRY(status);
+    STK_TRY(stk__shards_passed(t, true, status, err));
     STK_TRY(stk__hook(t, STK__HOOK_on_after_backward, err));
     if (t->options.detect_anomaly)
         STK_TRY(stk__find_not_finite(t, STK_STATE_GRADIENT, "after the backward pass of", err));

@@ -17,7 +17,8 @@ void stk__ranks_init(stk__ranks *ranks)
 {
     *ranks = (stk__ranks){.strategy = {.struct_size = sizeof ranks->strategy,
                                        .name = "single_device",
-                                       .world_size = 1}};
+                                       .world_size = 1},
+                          .later = STK__BUCKET};
 }
 
 void stk__ranks_release(stk_trainer *t)
@@ -177,6 +178,50 @@ stk_status stk__agree_batch(stk_trainer *t, double rows, bool *skip, bool *bad, 
     *bad = sums[1] > 0;
     *share = rows * (double)t->ranks.strategy.world_size / sums[2];
     return STK_OK;
+}
+
+/* A failure, as numbers that ranks add up: all but one have zeros. */
+typedef struct told {
+    double status, text[STK_ERROR_TEXT], key[STK_ERROR_KEY];
+} told;
+
+static void bytes_to_numbers(double *to, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = (unsigned char)bytes[i];
+}
+
+static void numbers_to_bytes(char *to, const double *numbers, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = (char)(unsigned char)numbers[i];
+    to[n - 1] = 0;
+}
+
+stk_status stk__agree_failure(stk_trainer *t, stk_status status, stk_error *err)
+{
+    const uint64_t rank = t->ranks.strategy.rank, world = t->ranks.strategy.world_size;
+    double first = (double)(status == STK_OK ? world : rank);
+    char text[STK_ERROR_TEXT], key[STK_ERROR_KEY];
+    told all = {.status = 0};
+
+    if (stk__is_alone(t))
+        return status;
+    STK_TRY(stk__reduce(t, &first, 1, STK_COMBINE_MIN, err));
+    if (first == (double)world)
+        return STK_OK;
+    if (first == (double)rank) {
+        all.status = status;
+        bytes_to_numbers(all.text, err->text, sizeof err->text);
+        bytes_to_numbers(all.key, err->key, sizeof err->key);
+    }
+    STK_TRY(stk__reduce(t, &all.status, sizeof all / sizeof all.status, STK_COMBINE_SUM, err));
+    if (first == (double)rank)
+        return status;
+    numbers_to_bytes(text, all.text, sizeof text);
+    numbers_to_bytes(key, all.key, sizeof key);
+    return stk__fail_at(err, (stk_status)all.status, STK_STAGE_TRAIN, key, STK_NO_OFFSET,
+                        "rank %.0f: %.600s", first, text);
 }
 
 /* ---- Texts and tensors ----------------------------------------------------------------------- */

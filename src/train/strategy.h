@@ -10,7 +10,13 @@ typedef struct stk__gradient_piece {
     char *data;
     uint64_t bytes;
     stk_dtype dtype;
+    uint64_t name;    /* a hash of it, where parameters have places */
+    size_t parameter; /* its number then */
 } stk__gradient_piece;
+
+#define STK__BUCKET                                                                                \
+    (UINT64_C(25) << 20) /* most bytes of a bucket, but for a piece that has more                  \
+                          */
 
 /* Pieces that are combined together, from `first` on: in reverse order of state(). */
 typedef struct stk__gradient_bucket {
@@ -19,27 +25,39 @@ typedef struct stk__gradient_bucket {
     bool whole; /* they lie in one piece of memory */
 } stk__gradient_bucket;
 
-typedef struct stk__overlap stk__overlap; /* a thread that combines buckets (overlap.c) */
+typedef struct stk__overlap stk__overlap; /* a thread that speaks with the others (overlap.c) */
 
 /* Where a parameter lies in its bucket, in elements. */
 typedef struct stk__shard_place {
     uint64_t count, before, all; /* of it; of the bucket below it; of the bucket */
+    uint64_t name;               /* a hash of it */
+    size_t bucket;
 } stk__shard_place;
 
-/* What each rank has of the training at hand. A rank owns an equal part of every bucket, and so at
- * most one range of a parameter. */
+/* Buckets from `first` to `last`; none where last < first. */
+typedef struct stk__bucket_range {
+    size_t first, last;
+} stk__bucket_range;
+
+/* What each rank has of the training at hand. A rank owns an equal part of every bucket of all that
+ * learns or will, and so at most one range of a parameter. */
 typedef struct stk__shards {
     uint32_t stage; /* of ZeRO: 1 moments lie in parts, 2 gradients, too; 0: nothing does */
     bool scatters;  /* of the buckets of this step each rank gets its own part alone */
-    stk__shard_place *places; /* of each parameter, in the order of state() */
-    stk_shard *own;           /* this rank's range of each */
-    size_t n;
+    stk__shard_place *places;        /* of each parameter, in the order of state() */
+    stk_shard *own;                  /* this rank's range of each */
+    size_t n;                        /* 0: there are no places, as nobody asks for them */
     stk__gradient_piece *parameters; /* as the gradients: the last of state() first */
     stk__gradient_bucket *buckets;   /* of them */
-    bool *present;                   /* of each: it is whole here */
+    bool *present;                   /* of each: it is whole here, or on its way */
+    uint64_t *asked;                 /* of each that is: the number of the call that brings it */
     size_t num_pieces, num_buckets;
-    bool parted;      /* parameters lie in parts but where they are wanted */
-    bool held;        /* all of them are wanted */
+    bool parted;              /* parameters lie in parts but where they are wanted */
+    bool held;                /* all of them are wanted */
+    stk__bucket_range hand;   /* of the layer at work */
+    stk__bucket_range *order; /* of layers that wanted others, in the passes of the last step */
+    size_t num_order, order_room;
+    size_t at;        /* so many of them have come in this step */
     uint64_t *counts; /* of each rank, for the call at hand */
     char *parts;      /* folder that parts of checkpoints were written to last; NULL: none */
     bool parts_seen;  /* all ranks see what rank 0 makes there */
@@ -60,10 +78,10 @@ typedef struct stk__ranks {
     uint64_t most;         /* bytes of a bucket */
     bool open;             /* there is an open bucket */
     bool says_done;        /* the module says when gradients are complete */
+    uint64_t later;        /* bytes of one behind the first: STK__BUCKET */
     bool early;            /* buckets go to the thread, in this step */
-    bool here;             /* the trainer's thread combines them itself, in that step */
     bool lists;            /* buckets are made, and not combined */
-    stk__overlap *overlap; /* NULL: they have never gone there */
+    stk__overlap *overlap; /* NULL: none was needed yet, or calls are for one thread alone */
     void *bucket;          /* of the device: small gradients are reduced together in it */
     uint64_t bucket_bytes;
     stk__shards shards;
@@ -90,6 +108,9 @@ stk_status stk__agree_ready(stk_trainer *t, bool *ready, bool *stop, stk_error *
  * the means of all. */
 stk_status stk__agree_batch(stk_trainer *t, double rows, bool *skip, bool *bad, double *share,
                             stk_error *err);
+/* All ranks: the failure of the first rank that has one is that of each, which says of which; *err
+ * is that of `status`. */
+stk_status stk__agree_failure(stk_trainer *t, stk_status status, stk_error *err);
 /* The text that rank 0 has. */
 stk_status stk__share_text(stk_trainer *t, char *text, size_t size, stk_error *err);
 /* The module's tensors that rank 0 has; the ranks have to have the same module. */
@@ -115,14 +136,23 @@ stk_status stk__list_piece(void *trainer, stk_state_kind kind, const stk_state_t
                            stk_error *err);
 /* Room for a bucket that does not lie in one piece, in r->bucket. */
 stk_status stk__need_bucket(stk_trainer *t, uint64_t bytes, stk_error *err);
-/* Copy between the pieces of a bucket and r->bucket, the piece that lies lowest first. */
-stk_status stk__move_bucket(stk_trainer *t, const stk__gradient_piece *pieces,
-                            const stk__gradient_bucket *bucket, bool back, stk_error *err);
 /* Combine a closed bucket. On whichever thread. */
 stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *bucket, stk_error *err);
 
+/* ---- What is laid side by side (bucket_parts.c) ---- */
+
+/* Combine a bucket of float32 as bfloat16. */
+stk_status stk__reduce_squeezed(stk_trainer *t, const stk__gradient_bucket *bucket, stk_error *err);
+/* Bring what other ranks have of a bucket (`gathers`), or combine what this one has, `squeezed` to
+ * bfloat16. */
+stk_status stk__send_parts(stk_trainer *t, const stk__gradient_piece *pieces,
+                           const stk__gradient_bucket *bucket, bool gathers, bool squeezed,
+                           stk_error *err);
+
 /* ---- Shards (shards.c) ---- */
 
+/* Stage of ZeRO that a fit of this trainer would have; 0: nothing lies in parts. */
+uint32_t stk__shards_stage(const stk_trainer *t);
 /* Behind configure() of a fit: have the module keep its part, where the strategy says so. */
 stk_status stk__shards_begin(stk_trainer *t, stk_error *err);
 void stk__shards_release(stk_trainer *t);
@@ -141,21 +171,43 @@ static inline uint64_t stk__piece_elements(const stk__gradient_piece *piece)
     return piece->bytes / stk_dtype_size(piece->dtype);
 }
 
-/* Elements of each rank of a bucket. */
-const uint64_t *stk__shard_counts(const stk_trainer *t, uint64_t elements);
+/* Which parameter a gradient is of, behind `after` (NULL: none), which is of a later one; nothing
+ * is done where there are no places. */
+stk_status stk__shard_place_piece(const stk_trainer *t, const stk__gradient_piece *after,
+                                  stk__gradient_piece *piece, stk_error *err);
+/* What a rank has of a parameter. */
+stk_shard stk__shard_of(const stk_trainer *t, size_t parameter, uint64_t rank);
+/* A hash of a name; the same where there are places, else 0. */
+uint64_t stk__shard_hash(const char *name);
+uint64_t stk__shard_name(const stk_trainer *t, const char *name);
+/* Elements that a rank has of a bucket of these pieces, of parameters or of gradients; of each. */
+uint64_t stk__shard_count(const stk_trainer *t, const stk__gradient_piece *pieces,
+                          const stk__gradient_bucket *bucket, uint64_t rank);
+const uint64_t *stk__shard_counts(const stk_trainer *t, const stk__gradient_piece *pieces,
+                                  const stk__gradient_bucket *bucket);
 /* What a tensor of state() is a part of, and the number of its parameter; false: it is whole, and
  * so is *whole. */
 bool stk__shard_whole(const stk_trainer *t, stk_state_kind kind, const stk_state_tensor *tensor,
                       stk_state_tensor *whole, size_t *parameter);
+/* What this rank will have of the tensor of a name (zero_3); NULL: all of it. */
+const stk_shard *stk__shards_own(const stk_trainer *t, const char *name);
 /* At the end of the set-up: have parameters lie in parts, where the strategy says so (zero_3). */
 stk_status stk__shards_part(stk_trainer *t, stk_error *err);
+/* Before the passes of a training step: no parameters are here. */
+stk_status stk__shards_step(stk_trainer *t, stk_error *err);
+/* Behind a pass that came to `status`, of which `last` is the step's last: no parameters are on
+ * their way. */
+stk_status stk__shards_passed(stk_trainer *t, bool last, stk_status status, stk_error *err);
 /* Around what reads parameters outside of training passes: all of them are whole. */
 stk_status stk__shards_hold(stk_trainer *t, stk_error *err);
 void stk__shards_let_go(stk_trainer *t);
 /* At the end of a task: parameters are whole again, where all ranks are here (`together`). */
 stk_status stk__shards_end(stk_trainer *t, bool together, stk_error *err);
-/* Behind the optimizer's step: every rank gets what the others have stepped. */
+/* Behind the optimizer's step: every rank gets what the others have stepped, of the buckets that
+ * had gradients in it. */
 stk_status stk__shards_gather(stk_trainer *t, stk_error *err);
+/* Bring a bucket of parameters. On whichever thread. */
+stk_status stk__gather_bucket(stk_trainer *t, const stk__gradient_bucket *bucket, stk_error *err);
 /* Give the memory of what other ranks have of a bucket back to the system. On whichever thread. */
 void stk__shards_drop(const stk_trainer *t, const stk__gradient_piece *pieces,
                       const stk__gradient_bucket *bucket);
@@ -163,18 +215,26 @@ void stk__shards_drop(const stk_trainer *t, const stk__gradient_piece *pieces,
 stk_status stk__shards_bring(stk_trainer *t, const stk_state_tensor *part, size_t parameter,
                              void *out, stk_error *err);
 /* Clip the gradients of this step, as the options say. The norm is of the sum of what each rank has
- * added up of its own part of the buckets: the same bits whatever lies in parts. */
+ * added up of what it owns: the same bits whatever lies in parts. */
 stk_status stk__clip_together(stk_trainer *t, double most, stk_error *err);
 
 /* ---- The thread (overlap.c) ---- */
 
-/* Before the first bucket of a step; starts the thread, where there is none. */
+typedef enum stk__overlap_kind { STK__OVERLAP_REDUCE, STK__OVERLAP_GATHER } stk__overlap_kind;
+
+/* Before the first call of a step; starts the thread, where the strategy allows one. Else the calls
+ * that are given are made at once. */
 stk_status stk__overlap_begin(stk_trainer *t, stk_error *err);
-/* Have the buckets up to this one combined, in their order. */
-void stk__overlap_push(stk_trainer *t, size_t num_buckets);
-/* Wait until no bucket is with the thread; accepts that there is none. */
+/* Have gradients combined or parameters gathered, behind what was given before. *number is for
+ * stk__overlap_wait(). Blocks where very many are not made yet. */
+stk_status stk__overlap_give(stk_trainer *t, stk__overlap_kind kind,
+                             const stk__gradient_bucket *bucket, uint64_t *number, stk_error *err);
+/* Wait until the call `number` is made, with what has failed of this step so far. */
+stk_status stk__overlap_wait(stk_trainer *t, uint64_t number, stk_error *err);
+/* Wait until none is with the thread; accepts that there is none. What was hidden is put into the
+ * ledger. */
 void stk__overlap_settle(stk_trainer *t);
-/* The same at the end of a step, with what has failed; what was hidden is put into the ledger. */
+/* The same, with what has failed of this step. */
 stk_status stk__overlap_end(stk_trainer *t, stk_error *err);
 void stk__overlap_stop(stk_trainer *t);
 

@@ -247,6 +247,30 @@ static void sharing_has_the_same_bits(void **state)
     }
 }
 
+/* With means of parts, and what begins to learn in the second epoch. */
+static void what_learns_later_has_the_same_bits(void **state)
+{
+    static const char *const strategies[] = {"ddp", "zero_1", "fsdp"};
+    char root[STK_COUNT(strategies)][24], more[256];
+
+    for (size_t m = 0; m < STK_COUNT(mpis); m++) {
+        if (!has(m))
+            continue;
+        for (size_t i = 0; i < STK_COUNT(strategies); i++) {
+            snprintf(root[i], sizeof root[i], "%slater%s", mpis[m].name, strategies[i]);
+            snprintf(more, sizeof more,
+                     "--strategy %s --layers 'flatten, first=linear(24), relu, linear(10)' "
+                     "--callbacks 'ema(0.9), backbone_finetuning(pattern=\"first.*\", "
+                     "unfreeze_backbone_at_epoch=1)'",
+                     strategies[i]);
+            trained(m, 3, root[i], more);
+            if (i)
+                assert_same_weights(root[0], root[i]);
+        }
+        becomes_one_file(root[2], 3);
+    }
+}
+
 /* Two buckets, of which the first is added up while the pass goes on: as if it waited for the
  * pass's end, which detect_anomaly has it do. */
 static void early_sums_have_the_same_bits(void **state)
@@ -351,6 +375,7 @@ int main(void)
         cmocka_unit_test(ranks_are_one),
         cmocka_unit_test(runs_have_the_same_bits),
         cmocka_unit_test(sharing_has_the_same_bits),
+        cmocka_unit_test(what_learns_later_has_the_same_bits),
         cmocka_unit_test(early_sums_have_the_same_bits),
         cmocka_unit_test(every_rank_logs),
         cmocka_unit_test(failures_end_all),

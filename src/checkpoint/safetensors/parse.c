@@ -416,6 +416,7 @@ void stk__safetensors_release(stk__safetensors *file)
     stk__free(file->ctx, file->json);
     stk__free(file->ctx, file->tensors);
     stk__free(file->ctx, file->begins);
+    stk__free(file->ctx, file->skipped);
     stk__free(file->ctx, file->by_name);
     stk__free(file->ctx, file->texts);
     *file = (stk__safetensors){0};

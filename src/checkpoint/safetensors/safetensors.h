@@ -24,6 +24,7 @@ typedef struct stk__safetensors {
     char *json;                /* the header, cut into the names and texts */
     stk_state_tensor *tensors; /* in the order of their data; `data` is not set by the parser */
     uint64_t *begins;          /* of each, in the data */
+    uint64_t *skipped;         /* of each, bytes in front of `data`; NULL: none (parts_read.c) */
     size_t num_tensors;
     size_t *by_name;             /* numbers of tensors, sorted by name */
     stk__checkpoint_text *texts; /* sorted by name */

@@ -36,6 +36,14 @@ static stk_status add(stk__copy *copy, stk_state_kind kind, const stk_state_tens
     return STK_OK;
 }
 
+stk_status stk__copy_add(stk__copy *copy, stk_state_kind kind, const stk_state_tensor *tensor,
+                         void **data, stk_error *err)
+{
+    STK_TRY(add(copy, kind, tensor, err));
+    *data = copy->tensors[copy->n - 1].tensor.data;
+    return STK_OK;
+}
+
 static stk_status take_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
 {

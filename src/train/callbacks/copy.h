@@ -20,6 +20,9 @@ typedef struct stk__copy {
 
 /* Take (or take again, without allocating) the tensors of `kinds` of the module at work. */
 stk_status stk__copy_take(stk__copy *copy, stk_trainer *t, uint32_t kinds, stk_error *err);
+/* One more tensor, as `tensor` but without its data; into *data where they go. */
+stk_status stk__copy_add(stk__copy *copy, stk_state_kind kind, const stk_state_tensor *tensor,
+                         void **data, stk_error *err);
 /* Put them back. */
 stk_status stk__copy_put(const stk__copy *copy, stk_trainer *t, uint32_t kinds, stk_error *err);
 void stk__copy_release(stk__copy *copy);

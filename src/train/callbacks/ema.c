@@ -171,14 +171,31 @@ static void *average(stk_callback *callback, const char *parameter)
     return NULL;
 }
 
-static stk_status save_mean(stk_saver *to, const stk_state_tensor *mean, stk_error *err)
-{
-    char name[512];
-    stk_state_tensor named = *mean;
+/* A copy of the module's tensors in a checkpoint, on the way there or back. */
+typedef struct kept {
+    stk__copy *copy;
+    const char *prefix;
+    size_t next;
+    stk_saver *to;
+    const stk_restorer *from;
+} kept;
 
-    snprintf(name, sizeof name, MEAN "%s", mean->name);
-    named.name = name;
-    return stk_saver_tensor(to, &named, err);
+static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                           stk_error *err)
+{
+    kept *k = user;
+    char name[512];
+
+    snprintf(name, sizeof name, "%s%s", k->prefix, tensor->name);
+    return stk_saver_copy(k->to, name, kind, tensor, k->copy->tensors[k->next++].tensor.data, err);
+}
+
+static stk_status save_copy(const ema *self, const stk__copy *copy, const char *prefix,
+                            stk_saver *to, stk_error *err)
+{
+    kept k = {.copy = (stk__copy *)copy, .prefix = prefix, .to = to};
+
+    return stk__copy_visit(self->trainer, AVERAGED, save_one, &k, err);
 }
 
 static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *err)
@@ -188,38 +205,37 @@ static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *e
 
     if (self->updates && !self->swapped)
         STK_TRY(stk__copy_take(&self->own, self->trainer, AVERAGED, err));
-    for (size_t i = 0; i < self->own.n && self->updates; i++)
-        STK_TRY(stk_saver_tensor(to, &self->own.tensors[i].tensor, err));
-    for (size_t i = 0; i < self->mean.n && self->cut; i++)
-        STK_TRY(save_mean(to, &self->mean.tensors[i].tensor, err));
+    if (self->updates)
+        STK_TRY(save_copy(self, &self->own, "", to, err));
+    if (self->cut)
+        STK_TRY(save_copy(self, &self->mean, MEAN, to, err));
     stk__text_add(&text, "latest %" PRIu64 "\nupdates %" PRIu64 "\ncut %d\n", self->latest,
                   self->updates, self->cut);
     return stk__callback_save_text(to, &text, err);
 }
 
+static stk_status load_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                           stk_error *err)
+{
+    const kept *k = user;
+    stk_state_tensor part;
+    char name[512];
+    void *data;
+
+    snprintf(name, sizeof name, "%s%s", k->prefix, tensor->name);
+    stk_restorer_part(k->from, tensor, &part);
+    STK_TRY(stk__copy_add(k->copy, kind, &part, &data, err));
+    return stk_restorer_copy(k->from, name, tensor, data, err);
+}
+
 /* Have a copy of the module's tensors be what the checkpoint keeps of them. */
-static stk_status load_copy(ema *self, stk__copy *copy, const char *prefix,
+static stk_status load_copy(const ema *self, stk__copy *copy, const char *prefix,
                             const stk_restorer *from, stk_error *err)
 {
-    char name[512];
+    kept k = {.copy = copy, .prefix = prefix, .from = from};
 
-    /* The module is made and not yet loaded: it says names and sizes. */
-    STK_TRY(stk__copy_take(copy, self->trainer, AVERAGED, err));
-    for (size_t i = 0; i < copy->n; i++) {
-        stk_state_tensor *to = &copy->tensors[i].tensor;
-        snprintf(name, sizeof name, "%s%s", prefix, to->name);
-        const stk_state_tensor *tensor = stk_restorer_tensor(from, name);
-        if (!tensor || tensor->bytes != to->bytes || tensor->dtype != to->dtype ||
-            tensor->rank != to->rank ||
-            memcmp(tensor->shape, to->shape, to->rank * sizeof *to->shape) != 0)
-            return stk__fail(err, STK_EMISMATCH, STK_STAGE_TRAIN,
-                             "the checkpoint keeps no fitting '%s' below its mean: it is one of "
-                             "another model",
-                             name);
-        if (to->bytes)
-            memcpy(to->data, tensor->data, (size_t)to->bytes);
-    }
-    return STK_OK;
+    /* The module is made and not yet loaded: it says names and sizes, and gets its own. */
+    return stk__copy_visit(self->trainer, AVERAGED, load_one, &k, err);
 }
 
 static stk_status load_state_dict(stk_callback *callback, const stk_restorer *from, stk_error *err)

@@ -7,15 +7,16 @@
 
 #include "unit/train/tiny.h"
 
-enum { MAX_RANKS = 4 };
+enum { MAX_RANKS = 4, MANY_RANKS = 12 }; /* that tests go up to, and for which there is room */
 
 typedef struct ranks {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t met;
     uint64_t world, here, round;
     bool aborted;
-    void *buffers[MAX_RANKS];
-    uint64_t reduces[MAX_RANKS], broadcasts, barriers, aborts;
+    void *buffers[MANY_RANKS];
+    uint64_t reduces[MANY_RANKS], broadcasts, barriers, aborts;
+    uint64_t gathered[MANY_RANKS]; /* elements */
 } ranks;
 
 typedef struct rank {
@@ -143,6 +144,7 @@ static inline stk_status ranks_all_gather(void *state, void *buffer, const uint6
 
     pthread_mutex_lock(&all->lock);
     all->buffers[self->number] = buffer;
+    all->gathered[self->number] += ranks_sum(counts, all->world);
     pthread_mutex_unlock(&all->lock);
     bool fine = ranks_meet(all);
     for (uint64_t r = 0; r < all->world && fine; at += counts[r++] * size)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that share a training out (ZeRO): checkpoints have the same bits as by ddp,
  * every rank the same weights, whatever goes on on whichever number of ranks; and less memory. */
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "train/callbacks/callback.h"
 #include "unit/train/shards.h"
 
@@ -149,17 +146,7 @@ static held looked[MAX_RANKS];
 static stk_status add_resident(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                                stk_error *err)
 {
-    enum { PAGES = 4096 };
-    unsigned char there[PAGES];
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t from = (uintptr_t)tensor->data / page * page;
-    const size_t bytes = (uintptr_t)tensor->data + tensor->bytes - from;
-
-    assert_true(bytes / page < PAGES);
-    assert_int_equal(mincore((char *)tensor->data - ((uintptr_t)tensor->data - from), bytes, there),
-                     0);
-    for (size_t i = 0; i < (bytes + page - 1) / page; i++)
-        *(uint64_t *)user += (there[i] & 1) * page;
+    *(uint64_t *)user += resident(tensor->data, tensor->bytes);
     return STK_OK;
 }
 
@@ -214,7 +201,7 @@ static held held_by(uint64_t world, const char *strategy)
     run_world(all_ranks, world, &like);
     for (uint64_t r = 0; r < world; r++) {
         assert_ok(all_ranks[r].status, &all_ranks[r].b.err);
-        most.bytes = STK_MAX(most.bytes, all_ranks[r].bytes);
+        most.bytes = STK_MAX(most.bytes, all_ranks[r].bytes - all_ranks[r].aside);
         most.gradients = STK_MAX(most.gradients, looked[r].gradients);
         most.parameters = STK_MAX(most.parameters, looked[r].parameters);
     }
@@ -248,21 +235,6 @@ static void memory_is_shared(void **state)
 
 /* ---- What is refused ------------------------------------------------------------------------- */
 
-static void refused_in_a_fit(const stk_callback_ops *callback, const char *later,
-                             const char *strategy, const char *message)
-{
-    const one like = {.strategy = strategy,
-                      .layers = odd,
-                      .folder = "/nonexistent",
-                      .callback = callback,
-                      .later = later,
-                      .change = without_files};
-
-    run_world(all_ranks, 2, &like);
-    for (int r = 0; r < 2; r++)
-        assert_fails(all_ranks[r].status, STK_ENOTSUP, &all_ranks[r].b.err, message);
-}
-
 static void shares(run *one)
 {
     one->b.options.strategy = "zero_1";
@@ -282,9 +254,6 @@ static void refused(void **state)
     for (int i = 0; i < 2; i++)
         assert_fails(all[i].status, STK_ENOTSUP, &all[i].err, "the module Line cannot");
     test_folder_remove(folder);
-
-    refused_in_a_fit(&stk__callback_ema, NULL, "fsdp", "the callback ema keeps means of");
-    refused_in_a_fit(NULL, "*.bias", "zero_1", "begins to learn later");
 
     bench_open(&b);
     b.options.strategy = "zero_1";
