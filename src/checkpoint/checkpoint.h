@@ -90,6 +90,16 @@ stk_status stk__checkpoint_link(stk__checkpoint_writer *writer, const char *path
 /* Wait until all is written and uploaded. What is not uploaded then stays in its local folder,
  * which a warning says: that fails nothing. */
 void stk__checkpoint_upload(stk__checkpoint_writer *writer);
+/* Adds numbers of all processes up, in place; a failure: there are no others any more. */
+enum { STK__UPLOAD_SUMS = 4 };
+typedef stk_status stk__upload_meet_fn(void *user, double sums[STK__UPLOAD_SUMS]);
+/*
+ * stk__checkpoint_upload() by all processes that write parts: each is waited for as long as any of
+ * them gets on, and no part longer than there is somebody who may put it. False, to all of them:
+ * something of one is left. `meet` is called by all equally often.
+ */
+bool stk__checkpoint_upload_together(stk__checkpoint_writer *writer, stk__upload_meet_fn *meet,
+                                     void *user);
 /* Where a checkpoint can be read: of one that is not uploaded its file, into `path`. False: where
  * it was saved. */
 bool stk__checkpoint_local(stk__checkpoint_writer *writer, const char *url, char *path,
@@ -128,11 +138,15 @@ typedef struct stk__checkpoint_part {
 char *stk__checkpoint_parts_folder(stk_context *ctx, const char *path);
 /* Draw the number of a save. */
 void stk__checkpoint_part_draw(stk__checkpoint_part *part);
+/* Whether the parts of a checkpoint may be objects of the store of a URL, which each process puts
+ * itself. */
+bool stk__checkpoint_parts_store(stk_context *ctx, const char *url);
 /*
- * As stk__checkpoint_save() of this process's part of the checkpoint `path`, which is a local one;
- * the others save theirs by the same number. What it replaces is the first's to say. The first
- * waits for the others in the background: as long as its own part took several times over, and two
- * minutes at least. A part that could not be written is a failure of the first, too.
+ * As stk__checkpoint_save() of this process's part of the checkpoint `path`; the others save theirs
+ * by the same number. What it replaces is the first's to do. Of a local one the first waits for the
+ * others in the background: as long as its own part took several times over, and two minutes at
+ * least; a part that could not be written is a failure of the first, too. Of one in a store each
+ * part is uploaded by its process, and the first when the marks of all others are there.
  */
 stk_status stk__checkpoint_save_part(stk__checkpoint_writer *writer,
                                      const stk__checkpoint_part *part, const char *path,

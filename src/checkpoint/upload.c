@@ -19,6 +19,9 @@
 #define RETRY_MOST_NS UINT64_C(30000000000)
 #define LOOK_NS       UINT64_C(50000000) /* between looks at whether the program is to end */
 #define TELL_NS       UINT64_C(30000000000)
+#define PART_NS       UINT64_C(50000000) /* between looks for a part: twice as long after each */
+#define PART_MOST_NS  UINT64_C(2000000000)
+#define ALONE_NS      UINT64_C(2000000000) /* that parts of others are waited for without them */
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
@@ -28,8 +31,8 @@ static stk_status send_left(stk__uploads *u, stk__upload_job *j, stk_error *err)
     stk__upload_local *file = j->file;
     stk__upload_fate fate;
 
-    STK_TRY(stk__upload_left(&u->sender, file->path, j->url, j->mark, file->folder->changed_ns,
-                             &j->most, &fate, err));
+    const stk__upload_found found = {file->path, j->url, j->mark, file->folder->changed_ns};
+    STK_TRY(stk__upload_left(&u->sender, &found, &j->part, &j->next_part, &j->most, &fate, err));
     if (fate == STK__UPLOAD_SENT)
         return STK_OK;
     file->kept = j->kept = true;
@@ -49,11 +52,13 @@ static stk_status run_job(stk__uploads *u, stk__upload_job *j, stk_error *err)
     case STK__UPLOAD_JOB_LEFT:
         return send_left(u, j, err);
     case STK__UPLOAD_JOB_PUT:
-        return stk__upload_file(&u->sender, j->file->path, j->url, j->mark, &j->most, err);
+        return stk__upload_put(u, j, err);
     case STK__UPLOAD_JOB_COPY:
-        return stk__upload_copy(&u->sender, j->from, j->url, err);
+        return stk__upload_copy(u, j, err);
     case STK__UPLOAD_JOB_REMOVE:
-        return stk__upload_remove(&u->sender, j->url, err);
+        return stk__upload_remove(u, j, err);
+    case STK__UPLOAD_JOB_PARTS:
+        return stk__upload_drop_parts(u, j, err);
     }
     return STK_OK;
 }
@@ -66,7 +71,7 @@ static void warn(stk__uploads *u, const stk__upload_job *j, const stk_error *err
         return;
     u->warned = true;
     stk__message(u->ctx, STK_MESSAGE_WARNING,
-                 j->kind == STK__UPLOAD_JOB_REMOVE
+                 stk__upload_removes(j)
                      ? "'%s' could not be removed: %s"
                      : "'%s' could not be uploaded and is tried again, while training goes on: %s",
                  j->url, err->text);
@@ -83,9 +88,59 @@ static void note_failure(stk__uploads *u, const stk_error *err)
     u->failures++;
 }
 
+/* It is the first of several, and a part is not there: that is no failure. */
+static void look_again(stk__uploads *u, stk__upload_job *j, const stk_error *missing)
+{
+    u->missing = *missing;
+    j->look_at = stk__now_ns() + STK_MIN(PART_NS << STK_MIN(j->looks, 8u), PART_MOST_NS);
+    j->looks++;
+}
+
+/* What follows from a job that is done. */
+static void follow(stk__uploads *u, stk__upload_job *j, char **passed)
+{
+    stk__upload_append_parts(u, j->url, &j->before);
+    if (j->kind == STK__UPLOAD_JOB_PUT && j->part.count && !j->part.number)
+        *passed = stk__upload_drop_earlier(u, j);
+}
+
+/* A part that was put, or may have been, when it was no more wanted: the first knows nothing of it.
+ */
+static void unwanted(stk__uploads *u, const stk__upload_job *j)
+{
+    stk__upload_job *removal =
+        j->part.number ? stk__upload_job_make(u, STK__UPLOAD_JOB_REMOVE, j->url, NULL, NULL) : NULL;
+
+    if (!removal)
+        return;
+    removal->part = j->part;
+    stk__upload_append(u, removal);
+}
+
+/* What a store lets nobody remove stays there, and what is gone has no other name: nothing waits
+ * behind it. */
+static bool is_final(const stk__upload_job *j, stk_status status)
+{
+    return status == STK_OK ||
+           (stk__upload_removes(j) && (status == STK_EACCES || status == STK_ENOTSUP)) ||
+           (j->kind == STK__UPLOAD_JOB_COPY && status == STK_ENOENT);
+}
+
+static void say_passed(stk__uploads *u, char *passed)
+{
+    pthread_mutex_unlock(&u->lock);
+    stk__message(u->ctx, STK_MESSAGE_WARNING,
+                 "'%s' is not in the store: a rank did not put its part of it; what was saved "
+                 "later is there",
+                 passed);
+    stk__free(u->ctx, passed);
+    pthread_mutex_lock(&u->lock);
+}
+
 /* Do a job, without the lock meanwhile. */
 static void work(stk__uploads *u, stk__upload_job *j)
 {
+    char *passed = NULL;
     stk_error err;
 
     j->working = true;
@@ -94,23 +149,30 @@ static void work(stk__uploads *u, stk__upload_job *j)
     if (status == STK_OK) {
         stk__upload_sender_advance(&u->sender);
         u->warned = false;
-    } else {
+    } else if (status != STK_EAGAIN) {
         warn(u, j, &err);
     }
-    /* What a store lets nobody remove stays there: nothing waits behind it. */
-    const bool ended = status == STK_OK || (j->kind == STK__UPLOAD_JOB_REMOVE &&
-                                            (status == STK_EACCES || status == STK_ENOTSUP));
+    const bool final = is_final(j, status);
     pthread_mutex_lock(&u->lock);
     j->working = false;
-    if (ended)
+    j->look_at = 0;
+    if (status == STK_OK)
+        follow(u, j, &passed);
+    if (final)
         u->failures = 0;
+    else if (status == STK_EAGAIN)
+        look_again(u, j, &err);
     else
         note_failure(u, &err);
-    if (ended || j->dropped) {
+    if (j->dropped)
+        unwanted(u, j);
+    if (final || j->dropped) {
         stk__upload_take_out(u, j);
         stk__upload_job_free(u, j);
     }
     pthread_cond_broadcast(&u->done);
+    if (passed)
+        say_passed(u, passed);
 }
 
 static void uploads_run(void *argument)
@@ -120,11 +182,12 @@ static void uploads_run(void *argument)
     stk__thread_background();
     pthread_mutex_lock(&u->lock);
     while (!u->closing) {
-        stk__upload_job *j = u->gave_up ? NULL : stk__upload_choose(u);
+        uint64_t when = UINT64_MAX;
+        stk__upload_job *j = u->gave_up ? NULL : stk__upload_choose(u, &when);
         if (j && stk__now_ns() >= u->retry_at)
             work(u, j);
         else
-            stk__cond_wait_until(&u->has_jobs, &u->lock, j ? u->retry_at : UINT64_MAX);
+            stk__cond_wait_until(&u->has_jobs, &u->lock, j ? u->retry_at : when);
     }
     pthread_mutex_unlock(&u->lock);
 }
@@ -188,6 +251,7 @@ static void forget(stk__uploads *u, bool own)
     stk__put_place_close(&u->sender.place);
     stk__free(u->ctx, u->newest_url);
     stk__free(u->ctx, u->newest_mark);
+    stk__free(u->ctx, u->plain);
     stk__free(u->ctx, u->dir);
     stk__free(u->ctx, u);
 }
@@ -225,8 +289,8 @@ bool stk__uploads_find(stk__uploads *u, const char *url, char *path, size_t size
 
     pthread_mutex_lock(&u->lock);
     for (const stk__upload_job *j = u->first; j && !found; j = j->next) {
-        found = j->kind == STK__UPLOAD_JOB_PUT && !j->dropped && strcmp(j->url, url) == 0 &&
-                strlen(j->file->path) < size;
+        found = j->kind == STK__UPLOAD_JOB_PUT && !j->dropped && !j->part.count &&
+                strcmp(j->url, url) == 0 && strlen(j->file->path) < size;
         if (found)
             memcpy(path, j->file->path, strlen(j->file->path) + 1);
     }
@@ -240,11 +304,18 @@ static size_t count_left(const stk__uploads *u, const char **url)
     size_t n = 0;
 
     for (const stk__upload_job *j = u->first; j; j = j->next)
-        if (j->kind != STK__UPLOAD_JOB_REMOVE && !j->dropped) {
+        if (!stk__upload_removes(j) && !j->dropped) {
             *url = j->url;
             n++;
         }
     return n;
+}
+
+static const char *why_left(const stk__uploads *u)
+{
+    return u->failures               ? u->failure.text
+           : stk__upload_is_stuck(u) ? u->missing.text
+                                     : "there was no time for more";
 }
 
 /* End what is at work, and say what is left. What is to be removed is old, and not worth a word. */
@@ -263,8 +334,7 @@ static void give_up(stk__uploads *u)
                 "%zu checkpoint%s not uploaded, '%s' the newest: %s; kept in '%s': "
                 "the next run with this default_root_dir and upload_dir uploads %s; or give "
                 "the path there as ckpt_path to go on from it",
-                n, n > 1 ? "s are" : " is", url,
-                u->failures ? u->failure.text : "there was no time for more",
+                n, n > 1 ? "s are" : " is", url, why_left(u),
                 u->folder ? u->folder->path : stk__upload_dir(u), n > 1 ? "them" : "it")
           : NULL;
     pthread_mutex_unlock(&u->lock);
@@ -275,44 +345,132 @@ static void give_up(stk__uploads *u)
     pthread_mutex_lock(&u->lock);
 }
 
+typedef struct waiting {
+    uint64_t begun, moved, since, end, told;
+} waiting;
+
 /* Say that it takes long. */
-static void tell(stk__uploads *u, uint64_t *when)
+static void tell(stk__uploads *u, waiting *w)
 {
-    if (stk__now_ns() < *when)
+    if (stk__now_ns() < w->told)
         return;
-    *when += TELL_NS;
+    w->told += TELL_NS;
     pthread_mutex_unlock(&u->lock);
     stk__message(u->ctx, STK_MESSAGE_WARNING, "still waiting for checkpoints to be uploaded");
     pthread_mutex_lock(&u->lock);
 }
 
-bool stk__uploads_wait(stk__uploads *u)
+static void look_for_all(stk__uploads *u)
 {
-    const uint64_t patience = u->options.deadline_ns * STK__UPLOAD_PATIENCE;
-    uint64_t moved = 0, now = stk__now_ns(), since = now, end = UINT64_MAX, told = now + TELL_NS;
-    const char *url;
+    for (stk__upload_job *j = u->first; j; j = j->next)
+        j->look_at = 0;
+    pthread_cond_signal(&u->has_jobs);
+}
 
+static void begin_waiting(stk__uploads *u, waiting *w)
+{
+    const uint64_t now = stk__now_ns();
+
+    *w = (waiting){.begun = now, .since = now, .end = UINT64_MAX, .told = now + TELL_NS};
     pthread_mutex_lock(&u->lock);
     u->waiting = true;
+    u->alone = false;
     u->retry_at = 0;
-    pthread_cond_signal(&u->has_jobs);
-    while (u->first && !u->gave_up) {
-        now = stk__now_ns();
-        if (end == UINT64_MAX && u->options.told && u->options.told(u->options.user)) {
-            end = now + u->options.deadline_ns;
-            u->hurry = true;
-        }
-        const uint64_t is = atomic_load_explicit(&u->sender.moved, memory_order_relaxed);
-        since = is == moved ? since : now;
-        moved = is;
-        if (now >= end || now - since >= patience)
+    look_for_all(u);
+    pthread_mutex_unlock(&u->lock);
+}
+
+/* Wait a moment. `moved` counts all that gets on, also by others; `alone`: nobody else puts
+ * anything. False: it is over. */
+static bool wait_on(stk__uploads *u, waiting *w, uint64_t moved, bool alone)
+{
+    pthread_mutex_lock(&u->lock);
+    const uint64_t now = stk__now_ns();
+    if (w->end == UINT64_MAX && u->options.told && u->options.told(u->options.user)) {
+        w->end = now + u->options.deadline_ns;
+        u->hurry = true;
+    }
+    w->since = moved == w->moved ? w->since : now;
+    w->moved = moved;
+    if (alone && !u->alone) {
+        u->alone = true;
+        look_for_all(u);
+    }
+    if (u->first && !u->gave_up) {
+        if (now >= w->end || now - w->since >= u->options.deadline_ns * STK__UPLOAD_PATIENCE ||
+            (u->alone && stk__upload_is_stuck(u)))
             give_up(u);
         else
             stk__cond_wait_until(&u->done, &u->lock, now + LOOK_NS);
-        tell(u, &told);
+        tell(u, w);
     }
+    const bool more = u->first && !u->gave_up;
+    pthread_mutex_unlock(&u->lock);
+    return more;
+}
+
+static bool end_waiting(stk__uploads *u)
+{
+    const char *url;
+
+    pthread_mutex_lock(&u->lock);
     u->hurry = u->waiting = false;
     const bool all = count_left(u, &url) == 0;
     pthread_mutex_unlock(&u->lock);
     return all;
+}
+
+static uint64_t moved(const stk__uploads *u)
+{
+    return atomic_load_explicit(&u->sender.moved, memory_order_relaxed);
+}
+
+bool stk__uploads_wait(stk__uploads *u)
+{
+    waiting w;
+
+    begin_waiting(u, &w);
+    while (wait_on(u, &w, moved(u), stk__now_ns() - w.begun >= ALONE_NS))
+        continue;
+    return end_waiting(u);
+}
+
+/* ---- Together -------------------------------------------------------------------------------- */
+
+enum { MOVED, BUSY, OPEN, FAILED };
+_Static_assert(FAILED + 1 == STK__UPLOAD_SUMS, "what is added up");
+
+/* What this process says. */
+static void say(stk__uploads *u, bool open, double sums[STK__UPLOAD_SUMS])
+{
+    const char *url;
+
+    pthread_mutex_lock(&u->lock);
+    sums[MOVED] = (double)moved(u);
+    sums[BUSY] = open && !stk__upload_is_stuck(u);
+    sums[OPEN] = open;
+    sums[FAILED] = !open && (u->lost || count_left(u, &url) > 0);
+    pthread_mutex_unlock(&u->lock);
+}
+
+bool stk__uploads_wait_together(stk__uploads *u, stk__upload_meet_fn *meet, void *user)
+{
+    double own[STK__UPLOAD_SUMS], sums[STK__UPLOAD_SUMS] = {0};
+    bool open = true, alone = false;
+    waiting w;
+
+    begin_waiting(u, &w);
+    do {
+        open = open && wait_on(u, &w, (uint64_t)sums[MOVED], alone);
+        say(u, open, own);
+        memcpy(sums, own, sizeof sums);
+        if (meet(user, sums) != STK_OK) {
+            stk__uploads_wait(u);
+            return false;
+        }
+        alone = sums[BUSY] - own[BUSY] < 0.5;
+    } while (sums[OPEN] > 0);
+    end_waiting(u);
+    u->lost = false;
+    return sums[FAILED] < 0.5;
 }

@@ -35,13 +35,15 @@ static void drop(stk__uploads *u, stk__upload_job *j)
 {
     stk__upload_job *moved = NULL, **last = &moved;
 
+    if (j->kind == STK__UPLOAD_JOB_PUT && !j->part.number)
+        stk__upload_append_parts(u, j->url, &j->part);
     if (j->working) {
         j->dropped = true;
         return;
     }
     for (stk__upload_job **at = &j->next; *at;) {
         stk__upload_job *next = *at;
-        if (next->kind != STK__UPLOAD_JOB_REMOVE || next->working) {
+        if (!stk__upload_removes(next) || next->working) {
             at = &next->next;
             continue;
         }
@@ -64,7 +66,8 @@ void stk__upload_drop_older(stk__uploads *u, const stk__upload_job *new)
     for (stk__upload_job *j = u->first; j && j != new;) {
         const bool removes =
             j->kind == STK__UPLOAD_JOB_REMOVE && new->kind == STK__UPLOAD_JOB_REMOVE;
-        if (j->dropped || removes || strcmp(j->url, new->url) != 0) {
+        if (j->dropped || removes || j->kind == STK__UPLOAD_JOB_PARTS ||
+            strcmp(j->url, new->url) != 0) {
             j = j->next;
             continue;
         }
@@ -82,13 +85,86 @@ bool stk__upload_works(const stk__uploads *u)
     return j;
 }
 
-/* Which comes next: the first, or, where time is short, what was saved last. */
-stk__upload_job *stk__upload_choose(const stk__uploads *u)
-{
-    stk__upload_job *newest = NULL;
+/* ---- Parts ---- */
 
-    for (stk__upload_job *j = u->first; j && u->hurry; j = j->next)
-        if (j->kind != STK__UPLOAD_JOB_REMOVE)
-            newest = j;
-    return newest ? newest : u->first;
+void stk__upload_append_parts(stk__uploads *u, const char *url, const stk__checkpoint_part *part)
+{
+    /* Without memory they stay in the store, where nothing needs them. */
+    stk__upload_job *j =
+        part->count ? stk__upload_job_make(u, STK__UPLOAD_JOB_PARTS, url, NULL, NULL) : NULL;
+
+    if (!j)
+        return;
+    j->part = *part;
+    stk__upload_append(u, j);
+}
+
+/* Every rank puts its parts in the order of their saves, so those of this one have come to what is
+ * done: a part of a save before that is not there was lost, or replaced before it was put. */
+char *stk__upload_drop_earlier(stk__uploads *u, const stk__upload_job *done)
+{
+    char *url = NULL;
+
+    for (stk__upload_job *j = u->first; j && j != done && !u->hurry;) {
+        if (j->kind != STK__UPLOAD_JOB_PUT || j->dropped || !j->looks ||
+            stk__part_same_save(&j->part, &done->part)) {
+            j = j->next;
+            continue;
+        }
+        stk__free(u->ctx, url);
+        url = stk__strdup(u->ctx, j->url);
+        drop(u, j);
+        j = u->first;
+    }
+    return url;
+}
+
+void stk__upload_drop_parts_of(stk__uploads *u, const char *first, const stk__upload_job *new)
+{
+    for (stk__upload_job *j = u->first; j && j != new;) {
+        if (j->kind != STK__UPLOAD_JOB_PUT || j->dropped || !j->part.number ||
+            strcmp(j->from, first) != 0) {
+            j = j->next;
+            continue;
+        }
+        drop(u, j);
+        j = u->first;
+    }
+}
+
+bool stk__upload_is_stuck(const stk__uploads *u)
+{
+    bool stuck = false;
+
+    for (const stk__upload_job *j = u->first; j; j = j->next) {
+        if (stk__upload_removes(j) || j->kind == STK__UPLOAD_JOB_COPY)
+            continue;
+        if (j->working || !j->look_at)
+            return false;
+        stuck = true;
+    }
+    return stuck;
+}
+
+/* ---- Order ---- */
+
+/* What removes and copies comes behind what was to be put before it; all else may pass that. */
+stk__upload_job *stk__upload_choose(const stk__uploads *u, uint64_t *when)
+{
+    const uint64_t now = stk__now_ns();
+    stk__upload_job *chosen = NULL;
+    bool blocked = false;
+
+    *when = UINT64_MAX;
+    for (stk__upload_job *j = u->first; j; j = j->next) {
+        const bool removes = stk__upload_removes(j);
+        if (j->look_at > now) {
+            *when = STK_MIN(*when, j->look_at);
+            blocked |= j->kind == STK__UPLOAD_JOB_PUT;
+        } else if (!((removes || j->kind == STK__UPLOAD_JOB_COPY) && blocked) &&
+                   (!chosen || (u->hurry && !removes))) {
+            chosen = j;
+        }
+    }
+    return chosen;
 }

@@ -481,9 +481,10 @@ stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
     sizes of = {.t = t, .of = {.struct_size = sizeof of.of}};
     uint64_t kept;
 
-    /* As it is where all ranks see one folder. */
+    /* As it is where all ranks see one folder or store. */
     const bool in_parts =
-        t->ranks.shards.stage && !stk__url_elsewhere(t->ctx, t->options.default_root_dir);
+        t->ranks.shards.stage && (!stk__url_elsewhere(t->ctx, t->options.default_root_dir) ||
+                                  stk__checkpoint_parts_store(t->ctx, t->options.default_root_dir));
     const uint64_t rank = t->ranks.strategy.rank;
     if (!t->settings.checkpointing || !t->ops.state || (rank && !in_parts))
         return STK_OK;

@@ -80,6 +80,9 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, 
  */
 stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_part *part,
                             char *first, stk_error *err);
+/* Wait for uploads, `together` with all ranks that put parts of their own: then all hear whether
+ * one of them has failed. (state_parts.c) */
+void stk__state_upload(stk_trainer *t, bool together);
 /* Have the memory of the checkpoints to come taken in the background: the first of them blocks no
  * longer than the others. */
 stk_status stk__state_reserve(stk_trainer *t, stk_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether ranks that share a training out write a checkpoint in parts: where they have one folder
- * to write it to. */
+ * or store to write it to. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -108,6 +108,21 @@ typedef struct save_name {
     char path[STK_MAX_OBJECT_KEY]; /* empty: it writes all of it */
 } save_name;
 
+/* A store, which is the same to all of them. */
+static bool in_store(stk_trainer *t, const char *path)
+{
+    return stk__checkpoint_parts_store(t->ctx, path) && strlen(path) < STK_MAX_OBJECT_KEY;
+}
+
+static void take_name(const stk_trainer *t, const save_name *name, stk__checkpoint_part *part,
+                      char *first)
+{
+    memcpy(part->save, name->number, sizeof part->save);
+    memcpy(first, name->path, sizeof name->path);
+    part->number = (uint32_t)t->ranks.strategy.rank;
+    part->count = (uint32_t)t->ranks.strategy.world_size;
+}
+
 stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_part *part,
                             char *first, stk_error *err)
 {
@@ -119,7 +134,7 @@ stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_pa
     *first = 0;
     if (t->ranks.shards.stage == 0 || s->world_size > STK__CHECKPOINT_MOST_PARTS)
         return STK_OK;
-    if (s->rank == 0 && is_plain(t, path)) {
+    if (s->rank == 0 && (is_plain(t, path) || in_store(t, path))) {
         stk__checkpoint_part_draw(part);
         memcpy(name.number, part->save, sizeof name.number);
         snprintf(name.path, sizeof name.path, "%s", path);
@@ -127,16 +142,36 @@ stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_pa
     STK_TRY(stk__share_text(t, (char *)&name, sizeof name, err));
     if (!*name.path)
         return STK_OK;
+    if (in_store(t, name.path)) {
+        t->ranks.parts_stored = true;
+        take_name(t, &name, part, first);
+        return STK_OK;
+    }
     char *folder = stk__checkpoint_parts_folder(t->ctx, name.path);
     if (!folder)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
     const stk_status status = is_shared(t, folder, &shared, err);
     stk__free(t->ctx, folder);
-    if (status != STK_OK || !shared)
-        return status;
-    memcpy(part->save, name.number, sizeof part->save);
-    memcpy(first, name.path, sizeof name.path);
-    part->number = (uint32_t)s->rank;
-    part->count = (uint32_t)s->world_size;
-    return STK_OK;
+    if (status == STK_OK && shared)
+        take_name(t, &name, part, first);
+    return status;
+}
+
+/* ---- Uploads --------------------------------------------------------------------------------- */
+
+static stk_status add_up(void *user, double sums[STK__UPLOAD_SUMS])
+{
+    stk_error unheard;
+
+    return stk__reduce(user, sums, STK__UPLOAD_SUMS, STK_COMBINE_SUM, &unheard);
+}
+
+void stk__state_upload(stk_trainer *t, bool together)
+{
+    if (!together || stk__is_alone(t))
+        stk__checkpoint_upload(t->writer);
+    else if (!stk__checkpoint_upload_together(t->writer, add_up, t) && t->ranks.strategy.rank)
+        stk__message(t->ctx, STK_MESSAGE_WARNING,
+                     "not all checkpoints are in the store: a rank could not upload its part, and "
+                     "says why");
 }
