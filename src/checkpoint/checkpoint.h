@@ -90,16 +90,6 @@ stk_status stk__checkpoint_link(stk__checkpoint_writer *writer, const char *path
 /* Wait until all is written and uploaded. What is not uploaded then stays in its local folder,
  * which a warning says: that fails nothing. */
 void stk__checkpoint_upload(stk__checkpoint_writer *writer);
-/* Adds numbers of all processes up, in place; a failure: there are no others any more. */
-enum { STK__UPLOAD_SUMS = 4 };
-typedef stk_status stk__upload_meet_fn(void *user, double sums[STK__UPLOAD_SUMS]);
-/*
- * stk__checkpoint_upload() by all processes that write parts: each is waited for as long as any of
- * them gets on, and no part longer than there is somebody who may put it. False, to all of them:
- * something of one is left. `meet` is called by all equally often.
- */
-bool stk__checkpoint_upload_together(stk__checkpoint_writer *writer, stk__upload_meet_fn *meet,
-                                     void *user);
 /* Where a checkpoint can be read: of one that is not uploaded its file, into `path`. False: where
  * it was saved. */
 bool stk__checkpoint_local(stk__checkpoint_writer *writer, const char *url, char *path,
@@ -157,6 +147,24 @@ stk_status stk__checkpoint_save_part(stk__checkpoint_writer *writer,
 /* The other processes have failed: their parts are waited for a few seconds longer, until the next
  * save. Does not wait. */
 void stk__checkpoint_hurry(stk__checkpoint_writer *writer);
+
+/* Parts of checkpoints in a store that will never have a first, for the others to hear: the first
+ * has given the checkpoint up for a later one. At most `most` of them, each told once. */
+size_t stk__checkpoint_voids(stk__checkpoint_writer *writer, stk__checkpoint_part *parts,
+                             size_t most);
+/* What the first told: what this process has of them is not uploaded any more, or removed. */
+void stk__checkpoint_void(stk__checkpoint_writer *writer, const stk__checkpoint_part *parts,
+                          size_t n);
+/* Adds numbers of all processes up, in place; a failure: there are no others any more. */
+enum { STK__UPLOAD_SUMS = 4 };
+typedef stk_status stk__upload_meet_fn(void *user, double sums[STK__UPLOAD_SUMS]);
+/*
+ * stk__checkpoint_upload() by all processes that write parts: each is waited for as long as any of
+ * them gets on, and no part longer than there is somebody who may put it. False, to all of them:
+ * something of one is left. `meet` is called by all equally often.
+ */
+bool stk__checkpoint_upload_together(stk__checkpoint_writer *writer, stk__upload_meet_fn *meet,
+                                     void *user);
 
 /* ---- Reading (checkpoint_read.c) ---- */
 

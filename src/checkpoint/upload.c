@@ -108,13 +108,20 @@ static void follow(stk__uploads *u, stk__upload_job *j, char **passed)
  */
 static void unwanted(stk__uploads *u, const stk__upload_job *j)
 {
-    stk__upload_job *removal =
-        j->part.number ? stk__upload_job_make(u, STK__UPLOAD_JOB_REMOVE, j->url, NULL, NULL) : NULL;
+    if (j->kind == STK__UPLOAD_JOB_PUT && j->part.number)
+        stk__upload_append_removal(u, j->url, &j->part);
+}
 
-    if (!removal)
-        return;
-    removal->part = j->part;
-    stk__upload_append(u, removal);
+/* Of those that wait for parts of others the one that was looked at first is sent to its end, so
+ * that a slow store gets something: what is void all ranks hear of the first. */
+static void begin(stk__uploads *u, stk__upload_job *j)
+{
+    const stk__upload_job *other = u->first;
+
+    while (other && !other->begun)
+        other = other->next;
+    if (j->kind == STK__UPLOAD_JOB_PUT && j->part.count && !j->part.number)
+        j->begun |= !other;
 }
 
 /* What a store lets nobody remove stays there, and what is gone has no other name: nothing waits
@@ -143,6 +150,7 @@ static void work(stk__uploads *u, stk__upload_job *j)
     char *passed = NULL;
     stk_error err;
 
+    begin(u, j);
     j->working = true;
     pthread_mutex_unlock(&u->lock);
     const stk_status status = run_job(u, j, &err);
@@ -164,10 +172,13 @@ static void work(stk__uploads *u, stk__upload_job *j)
         look_again(u, j, &err);
     else
         note_failure(u, &err);
-    if (j->dropped)
-        unwanted(u, j);
-    if (final || j->dropped) {
+    const bool waits = status == STK_EAGAIN && j->begun;
+    if (final || (j->dropped && !waits)) {
+        if (j->dropped)
+            unwanted(u, j);
         stk__upload_take_out(u, j);
+        if (!final && j->kind == STK__UPLOAD_JOB_PUT)
+            stk__upload_add_void(u, &j->part);
         stk__upload_job_free(u, j);
     }
     pthread_cond_broadcast(&u->done);
@@ -252,6 +263,11 @@ static void forget(stk__uploads *u, bool own)
     stk__free(u->ctx, u->newest_url);
     stk__free(u->ctx, u->newest_mark);
     stk__free(u->ctx, u->plain);
+    stk__free(u->ctx, u->voids);
+    for (stk__upload_own *o = u->own; o; o = u->own) {
+        u->own = o->next;
+        stk__free(u->ctx, o);
+    }
     stk__free(u->ctx, u->dir);
     stk__free(u->ctx, u);
 }

@@ -28,16 +28,15 @@ stk_status stk__uploads_path(stk__uploads *uploads, const char *url, const char 
                              stk_error *err);
 /*
  * Upload such a file, which is its own from now on, also on failure. The first part of several
- * waits until the marks of all others are in the store. That of another is void when a later part
- * of the checkpoint `first` is handed over; NULL where it is none.
+ * waits until the marks of all others are in the store.
  */
 stk_status stk__uploads_put(stk__uploads *uploads, const char *path, const char *url,
-                            const char *mark, const stk__checkpoint_part *part, const char *first,
-                            stk_error *err);
-/* The checkpoint `first` was replaced: the part of it that is not in the store is not put. */
-void stk__uploads_drop_part(stk__uploads *uploads, const char *first);
+                            const char *mark, const stk__checkpoint_part *part, stk_error *err);
+/* stk__checkpoint_voids(), stk__checkpoint_void() of one. */
+size_t stk__uploads_voids(stk__uploads *uploads, stk__checkpoint_part *parts, size_t most);
+void stk__uploads_void(stk__uploads *uploads, const stk__checkpoint_part *part);
 /* A part that never was a file, nor an object: the checkpoint will not be there. */
-void stk__uploads_lose(stk__uploads *uploads, const char *url, const stk__checkpoint_part *part);
+void stk__uploads_lose(stk__uploads *uploads, const stk__checkpoint_part *part);
 /* What was written of such a file goes: it is none. */
 void stk__uploads_abandon(stk__uploads *uploads, const char *path);
 /* Have `url` be the same as `from`, which was handed over before. */

@@ -48,12 +48,32 @@ static void keep_newest(stk__uploads *u, stk__upload_local *file, const char *ur
     file->users++;
 }
 
+/* The oldest are in the store, and whole, or void. Without memory a void part stays there. */
+static void keep_own(stk__uploads *u, const char *url, const stk__checkpoint_part *part)
+{
+    const size_t bytes = strlen(url) + 1;
+    stk__upload_own *own = stk__calloc(u->ctx, 1, sizeof *own + bytes), *last = u->own;
+
+    if (!own)
+        return;
+    own->part = *part;
+    memcpy(own->url, url, bytes);
+    own->next = u->own;
+    u->own = own;
+    for (int i = 1; last && last->next; last = last->next)
+        if (++i >= STK__UPLOAD_MOST_OWN) {
+            stk__free(u->ctx, last->next);
+            last->next = NULL;
+            break;
+        }
+}
+
 stk_status stk__uploads_put(stk__uploads *u, const char *path, const char *url, const char *mark,
-                            const stk__checkpoint_part *part, const char *first, stk_error *err)
+                            const stk__checkpoint_part *part, stk_error *err)
 {
     stk_status status = stk__upload_start(u, err);
     stk__upload_local *file = stk__upload_local_make(u, u->folder, path);
-    stk__upload_job *j = stk__upload_job_make(u, STK__UPLOAD_JOB_PUT, url, first, mark);
+    stk__upload_job *j = stk__upload_job_make(u, STK__UPLOAD_JOB_PUT, url, NULL, mark);
 
     if (status == STK_OK && (!file || !j))
         status = stk__upload_no_memory(url, err);
@@ -69,7 +89,7 @@ stk_status stk__uploads_put(stk__uploads *u, const char *path, const char *url, 
     keep_newest(u, file, url, mark, part);
     hand_over(u, j);
     if (part->number)
-        stk__upload_drop_parts_of(u, first, j);
+        keep_own(u, url, part);
     pthread_mutex_unlock(&u->lock);
     return STK_OK;
 }
@@ -172,19 +192,52 @@ stk_status stk__uploads_remove(stk__uploads *u, const char *url, stk_error *err)
     return STK_OK;
 }
 
-void stk__uploads_drop_part(stk__uploads *u, const char *first)
+/* ---- Parts that nobody needs ----------------------------------------------------------------- */
+
+size_t stk__uploads_voids(stk__uploads *u, stk__checkpoint_part *parts, size_t most)
 {
     pthread_mutex_lock(&u->lock);
-    stk__upload_drop_parts_of(u, first, NULL);
+    const size_t n = STK_MIN(most, u->num_voids);
+    if (n) {
+        memcpy(parts, u->voids, n * sizeof *parts);
+        u->num_voids -= n;
+        memmove(u->voids, u->voids + n, u->num_voids * sizeof *parts);
+    }
     pthread_mutex_unlock(&u->lock);
+    return n;
 }
 
-void stk__uploads_lose(stk__uploads *u, const char *url, const stk__checkpoint_part *part)
+/* Take the note of a part of the save out; the caller's. NULL: there is none. */
+static stk__upload_own *take_own(stk__uploads *u, const stk__checkpoint_part *part)
+{
+    stk__upload_own **at = &u->own;
+
+    while (*at && !stk__part_same_save(&(*at)->part, part))
+        at = &(*at)->next;
+    stk__upload_own *own = *at;
+    if (own)
+        *at = own->next;
+    return own;
+}
+
+void stk__uploads_void(stk__uploads *u, const stk__checkpoint_part *part)
 {
     pthread_mutex_lock(&u->lock);
-    u->lost |= part->count > 0;
-    if (!part->number)
-        stk__upload_append_parts(u, url, part);
+    stk__upload_own *own = take_own(u, part);
+    if (own && !stk__upload_drop_put(u, own->url))
+        stk__upload_append_removal(u, own->url, &own->part);
     pthread_cond_signal(&u->has_jobs);
+    pthread_mutex_unlock(&u->lock);
+    stk__free(u->ctx, own);
+}
+
+void stk__uploads_lose(stk__uploads *u, const stk__checkpoint_part *part)
+{
+    if (!part->count)
+        return;
+    pthread_mutex_lock(&u->lock);
+    u->lost = true;
+    if (!part->number)
+        stk__upload_add_void(u, part);
     pthread_mutex_unlock(&u->lock);
 }

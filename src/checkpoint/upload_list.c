@@ -29,18 +29,12 @@ void stk__upload_job_free(stk__uploads *u, stk__upload_job *j)
     stk__free(u->ctx, j);
 }
 
-/* A file that is not begun is no more wanted. What was to be removed after it is removed after the
- * one that has come in its place. */
-static void drop(stk__uploads *u, stk__upload_job *j)
+/* What was to be removed after a job that is gone is removed after the one that has come in its
+ * place. */
+static void take_back(stk__uploads *u, stk__upload_job *j)
 {
     stk__upload_job *moved = NULL, **last = &moved;
 
-    if (j->kind == STK__UPLOAD_JOB_PUT && !j->part.number)
-        stk__upload_append_parts(u, j->url, &j->part);
-    if (j->working) {
-        j->dropped = true;
-        return;
-    }
     for (stk__upload_job **at = &j->next; *at;) {
         stk__upload_job *next = *at;
         if (!stk__upload_removes(next) || next->working) {
@@ -53,11 +47,22 @@ static void drop(stk__uploads *u, stk__upload_job *j)
         last = &next->next;
     }
     stk__upload_take_out(u, j);
+    if (j->kind == STK__UPLOAD_JOB_PUT)
+        stk__upload_add_void(u, &j->part);
     stk__upload_job_free(u, j);
     for (stk__upload_job *next; moved; moved = next) {
         next = moved->next;
         stk__upload_append(u, moved);
     }
+}
+
+/* A file that is not begun is no more wanted. */
+static void drop(stk__uploads *u, stk__upload_job *j)
+{
+    if (j->working || j->begun)
+        j->dropped = true;
+    else
+        take_back(u, j);
 }
 
 /* Those of the object of a new job are void. */
@@ -99,37 +104,69 @@ void stk__upload_append_parts(stk__uploads *u, const char *url, const stk__check
     stk__upload_append(u, j);
 }
 
+void stk__upload_append_removal(stk__uploads *u, const char *url, const stk__checkpoint_part *part)
+{
+    stk__upload_job *j = stk__upload_job_make(u, STK__UPLOAD_JOB_REMOVE, url, NULL, NULL);
+
+    if (!j)
+        return;
+    j->part = *part;
+    stk__upload_append(u, j);
+}
+
+bool stk__upload_drop_put(stk__uploads *u, const char *url)
+{
+    stk__upload_job *j = u->first;
+
+    while (j && (j->kind != STK__UPLOAD_JOB_PUT || j->dropped || strcmp(j->url, url) != 0))
+        j = j->next;
+    if (j)
+        drop(u, j);
+    return j;
+}
+
+bool stk__upload_needs(const stk__uploads *u, const stk__checkpoint_part *part)
+{
+    const stk__upload_job *j = u->first;
+
+    while (j && (j->kind != STK__UPLOAD_JOB_PUT || (j->dropped && !j->begun) || !j->part.count ||
+                 j->part.number || !stk__part_same_save(&j->part, part)))
+        j = j->next;
+    return j;
+}
+
+void stk__upload_add_void(stk__uploads *u, const stk__checkpoint_part *part)
+{
+    if (!part->count || part->number || stk__upload_needs(u, part))
+        return;
+    stk__checkpoint_part *grown =
+        stk__grow(u->ctx, u->voids, &u->void_room, u->num_voids + 1, sizeof *grown);
+    if (!grown)
+        return;
+    u->voids = grown;
+    u->voids[u->num_voids++] = *part;
+}
+
 /* Every rank puts its parts in the order of their saves, so those of this one have come to what is
- * done: a part of a save before that is not there was lost, or replaced before it was put. */
+ * done: a part of a save before that is not there was lost. */
 char *stk__upload_drop_earlier(stk__uploads *u, const stk__upload_job *done)
 {
     char *url = NULL;
 
     for (stk__upload_job *j = u->first; j && j != done && !u->hurry;) {
-        if (j->kind != STK__UPLOAD_JOB_PUT || j->dropped || !j->looks ||
+        if (j->kind != STK__UPLOAD_JOB_PUT || !j->looks ||
             stk__part_same_save(&j->part, &done->part)) {
             j = j->next;
             continue;
         }
-        stk__free(u->ctx, url);
-        url = stk__strdup(u->ctx, j->url);
-        drop(u, j);
+        if (!j->dropped) {
+            stk__free(u->ctx, url);
+            url = stk__strdup(u->ctx, j->url);
+        }
+        take_back(u, j);
         j = u->first;
     }
     return url;
-}
-
-void stk__upload_drop_parts_of(stk__uploads *u, const char *first, const stk__upload_job *new)
-{
-    for (stk__upload_job *j = u->first; j && j != new;) {
-        if (j->kind != STK__UPLOAD_JOB_PUT || j->dropped || !j->part.number ||
-            strcmp(j->from, first) != 0) {
-            j = j->next;
-            continue;
-        }
-        drop(u, j);
-        j = u->first;
-    }
 }
 
 bool stk__upload_is_stuck(const stk__uploads *u)

@@ -63,22 +63,10 @@ stk_status stk__upload_remove(stk__uploads *u, stk__upload_job *j, stk_error *er
     return stk__upload_remove_marked(&u->sender.place, j->url, err);
 }
 
-/* Whether the object of a job that is still to come is the first of the save. */
-static bool will_be_needed(stk__uploads *u, const stk__upload_job *of)
-{
-    bool needed = false;
-
-    pthread_mutex_lock(&u->lock);
-    for (const stk__upload_job *j = u->first; j && !needed; j = j->next)
-        needed = j->kind == STK__UPLOAD_JOB_PUT && !j->dropped && j->part.count &&
-                 !j->part.number && stk__part_same_save(&j->part, &of->part) &&
-                 stk__parts_same_folder(j->url, of->url);
-    pthread_mutex_unlock(&u->lock);
-    return needed;
-}
-
 stk_status stk__upload_drop_parts(stk__uploads *u, stk__upload_job *j, stk_error *err)
 {
-    return will_be_needed(u, j) ? STK_OK
-                                : stk__parts_objects_drop(&u->sender.place, j->url, &j->part, err);
+    pthread_mutex_lock(&u->lock);
+    const bool needed = stk__upload_needs(u, &j->part);
+    pthread_mutex_unlock(&u->lock);
+    return needed ? STK_OK : stk__parts_objects_drop(&u->sender.place, j->url, &j->part, err);
 }

@@ -30,21 +30,29 @@ typedef struct stk__upload_job {
     stk__upload_kind kind;
     stk__upload_local *file; /* PUT, LEFT */
     char note[32];           /* of `file`; "": none */
-    const char *from;        /* COPY; PUT of a part: the first */
+    const char *from;        /* COPY */
     const char *mark;
-    stk__checkpoint_part part; /* PUT: which it is; PARTS: of which save; count 0: none */
-    stk__checkpoint_part
-        before;         /* PUT, COPY, REMOVE: whose first part the object was; the thread's */
+    stk__checkpoint_part part;   /* PUT: which it is; PARTS: of which save; count 0: none */
+    stk__checkpoint_part before; /* whose first part the object was until then; the thread's */
     uint32_t next_part; /* the first part that is not known to be in the store; the thread's */
     uint64_t look_at;   /* when that is looked for again; 0: at once */
     uint64_t looks;     /* in vain */
     uint64_t most;      /* bytes that a try has come to; the thread's */
     bool working;       /* the thread is at it */
     bool dropped;       /* not to be tried again */
+    bool begun;         /* first of parts: sent to its end, though it waits for others */
     bool kept;          /* its note stays; the thread's */
     const char *url;
     char texts[];
 } stk__upload_job;
+
+/* A part that was handed over, of which the first may say that it is void. */
+#define STK__UPLOAD_MOST_OWN 64
+typedef struct stk__upload_own {
+    struct stk__upload_own *next; /* handed over before */
+    stk__checkpoint_part part;
+    char url[];
+} stk__upload_own;
 
 struct stk__uploads {
     stk_context *ctx;
@@ -65,6 +73,9 @@ struct stk__uploads {
     stk__upload_local *newest; /* the file that was handed over last, with its URL and mark */
     char *newest_url, *newest_mark;
     stk__checkpoint_part newest_part;
+    stk__upload_own *own;        /* the last first */
+    stk__checkpoint_part *voids; /* that were not told yet */
+    size_t num_voids, void_room;
     uint64_t retry_at, failures; /* in a row */
     bool hurry;                  /* what is new goes first */
     bool alone;                  /* nobody else puts parts any more */
@@ -98,8 +109,13 @@ void stk__upload_drop_older(stk__uploads *u, const stk__upload_job *new);
 /* Behind an upload of what parts belong to: those that were to come before it, and whose parts
  * were not there, will not. The URL of the last of them, the caller's; NULL: there was none. */
 char *stk__upload_drop_earlier(stk__uploads *u, const stk__upload_job *done);
-/* Parts of the checkpoint `first` are void but for the new one, where that is one. */
-void stk__upload_drop_parts_of(stk__uploads *u, const char *first, const stk__upload_job *new);
+/* No first will be put for the parts of a save, which no job needs any more. */
+void stk__upload_add_void(stk__uploads *u, const stk__checkpoint_part *part);
+/* The file of an object is not put, or is removed behind that. False: there is none to put. */
+bool stk__upload_drop_put(stk__uploads *u, const char *url);
+void stk__upload_append_removal(stk__uploads *u, const char *url, const stk__checkpoint_part *part);
+/* Whether a job that was not dropped puts the first part of the save. */
+bool stk__upload_needs(const stk__uploads *u, const stk__checkpoint_part *part);
 /* Have the parts of a save be removed; those that a job needs are looked at then. */
 void stk__upload_append_parts(stk__uploads *u, const char *url, const stk__checkpoint_part *part);
 bool stk__upload_works(const stk__uploads *u);

@@ -135,15 +135,13 @@ static void wait_locked(stk__checkpoint_writer *writer)
 
 /* ---- Handing over ---- */
 
-/* `whole`: of what the path is a part; or NULL. */
 static stk__write_job *make_job(stk_context *ctx, stk__write_kind kind, const char *path,
-                                const char *whole, const char *const *others, size_t num_others)
+                                const char *const *others, size_t num_others)
 {
     uint64_t bytes, size = sizeof(stk__write_job) + strlen(path) + 1;
 
     if (!stk__mul_size(num_others, sizeof *others, &bytes) || !stk__add_size(size, bytes, &size))
         return NULL;
-    size += whole ? strlen(whole) + 1 : 0;
     for (size_t i = 0; i < num_others; i++)
         size += strlen(others[i]) + 1;
     stk__write_job *j = stk__alloc(ctx, size);
@@ -153,10 +151,6 @@ static stk__write_job *make_job(stk_context *ctx, stk__write_kind kind, const ch
     char *to = (char *)(j->others + num_others);
     j->path = memcpy(to, path, strlen(path) + 1);
     to += strlen(path) + 1;
-    if (whole) {
-        j->whole = memcpy(to, whole, strlen(whole) + 1);
-        to += strlen(whole) + 1;
-    }
     for (size_t i = 0; i < num_others; i++) {
         j->others[i] = memcpy(to, others[i], strlen(others[i]) + 1);
         to += strlen(others[i]) + 1;
@@ -245,14 +239,14 @@ stk_status stk__checkpoint_reserve(stk__checkpoint_writer *writer, uint64_t byte
     if (writer->data && bytes <= writer->data_room)
         return STK_OK;
     STK_TRY(reserve_data(writer, bytes, err));
-    stk__write_job *j = make_job(writer->ctx, STK__WRITE_TOUCH, "", NULL, NULL, 0);
+    stk__write_job *j = make_job(writer->ctx, STK__WRITE_TOUCH, "", NULL, 0);
     if (!j)
         return no_memory(err);
     hand_over(writer, j);
     return STK_OK;
 }
 
-static stk_status save_file(stk__checkpoint_writer *writer, const char *path, const char *whole,
+static stk_status save_file(stk__checkpoint_writer *writer, const char *path,
                             const stk__checkpoint_part *part, const stk_state_tensor *tensors,
                             size_t num_tensors, const stk__checkpoint_text *texts, size_t num_texts,
                             const char *const *replaces, size_t num_replaces, uint64_t *waited_ns,
@@ -270,7 +264,7 @@ static stk_status save_file(stk__checkpoint_writer *writer, const char *path, co
     STK_TRY(collect_texts(writer, part, texts, num_texts, &all, err));
     STK_TRY(stk__safetensors_head_make(head, tensors, num_tensors, writer->texts, all, err));
     STK_TRY(reserve_data(writer, head->data_bytes, err));
-    stk__write_job *j = make_job(writer->ctx, STK__WRITE_SAVE, path, whole, replaces, num_replaces);
+    stk__write_job *j = make_job(writer->ctx, STK__WRITE_SAVE, path, replaces, num_replaces);
     if (!j)
         return no_memory(err);
     j->part = *part;
@@ -294,8 +288,8 @@ stk_status stk__checkpoint_save(stk__checkpoint_writer *writer, const char *path
 {
     const stk__checkpoint_part in_one_file = {.count = 0};
 
-    return save_file(writer, path, NULL, &in_one_file, tensors, num_tensors, texts, num_texts,
-                     replaces, num_replaces, waited_ns, err);
+    return save_file(writer, path, &in_one_file, tensors, num_tensors, texts, num_texts, replaces,
+                     num_replaces, waited_ns, err);
 }
 
 stk_status stk__checkpoint_save_part(stk__checkpoint_writer *writer,
@@ -305,14 +299,14 @@ stk_status stk__checkpoint_save_part(stk__checkpoint_writer *writer,
                                      const char *const *replaces, size_t num_replaces,
                                      stk_error *err)
 {
-    if (!part->number)
-        return save_file(writer, path, NULL, part, tensors, num_tensors, texts, num_texts, replaces,
-                         num_replaces, NULL, err);
-    char *own = stk__part_path(writer->ctx, path, part, part->number);
+    char *own = part->number ? stk__part_path(writer->ctx, path, part, part->number)
+                             : stk__strdup(writer->ctx, path);
+
     if (!own)
         return no_memory(err);
-    const stk_status status = save_file(writer, own, path, part, tensors, num_tensors, texts,
-                                        num_texts, replaces, num_replaces, NULL, err);
+    /* Only behind the first is there a new checkpoint. */
+    const stk_status status = save_file(writer, own, part, tensors, num_tensors, texts, num_texts,
+                                        replaces, part->number ? 0 : num_replaces, NULL, err);
     stk__free(writer->ctx, own);
     return status;
 }
@@ -326,7 +320,7 @@ stk_status stk__checkpoint_link(stk__checkpoint_writer *writer, const char *path
                                 stk_error *err)
 {
     STK_TRY(stk__context_check(writer->ctx, err));
-    stk__write_job *j = make_job(writer->ctx, STK__WRITE_LINK, path, NULL, &name, 1);
+    stk__write_job *j = make_job(writer->ctx, STK__WRITE_LINK, path, &name, 1);
     if (!j)
         return no_memory(err);
     hand_over(writer, j);
@@ -387,6 +381,19 @@ void stk__checkpoint_upload(stk__checkpoint_writer *writer)
     drain_locked(writer);
     pthread_mutex_unlock(&writer->lock);
     stk__uploads_wait(writer->uploads);
+}
+
+size_t stk__checkpoint_voids(stk__checkpoint_writer *writer, stk__checkpoint_part *parts,
+                             size_t most)
+{
+    return stk__uploads_voids(writer->uploads, parts, most);
+}
+
+void stk__checkpoint_void(stk__checkpoint_writer *writer, const stk__checkpoint_part *parts,
+                          size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        stk__uploads_void(writer->uploads, &parts[i]);
 }
 
 bool stk__checkpoint_upload_together(stk__checkpoint_writer *writer, stk__upload_meet_fn *meet,

@@ -60,7 +60,7 @@ static stk_status write_local(stk__checkpoint_writer *writer, const stk__write_j
     STK_TRY(stk__uploads_path(writer->uploads, j->path, mark, &path, err));
     stk_status status = write_bytes(writer, path, &in_one_file, err);
     if (status == STK_OK)
-        status = stk__uploads_put(writer->uploads, path, j->path, mark, &j->part, j->whole, err);
+        status = stk__uploads_put(writer->uploads, path, j->path, mark, &j->part, err);
     else
         stk__uploads_abandon(writer->uploads, path);
     stk__free(writer->ctx, path);
@@ -110,7 +110,7 @@ static stk_status write_elsewhere(stk__checkpoint_writer *writer, const stk__wri
         return STK_OK;
     const stk_status status = write_object(writer, j, mark, err);
     if (status != STK_OK) {
-        stk__uploads_lose(writer->uploads, j->path, &j->part);
+        stk__uploads_lose(writer->uploads, &j->part);
         stk__message(writer->ctx, STK_MESSAGE_WARNING,
                      "the checkpoint '%s' is lost, and training goes on: %s; and before it is "
                      "uploaded it needs room on this machine: %s",
@@ -161,15 +161,12 @@ static void touch_data(stk__checkpoint_writer *writer)
         writer->data[at] = 0;
 }
 
-/* Behind the new one. Of another rank's part the checkpoint is not this one's to remove. */
-static void remove_replaced(stk__checkpoint_writer *writer, const stk__write_job *j,
-                            const char *url)
+/* Behind the new one. */
+static void remove_replaced(stk__checkpoint_writer *writer, const char *url)
 {
     stk_error err;
 
-    if (j->part.number)
-        stk__uploads_drop_part(writer->uploads, url);
-    else if (!stk__url_elsewhere(writer->ctx, url))
+    if (!stk__url_elsewhere(writer->ctx, url))
         remove_one(writer, url);
     else if (stk__uploads_remove(writer->uploads, url, &err) != STK_OK)
         stk__message(writer->ctx, STK_MESSAGE_WARNING, "%s", err.text);
@@ -192,7 +189,7 @@ static stk_status save(stk__checkpoint_writer *writer, const stk__write_job *j, 
         stk__parts_drop(writer->ctx, j->path, &before);
     for (size_t i = 0; i < j->num_others; i++)
         if (!same_file(j->path, j->others[i]))
-            remove_replaced(writer, j, j->others[i]);
+            remove_replaced(writer, j->others[i]);
     return STK_OK;
 }
 

@@ -13,7 +13,6 @@ typedef struct stk__write_job {
     struct stk__write_job *next;
     stk__write_kind kind;
     const char *path;
-    const char *whole;         /* SAVE of a part: the checkpoint; else NULL */
     stk__checkpoint_part part; /* SAVE: that it is; count 0: it is all */
     size_t num_others;
     const char *others[]; /* SAVE: what it replaces; LINK: the other name */

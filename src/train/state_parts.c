@@ -103,7 +103,10 @@ static bool is_plain(stk_trainer *t, const char *path)
 }
 
 /* What rank 0 says of a save. */
+enum { VOIDS = 8 }; /* at a time */
 typedef struct save_name {
+    stk__checkpoint_part voids[VOIDS]; /* saves before that will not be in the store */
+    uint64_t num_voids;
     uint64_t number[2];
     char path[STK_MAX_OBJECT_KEY]; /* empty: it writes all of it */
 } save_name;
@@ -112,6 +115,12 @@ typedef struct save_name {
 static bool in_store(stk_trainer *t, const char *path)
 {
     return stk__checkpoint_parts_store(t->ctx, path) && strlen(path) < STK_MAX_OBJECT_KEY;
+}
+
+static void hear_voids(stk_trainer *t, const stk__checkpoint_part *voids, uint64_t n)
+{
+    if (t->ranks.strategy.rank)
+        stk__checkpoint_void(t->writer, voids, STK_MIN(n, VOIDS));
 }
 
 static void take_name(const stk_trainer *t, const save_name *name, stk__checkpoint_part *part,
@@ -138,12 +147,14 @@ stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_pa
         stk__checkpoint_part_draw(part);
         memcpy(name.number, part->save, sizeof name.number);
         snprintf(name.path, sizeof name.path, "%s", path);
+        name.num_voids = stk__checkpoint_voids(t->writer, name.voids, VOIDS);
     }
     STK_TRY(stk__share_text(t, (char *)&name, sizeof name, err));
     if (!*name.path)
         return STK_OK;
     if (in_store(t, name.path)) {
         t->ranks.parts_stored = true;
+        hear_voids(t, name.voids, name.num_voids);
         take_name(t, &name, part, first);
         return STK_OK;
     }
@@ -166,9 +177,30 @@ static stk_status add_up(void *user, double sums[STK__UPLOAD_SUMS])
     return stk__reduce(user, sums, STK__UPLOAD_SUMS, STK_COMBINE_SUM, &unheard);
 }
 
+/* What rank 0 has given up is not waited for. */
+static stk_status share_voids(stk_trainer *t, stk_error *err)
+{
+    struct {
+        stk__checkpoint_part parts[VOIDS];
+        uint64_t n;
+    } voids;
+
+    do {
+        memset(&voids, 0, sizeof voids);
+        if (t->ranks.strategy.rank == 0)
+            voids.n = stk__checkpoint_voids(t->writer, voids.parts, VOIDS);
+        STK_TRY(stk__share_text(t, (char *)&voids, sizeof voids, err));
+        hear_voids(t, voids.parts, voids.n);
+    } while (voids.n == VOIDS);
+    return STK_OK;
+}
+
 void stk__state_upload(stk_trainer *t, bool together)
 {
-    if (!together || stk__is_alone(t))
+    stk_error unheard;
+
+    together = together && !stk__is_alone(t) && share_voids(t, &unheard) == STK_OK;
+    if (!together)
         stk__checkpoint_upload(t->writer);
     else if (!stk__checkpoint_upload_together(t->writer, add_up, t) && t->ranks.strategy.rank)
         stk__message(t->ctx, STK_MESSAGE_WARNING,
