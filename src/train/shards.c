@@ -21,6 +21,11 @@ static uint32_t stage_of(const char *strategy)
     return strcmp(strategy, "fsdp") == 0 ? (uint32_t)STK_COUNT(names) : 0;
 }
 
+bool stk__shards_wanted(const stk_trainer *t)
+{
+    return !stk__is_alone(t) && stage_of(t->options.strategy) > 0;
+}
+
 /* ---- Who has what ---------------------------------------------------------------------------- */
 
 const uint64_t *stk__shard_counts(const stk_trainer *t, uint64_t elements)

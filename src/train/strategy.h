@@ -124,6 +124,8 @@ stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *bucket
 
 /* ---- Shards (shards.c) ---- */
 
+/* Whether a fit shares the training out. */
+bool stk__shards_wanted(const stk_trainer *t);
 /* Behind configure() of a fit: have the module keep its part, where the strategy says so. */
 stk_status stk__shards_begin(stk_trainer *t, stk_error *err);
 void stk__shards_release(stk_trainer *t);

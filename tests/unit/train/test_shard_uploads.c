@@ -244,10 +244,78 @@ static void parts_lie_in_the_store(void **state)
     }
 }
 
+/* ---- Going on -------------------------------------------------------------------------------- */
+
+/* On another number of ranks, by another strategy: as from one file in a folder. */
+static void it_goes_on_anywhere(void **state)
+{
+    static const struct {
+        uint64_t from;
+        const char *first;
+        uint64_t to;
+        const char *second;
+    } runs[] = {{3, "zero_2", 2, "zero_3"}, {2, "zero_3", 1, "ddp"}, {1, "ddp", 2, "zero_1"}};
+    char folder[256], half[512], saved[512];
+
+    for (size_t i = 0; i < STK_COUNT(runs); i++) {
+        test_folder(folder);
+        train(half, runs[i].from, "ddp", folder, NULL, an_epoch);
+        train(saved, runs[i].to, "ddp", folder, half, clips);
+        run_stored(runs[i].from, runs[i].first, NULL, an_epoch);
+        assert_true(has("epoch=0-step=4.safetensors.complete"));
+        run_stored(runs[i].to, runs[i].second, RUN "/last", elsewhere);
+        assert_nothing_left(MAX_RANKS);
+        assert_stored(saved, folder);
+        test_folder_remove(folder);
+        tear_down(state);
+        set_up(state);
+    }
+}
+
+/* ---- Faults ---------------------------------------------------------------------------------- */
+
+/* A rank that the store takes nothing from, or lets wait: nothing is there for anybody, all hear of
+ * it, and none waits for ever. The next run sends what each has kept. */
+static void one_rank_cannot_upload(void **state)
+{
+    const http_fault faults[] = {
+        {.path = "*-00001-of-*", .method = "PUT", .status = 403},
+        {.path = "*-00001-of-*", .method = "PUT", .cut = HTTP_STALL, .at = HTTP_BEFORE_HEAD}};
+    char folder[256], half[512], saved[512];
+
+    for (size_t i = 0; i < STK_COUNT(faults); i++) {
+        at.deadline = 0.2;
+        const int fault = http_server_fault(at.server, &faults[i]);
+        assert_true(fault > 0);
+        run_stored(3, "zero_2", NULL, an_epoch);
+        assert_true(http_server_struck(at.server, fault) > 0);
+        assert_int_equal(count("PUT epoch"), 0);
+        assert_false(has("epoch=0-step=4.safetensors"));
+        assert_non_null(strstr(at.warnings[0], "the part of rank 1 of 3 is not in the store"));
+        assert_non_null(strstr(at.warnings[1], "-00001-of-00003.safetensors' the newest"));
+        assert_non_null(strstr(at.warnings[2], "a rank could not upload its part"));
+        http_server_mend(at.server);
+        clear();
+        at.deadline = 60;
+        run_stored(3, "zero_2", RUN "/last", elsewhere);
+        assert_put("epoch=0-step=4.safetensors", 2);
+        assert_nothing_left(3);
+        test_folder(folder);
+        train(half, 3, "ddp", folder, NULL, an_epoch);
+        train(saved, 3, "ddp", folder, half, clips);
+        assert_stored(saved, folder);
+        test_folder_remove(folder);
+        tear_down(state);
+        set_up(state);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parts_lie_in_the_store, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(it_goes_on_anywhere, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_rank_cannot_upload, set_up, tear_down),
     };
 
     return cmocka_run_group_tests_name("train/shard_uploads", tests, NULL, NULL);
