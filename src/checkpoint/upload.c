@@ -21,7 +21,7 @@
 #define TELL_NS       UINT64_C(30000000000)
 #define PART_NS       UINT64_C(50000000) /* between looks for a part: twice as long after each */
 #define PART_MOST_NS  UINT64_C(2000000000)
-#define ALONE_NS      UINT64_C(2000000000) /* that parts of others are waited for without them */
+#define ALONE_NS      UINT64_C(1000000000) /* that parts of others are waited for without them */
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
@@ -65,14 +65,24 @@ static stk_status run_job(stk__uploads *u, stk__upload_job *j, stk_error *err)
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
+/* What a store lets nobody remove stays there, and what is gone has no other name: nothing waits
+ * behind it. */
+static bool is_final(const stk__upload_job *j, stk_status status)
+{
+    return status == STK_OK ||
+           (stk__upload_removes(j) && (status == STK_EACCES || status == STK_ENOTSUP)) ||
+           (j->kind == STK__UPLOAD_JOB_COPY && status == STK_ENOENT);
+}
+
 static void warn(stk__uploads *u, const stk__upload_job *j, const stk_error *err)
 {
     if (u->warned || stk__upload_sender_canceled(&u->sender))
         return;
     u->warned = true;
     stk__message(u->ctx, STK_MESSAGE_WARNING,
-                 stk__upload_removes(j)
-                     ? "'%s' could not be removed: %s"
+                 stk__upload_removes(j) ? "'%s' could not be removed: %s"
+                 : is_final(j, err->status)
+                     ? "'%s' could not be made, as what it was to be another name of is gone: %s"
                      : "'%s' could not be uploaded and is tried again, while training goes on: %s",
                  j->url, err->text);
 }
@@ -97,11 +107,11 @@ static void look_again(stk__uploads *u, stk__upload_job *j, const stk_error *mis
 }
 
 /* What follows from a job that is done. */
-static void follow(stk__uploads *u, stk__upload_job *j, char **passed)
+static void follow(stk__uploads *u, stk__upload_job *j)
 {
     stk__upload_append_parts(u, j->url, &j->before);
     if (j->kind == STK__UPLOAD_JOB_PUT && j->part.count && !j->part.number)
-        *passed = stk__upload_drop_earlier(u, j);
+        stk__upload_look_once_more(u, j);
 }
 
 /* A part that was put, or may have been, when it was no more wanted: the first knows nothing of it.
@@ -124,30 +134,32 @@ static void begin(stk__uploads *u, stk__upload_job *j)
         j->begun |= !other;
 }
 
-/* What a store lets nobody remove stays there, and what is gone has no other name: nothing waits
- * behind it. */
-static bool is_final(const stk__upload_job *j, stk_status status)
-{
-    return status == STK_OK ||
-           (stk__upload_removes(j) && (status == STK_EACCES || status == STK_ENOTSUP)) ||
-           (j->kind == STK__UPLOAD_JOB_COPY && status == STK_ENOENT);
-}
-
-static void say_passed(stk__uploads *u, char *passed)
+/* A part will not come. */
+static void say_passed(stk__uploads *u, const stk__upload_job *j, const stk_error *missing)
 {
     pthread_mutex_unlock(&u->lock);
     stk__message(u->ctx, STK_MESSAGE_WARNING,
-                 "'%s' is not in the store: a rank did not put its part of it; what was saved "
-                 "later is there",
-                 passed);
-    stk__free(u->ctx, passed);
+                 "'%s' will not be in the store: %s, and what was saved later is there", j->url,
+                 missing->text);
     pthread_mutex_lock(&u->lock);
+}
+
+/* Take it out of the list where nothing is left to be done. With the lock held. */
+static void end_job(stk__uploads *u, stk__upload_job *j, bool final, bool waits)
+{
+    if (!final && (!j->dropped || waits))
+        return;
+    if (j->dropped)
+        unwanted(u, j);
+    stk__upload_take_out(u, j);
+    if (!final && j->kind == STK__UPLOAD_JOB_PUT)
+        stk__upload_add_void(u, &j->part);
+    stk__upload_job_free(u, j);
 }
 
 /* Do a job, without the lock meanwhile. */
 static void work(stk__uploads *u, stk__upload_job *j)
 {
-    char *passed = NULL;
     stk_error err;
 
     begin(u, j);
@@ -162,28 +174,24 @@ static void work(stk__uploads *u, stk__upload_job *j)
     }
     const bool final = is_final(j, status);
     pthread_mutex_lock(&u->lock);
+    const bool passed = status == STK_EAGAIN && j->last && !u->hurry;
+    if (passed && !j->dropped)
+        say_passed(u, j, &err);
     j->working = false;
     j->look_at = 0;
     if (status == STK_OK)
-        follow(u, j, &passed);
+        follow(u, j);
     if (final)
         u->failures = 0;
     else if (status == STK_EAGAIN)
         look_again(u, j, &err);
     else
         note_failure(u, &err);
-    const bool waits = status == STK_EAGAIN && j->begun;
-    if (final || (j->dropped && !waits)) {
-        if (j->dropped)
-            unwanted(u, j);
-        stk__upload_take_out(u, j);
-        if (!final && j->kind == STK__UPLOAD_JOB_PUT)
-            stk__upload_add_void(u, &j->part);
-        stk__upload_job_free(u, j);
-    }
-    pthread_cond_broadcast(&u->done);
     if (passed)
-        say_passed(u, passed);
+        stk__upload_take_back(u, j);
+    else
+        end_job(u, j, final, status == STK_EAGAIN && j->begun);
+    pthread_cond_broadcast(&u->done);
 }
 
 static void uploads_run(void *argument)

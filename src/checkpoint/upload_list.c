@@ -29,9 +29,7 @@ void stk__upload_job_free(stk__uploads *u, stk__upload_job *j)
     stk__free(u->ctx, j);
 }
 
-/* What was to be removed after a job that is gone is removed after the one that has come in its
- * place. */
-static void take_back(stk__uploads *u, stk__upload_job *j)
+void stk__upload_take_back(stk__uploads *u, stk__upload_job *j)
 {
     stk__upload_job *moved = NULL, **last = &moved;
 
@@ -62,7 +60,7 @@ static void drop(stk__uploads *u, stk__upload_job *j)
     if (j->working || j->begun)
         j->dropped = true;
     else
-        take_back(u, j);
+        stk__upload_take_back(u, j);
 }
 
 /* Those of the object of a new job are void. */
@@ -147,26 +145,21 @@ void stk__upload_add_void(stk__uploads *u, const stk__checkpoint_part *part)
     u->voids[u->num_voids++] = *part;
 }
 
-/* Every rank puts its parts in the order of their saves, so those of this one have come to what is
- * done: a part of a save before that is not there was lost. */
-char *stk__upload_drop_earlier(stk__uploads *u, const stk__upload_job *done)
+void stk__upload_look_once_more(stk__uploads *u, const stk__upload_job *done)
 {
-    char *url = NULL;
-
     for (stk__upload_job *j = u->first; j && j != done && !u->hurry;) {
-        if (j->kind != STK__UPLOAD_JOB_PUT || !j->looks ||
-            stk__part_same_save(&j->part, &done->part)) {
-            j = j->next;
-            continue;
+        stk__upload_job *next = j->next;
+        if (j->kind == STK__UPLOAD_JOB_PUT && j->looks &&
+            !stk__part_same_save(&j->part, &done->part)) {
+            j->last = true;
+            j->look_at = 0;
+            if (j->dropped) {
+                stk__upload_take_back(u, j);
+                next = u->first;
+            }
         }
-        if (!j->dropped) {
-            stk__free(u->ctx, url);
-            url = stk__strdup(u->ctx, j->url);
-        }
-        take_back(u, j);
-        j = u->first;
+        j = next;
     }
-    return url;
 }
 
 bool stk__upload_is_stuck(const stk__uploads *u)

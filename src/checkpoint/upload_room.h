@@ -37,6 +37,7 @@ typedef struct stk__upload_job {
     uint32_t next_part; /* the first part that is not known to be in the store; the thread's */
     uint64_t look_at;   /* when that is looked for again; 0: at once */
     uint64_t looks;     /* in vain */
+    bool last;          /* what is missing at the next look will not come */
     uint64_t most;      /* bytes that a try has come to; the thread's */
     bool working;       /* the thread is at it */
     bool dropped;       /* not to be tried again */
@@ -106,9 +107,12 @@ void stk__upload_take_out(stk__uploads *u, stk__upload_job *j);
 void stk__upload_job_free(stk__uploads *u, stk__upload_job *j);
 /* Those of the object of a new job are void. */
 void stk__upload_drop_older(stk__uploads *u, const stk__upload_job *new);
-/* Behind an upload of what parts belong to: those that were to come before it, and whose parts
- * were not there, will not. The URL of the last of them, the caller's; NULL: there was none. */
-char *stk__upload_drop_earlier(stk__uploads *u, const stk__upload_job *done);
+/* A job is not to be done. What was to be removed after it is removed after the one that has come
+ * in its place. */
+void stk__upload_take_back(stk__uploads *u, stk__upload_job *j);
+/* Behind an upload of the first of parts: every rank puts its parts in the order of their saves, so
+ * what is missing of a save before is looked for only once more. */
+void stk__upload_look_once_more(stk__uploads *u, const stk__upload_job *done);
 /* No first will be put for the parts of a save, which no job needs any more. */
 void stk__upload_add_void(stk__uploads *u, const stk__checkpoint_part *part);
 /* The file of an object is not put, or is removed behind that. False: there is none to put. */
