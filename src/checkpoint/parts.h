@@ -41,6 +41,8 @@ void stk__part_tell_failure(const stk__file_calls *calls, const char *path);
 
 /* ---- Names of files (parts_files.c) ---- */
 
+#define STK__PARTS_YOUNG_S 600 /* seconds between the parts of a save, at most */
+
 /* What the file at a path or URL says that it is, in *out; STK_ENOENT: no part. */
 stk_status stk__part_read(stk_context *ctx, const char *path, stk__checkpoint_part *out,
                           stk_error *err);
@@ -79,6 +81,9 @@ stk_status stk__parts_objects_copy(stk__put_place *place, const char *from, cons
 /* Remove the parts of a save, marks first, where no object beside `url` is the first of them. */
 stk_status stk__parts_objects_drop(stk__put_place *place, const char *url,
                                    const stk__checkpoint_part *part, stk_error *err);
+
+/* Remove what stk__parts_sweep() would, beside `url`. */
+stk_status stk__parts_objects_sweep(stk__put_place *place, const char *url, stk_error *err);
 
 /* ---- Reading (parts_read.c) ---- */
 

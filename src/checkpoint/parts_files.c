@@ -10,8 +10,6 @@
 
 #include "checkpoint/parts.h"
 
-#define YOUNG_S 600 /* seconds between the parts of a save, at most */
-
 static bool is_folder(const char *path)
 {
     struct stat st;
@@ -85,7 +83,8 @@ static bool is_young(int folder, const char *name)
     struct stat st;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    return fstatat(folder, name, &st, 0) != 0 || st.st_mtim.tv_sec > now.tv_sec - YOUNG_S;
+    return fstatat(folder, name, &st, 0) != 0 ||
+           st.st_mtim.tv_sec > now.tv_sec - STK__PARTS_YOUNG_S;
 }
 
 /* Remove those of a save (NULL: of any that has ended) that no checkpoint of the folder needs. */

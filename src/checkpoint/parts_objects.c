@@ -191,21 +191,28 @@ static stk_status find_first(const names *found, const char *url, const stk__che
     return status;
 }
 
-static stk_status is_needed(stk__put_place *place, const char *url,
-                            const stk__checkpoint_part *part, bool *needed, stk_error *err)
+/* What lies beside an object; a folder that is not there has nothing. */
+static stk_status list_folder(stk__put_place *place, const char *url, stk_list_fn *each, void *user,
+                              stk_error *err)
 {
-    names found = {.ctx = place->context, .err = err};
     char folder[STK_MAX_OBJECT_KEY];
 
-    *needed = false;
     STK_TRY(stk__put_place_open(place, url, err));
     const char *slash = strrchr(place->key, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - place->key) : 0, place->key);
     const stk_store_call call = call_of(place);
-    stk_status status = stk_store_list(place->store, folder, &call, note_name, &found, err);
+    const stk_status status = stk_store_list(place->store, folder, &call, each, user, err);
     stk__put_place_rest(place);
-    if (status == STK_ENOENT)
-        status = STK_OK;
+    return status == STK_ENOENT ? STK_OK : status;
+}
+
+static stk_status is_needed(stk__put_place *place, const char *url,
+                            const stk__checkpoint_part *part, bool *needed, stk_error *err)
+{
+    names found = {.ctx = place->context, .err = err};
+
+    *needed = false;
+    stk_status status = list_folder(place, url, note_name, &found, err);
     if (status == STK_OK)
         status = find_first(&found, url, part, needed, err);
     for (size_t i = 0; i < found.n; i++)
@@ -225,5 +232,65 @@ stk_status stk__parts_objects_drop(stk__put_place *place, const char *url,
         status = path ? stk__upload_remove_marked(place, path, err) : no_memory(url, err);
         stk__free(place->context, path);
     }
+    return status;
+}
+
+/* ---- What nobody needs ----------------------------------------------------------------------- */
+
+/* The saves that a folder has parts of. */
+typedef struct saves {
+    stk_context *ctx;
+    struct {
+        stk__checkpoint_part part;
+        bool young;
+    } * list;
+    size_t n, room;
+    int64_t young_ns; /* Unix time from which on a first may yet come */
+    stk_error *err;
+} saves;
+
+static stk_status note_save(void *user, const char *key, const stk_object_info *info)
+{
+    const char *slash = strrchr(key, '/'), *own = slash ? slash + 1 : key;
+    const size_t mark = strlen(STK__UPLOAD_MARK), length = strlen(own);
+    char name[STK_MAX_OBJECT_KEY];
+    stk__checkpoint_part part;
+    saves *found = user;
+    size_t i = 0;
+
+    snprintf(name, sizeof name, "%.*s",
+             (int)(length - (stk__ends_with(own, length, STK__UPLOAD_MARK) ? mark : 0)), own);
+    if (info->is_folder || !stk__part_name_parse(name, &part))
+        return STK_OK;
+    while (i < found->n && !stk__part_same_save(&found->list[i].part, &part))
+        i++;
+    if (i == found->n) {
+        void *grown =
+            stk__grow(found->ctx, found->list, &found->room, found->n + 1, sizeof *found->list);
+        if (!grown)
+            return no_memory(key, found->err);
+        found->list = grown;
+        found->list[found->n++].young = false;
+        found->list[i].part = part;
+    }
+    found->list[i].young |= info->mtime_ns > found->young_ns;
+    return STK_OK;
+}
+
+stk_status stk__parts_objects_sweep(stk__put_place *place, const char *url, stk_error *err)
+{
+    saves found = {.ctx = place->context, .err = err};
+    stk_status status;
+
+    found.young_ns = (int64_t)((stk__wall_seconds() - STK__PARTS_YOUNG_S) * 1e9);
+    char *any = beside(place->context, url, STK__CHECKPOINT_PARTS "/x");
+    if (!any)
+        return no_memory(url, err);
+    status = list_folder(place, any, note_save, &found, err);
+    stk__free(place->context, any);
+    for (size_t i = 0; i < found.n && status == STK_OK; i++)
+        if (!found.list[i].young)
+            status = stk__parts_objects_drop(place, url, &found.list[i].part, err);
+    stk__free(place->context, found.list);
     return status;
 }

@@ -322,14 +322,15 @@ bool stk__uploads_find(stk__uploads *u, const char *url, char *path, size_t size
     return found;
 }
 
-/* Files that are left; the URL of one. */
-static size_t count_left(const stk__uploads *u, const char **url)
+/* Files that are left; the URL of the last. */
+static size_t count_left(const stk__uploads *u, const char **url, bool *parts)
 {
     size_t n = 0;
 
     for (const stk__upload_job *j = u->first; j; j = j->next)
         if (!stk__upload_removes(j) && !j->dropped) {
             *url = j->url;
+            *parts = j->part.count;
             n++;
         }
     return n;
@@ -337,29 +338,34 @@ static size_t count_left(const stk__uploads *u, const char **url)
 
 static const char *why_left(const stk__uploads *u)
 {
-    return u->failures               ? u->failure.text
-           : stk__upload_is_stuck(u) ? u->missing.text
-                                     : "there was no time for more";
+    const stk__upload_job *j = u->first;
+
+    while (j && !j->looks)
+        j = j->next;
+    return u->failures ? u->failure.text : j ? u->missing.text : "there was no time for more";
 }
 
 /* End what is at work, and say what is left. What is to be removed is old, and not worth a word. */
 static void give_up(stk__uploads *u)
 {
     const char *url = "";
+    bool parts = false;
 
     u->gave_up = true;
     atomic_store(&u->sender.cancel, true);
     while (stk__upload_works(u))
         stk__cond_wait_until(&u->done, &u->lock, UINT64_MAX);
-    const size_t n = count_left(u, &url);
+    const size_t n = count_left(u, &url, &parts);
+    const char *const them = n > 1 ? "them" : "it";
     char *text =
         n ? stk__format(
                 u->ctx,
-                "%zu checkpoint%s not uploaded, '%s' the newest: %s; kept in '%s': "
-                "the next run with this default_root_dir and upload_dir uploads %s; or give "
-                "the path there as ckpt_path to go on from it",
-                n, n > 1 ? "s are" : " is", url, why_left(u),
-                u->folder ? u->folder->path : stk__upload_dir(u), n > 1 ? "them" : "it")
+                "%zu %s%s not uploaded, '%s' the newest: %s; kept in '%s': the next run with this "
+                "default_root_dir and upload_dir uploads %s%s",
+                n, parts ? "part" : "checkpoint", n > 1 ? "s are" : " is", url, why_left(u),
+                u->folder ? u->folder->path : stk__upload_dir(u), them,
+                parts ? ", with the parts of the other ranks"
+                      : "; or give the path there as ckpt_path to go on from it")
           : NULL;
     pthread_mutex_unlock(&u->lock);
     if (n)
@@ -436,10 +442,11 @@ static bool wait_on(stk__uploads *u, waiting *w, uint64_t moved, bool alone)
 static bool end_waiting(stk__uploads *u)
 {
     const char *url;
+    bool parts;
 
     pthread_mutex_lock(&u->lock);
     u->hurry = u->waiting = false;
-    const bool all = count_left(u, &url) == 0;
+    const bool all = count_left(u, &url, &parts) == 0;
     pthread_mutex_unlock(&u->lock);
     return all;
 }
@@ -468,12 +475,13 @@ _Static_assert(FAILED + 1 == STK__UPLOAD_SUMS, "what is added up");
 static void say(stk__uploads *u, bool open, double sums[STK__UPLOAD_SUMS])
 {
     const char *url;
+    bool parts;
 
     pthread_mutex_lock(&u->lock);
     sums[MOVED] = (double)moved(u);
     sums[BUSY] = open && !stk__upload_is_stuck(u);
     sums[OPEN] = open;
-    sums[FAILED] = !open && (u->lost || count_left(u, &url) > 0);
+    sums[FAILED] = !open && (u->lost || count_left(u, &url, &parts) > 0);
     pthread_mutex_unlock(&u->lock);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of checkpoints in a store: each is put by its own writer, the first behind the marks of all
  * others, and they go behind the last object that is the first of them. */
-#include "uploads.h"
+#include <glob.h>
 
 #include "checkpoint/parts.h"
+#include "uploads.h"
 
 enum { PARTS = 3, VALUES = 6 };
 
@@ -527,6 +528,111 @@ static void torn_parts(void **state)
     close_ranks(&r);
 }
 
+/* ---- What nobody needs ----------------------------------------------------------------------- */
+
+/* Parts of a save that ended before its first was put go when a run goes on, where nobody may be at
+ * work. */
+static void left_parts_are_removed(void **state)
+{
+    static const char *const a = "noted://v/version_0/a.ckpt";
+    const stk__newest_where goes_on = {.runs = "noted://v", .goes_on = true},
+                            looks = {.runs = "noted://v"};
+    const stk__checkpoint_part needed = draw(), orphan = draw();
+    world *w = *state;
+    char found[300];
+    stk_error err;
+    ranks r;
+
+    open_ranks(&r, w, UINT64_C(60000000000));
+    save_all(&r, &needed, a, 1, NULL);
+    save_part(&r, orphan, 1, a, 2, NULL);
+    save_part(&r, orphan, 2, a, 2, NULL);
+    upload_all(&r);
+    put_bytes(w, "noted://v/version_0/checkpoint.parts/notes.safetensors", "x", 1);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(count_parts(&r, a, &orphan), 4);
+        w->age = i == 1 ? 1000 : i == 2 ? 500 : 0;
+        const stk__newest_where *where = i == 1 ? &looks : &goes_on;
+        assert_ok(stk__checkpoint_newest(w->ctx, where, found, sizeof found, &err), &err);
+    }
+    w->age = 1000;
+    assert_ok(stk__checkpoint_newest(w->ctx, &goes_on, found, sizeof found, &err), &err);
+    assert_string_equal(found, a);
+    assert_int_equal(count_parts(&r, a, &orphan), 0);
+    assert_true(is_there(w, "noted://v/version_0/checkpoint.parts/notes.safetensors"));
+    assert_whole(&r, a, 1);
+    /* As one file in its own place it needs none. */
+    assert_ok(stk_checkpoint_consolidate(w->ctx, a, a, NULL, &err), &err);
+    assert_whole(&r, a, 1);
+    assert_int_equal(count_parts(&r, a, &needed), 0);
+    assert_int_equal(w->warnings, 0);
+    close_ranks(&r);
+}
+
+/* ---- What a run left ------------------------------------------------------------------------- */
+
+/* A byte of a file that waits for its upload. */
+static void damage(const world *w, const char *name)
+{
+    char pattern[700];
+    glob_t found;
+
+    snprintf(pattern, sizeof pattern, "%s/*/*/%s", w->dir, name);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, 1);
+    FILE *f = fopen(found.gl_pathv[0], "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, -1, SEEK_END), 0);
+    const int byte = fgetc(f);
+    assert_int_equal(fseek(f, -1, SEEK_END), 0);
+    fputc(byte ^ 1, f);
+    fclose(f);
+    globfree(&found);
+}
+
+/* One process finds what all have left, in whatever order, and puts the first last; a damaged part
+ * stays, and so does the first. */
+static void what_runs_left_is_put(void **state)
+{
+    static const char *const url = "noted://l/run/x.ckpt";
+    world *w = *state;
+    stk_error err;
+
+    for (int damaged = 0; damaged < 2; damaged++) {
+        const stk__checkpoint_part part = draw();
+        ranks r;
+        open_ranks(&r, w, 20000000);
+        w->failures = -1;
+        save_all(&r, &part, url, 1, NULL);
+        close_ranks(&r);
+        assert_int_equal(left(w), PARTS);
+        w->failures = 0;
+        w->warnings = 0;
+        *w->log = 0;
+        if (damaged)
+            damage(w, strrchr(part_url(&r, url, &part, 1), '/') + 1);
+        open_writer(w, UINT64_C(60000000000));
+        assert_ok(stk__checkpoint_upload_left(w->writer, "noted://l/run", &err), &err);
+        stk__checkpoint_upload(w->writer);
+        if (damaged) {
+            assert_null(strstr(w->log, "put x.ckpt\n"));
+            assert_int_equal(w->warnings, 2);
+            assert_non_null(strstr(w->warning, "the part of rank 1 of 3 is not in the store"));
+        } else {
+            assert_whole(&r, url, 1);
+            assert_true(logged(w, "-00002-of-00003.safetensors.complete\n") <
+                        logged(w, "put x.ckpt\n"));
+            assert_int_equal(w->warnings, 0);
+            stk__put_place place = {.context = w->ctx};
+            assert_ok(stk__url_remove(&place, "noted://l/run/x.ckpt.complete", &err), &err);
+            stk__put_place_close(&place);
+        }
+        stk__checkpoint_writer_destroy(&w->writer);
+        assert_int_equal(left(w), damaged ? 2 : 0);
+        open_writer(w, UINT64_C(60000000000));
+    }
+}
+
 /* ---- Which stores ---------------------------------------------------------------------------- */
 
 static void stores_of_all_machines(void **state)
@@ -560,6 +666,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(without_room_here, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_hear_of_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(torn_parts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(left_parts_are_removed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_runs_left_is_put, set_up, tear_down),
         cmocka_unit_test_setup_teardown(stores_of_all_machines, set_up, tear_down),
     };
 

@@ -27,6 +27,7 @@ typedef struct world {
     bool held;             /* puts wait */
     bool waits;            /* one does */
     bool shortens;         /* it says of what it holds that it is shorter */
+    double age;            /* of objects, in seconds */
     unsigned reads, looks; /* looks: at what an object is */
     char log[4096];
     unsigned warnings;
@@ -108,11 +109,11 @@ static inline stk_status list_one(void *user, const char *key, const stk_object_
     const listing *l = user;
     stk_object_info dated = *info;
 
-    dated.mtime_ns = (int64_t)(stk__wall_seconds() * 1e9);
+    dated.mtime_ns = (int64_t)((stk__wall_seconds() - at->age) * 1e9);
     return l->each(l->user, key, &dated);
 }
 
-/* The store of memory has no times: all of it is of now. */
+/* The store of memory has no times: all of it is as old as the test says. */
 static inline stk_status noted_list(stk_store *store, const char *prefix,
                                     const stk_store_call *call, stk_list_fn *each, void *user,
                                     stk_error *err)

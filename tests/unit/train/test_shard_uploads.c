@@ -6,6 +6,7 @@
 #include "checkpoint/parts.h"
 #include "checkpoint/upload_send.h"
 #include "support/http_server.h"
+#include "train/callbacks/callback.h"
 #include "unit/train/shards.h"
 
 #define RUN  "s3://bucket/run"
@@ -310,12 +311,66 @@ static void one_rank_cannot_upload(void **state)
     }
 }
 
+/* A rank that fails in the middle of training, and whose part has not come: the others end soon,
+ * and nothing is marked. */
+static stk_status fail_on_one(stk_callback *callback, stk_trainer *t, const stk_moment *at_moment,
+                              stk_error *err)
+{
+    return stk_trainer_current_epoch(t) == 1 && stk__callback_info(t).rank == 1
+               ? stk__fail(err, STK_EIO, STK_STAGE_TRAIN, "this rank is at its end")
+               : STK_OK;
+}
+
+static stk_status failing_create(stk_context *ctx, const void *options, stk_callback **out,
+                                 stk_error *err);
+
+static const stk_callback_ops failing = {.struct_size = sizeof failing,
+                                         .name = "failing",
+                                         .doc = "fails on rank 1",
+                                         .create = failing_create,
+                                         .destroy = gate_destroy,
+                                         .roles = STK_ROLE_NO_METRICS,
+                                         .on_train_epoch_start = fail_on_one};
+
+static stk_status failing_create(stk_context *ctx, const void *options, stk_callback **out,
+                                 stk_error *err)
+{
+    *out = calloc(1, sizeof **out);
+    assert_non_null(*out);
+    **out = (stk_callback){&failing, ctx};
+    return STK_OK;
+}
+
+static void one_rank_fails(void **state)
+{
+    const one like = {.strategy = "zero_1",
+                      .layers = odd,
+                      .folder = RUN,
+                      .change = elsewhere,
+                      .callback = &failing,
+                      .stores = at.stores,
+                      .on_message = hear};
+
+    at.deadline = 0.2;
+    assert_true(http_server_fault(at.server, &(http_fault){.path = "*-00001-of-*",
+                                                           .method = "PUT",
+                                                           .cut = HTTP_STALL,
+                                                           .at = HTTP_BEFORE_HEAD}) > 0);
+    run_world(all_ranks, 2, &like);
+    for (int r = 0; r < 2; r++)
+        assert_int_equal(all_ranks[r].status, STK_EIO);
+    assert_int_equal(count("PUT epoch"), 0);
+    assert_non_null(strstr(at.warnings[0], "the part of rank 1 of 2 is not in the store"));
+    assert_non_null(strstr(at.warnings[1], "-00001-of-00002.safetensors' the newest"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parts_lie_in_the_store, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_goes_on_anywhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_rank_cannot_upload, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_rank_fails, set_up, tear_down),
     };
 
     return cmocka_run_group_tests_name("train/shard_uploads", tests, NULL, NULL);
