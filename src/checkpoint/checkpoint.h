@@ -156,7 +156,7 @@ size_t stk__checkpoint_voids(stk__checkpoint_writer *writer, stk__checkpoint_par
 void stk__checkpoint_void(stk__checkpoint_writer *writer, const stk__checkpoint_part *parts,
                           size_t n);
 /* Adds numbers of all processes up, in place; a failure: there are no others any more. */
-enum { STK__UPLOAD_SUMS = 4 };
+enum { STK__UPLOAD_SUMS = 5 };
 typedef stk_status stk__upload_meet_fn(void *user, double sums[STK__UPLOAD_SUMS]);
 /*
  * stk__checkpoint_upload() by all processes that write parts: each is waited for as long as any of

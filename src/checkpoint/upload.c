@@ -98,11 +98,15 @@ static void note_failure(stk__uploads *u, const stk_error *err)
     u->failures++;
 }
 
-/* It is the first of several, and a part is not there: that is no failure. */
-static void look_again(stk__uploads *u, stk__upload_job *j, const stk_error *missing)
+/* It is the first of several, and a part is not there: that is no failure. What was seen before
+ * somebody asked all to be looked at says nothing. */
+static void look_again(stk__uploads *u, stk__upload_job *j, const stk_error *missing,
+                       uint64_t asked)
 {
+    const uint64_t wait = STK_MIN(PART_NS << STK_MIN(j->looks, 8u), PART_MOST_NS);
+
     u->missing = *missing;
-    j->look_at = stk__now_ns() + STK_MIN(PART_NS << STK_MIN(j->looks, 8u), PART_MOST_NS);
+    j->look_at = asked == u->asked ? stk__now_ns() + wait : 0;
     j->looks++;
 }
 
@@ -163,6 +167,7 @@ static void work(stk__uploads *u, stk__upload_job *j)
     stk_error err;
 
     begin(u, j);
+    const uint64_t asked = u->asked;
     j->working = true;
     pthread_mutex_unlock(&u->lock);
     const stk_status status = run_job(u, j, &err);
@@ -184,7 +189,7 @@ static void work(stk__uploads *u, stk__upload_job *j)
     if (final)
         u->failures = 0;
     else if (status == STK_EAGAIN)
-        look_again(u, j, &err);
+        look_again(u, j, &err, asked);
     else
         note_failure(u, &err);
     if (passed)
@@ -377,6 +382,7 @@ static void give_up(stk__uploads *u)
 
 typedef struct waiting {
     uint64_t begun, moved, since, end, told;
+    bool ends; /* the program of one of those that wait is to end */
 } waiting;
 
 /* Say that it takes long. */
@@ -392,6 +398,7 @@ static void tell(stk__uploads *u, waiting *w)
 
 static void look_for_all(stk__uploads *u)
 {
+    u->asked++;
     for (stk__upload_job *j = u->first; j; j = j->next)
         j->look_at = 0;
     pthread_cond_signal(&u->has_jobs);
@@ -416,7 +423,8 @@ static bool wait_on(stk__uploads *u, waiting *w, uint64_t moved, bool alone)
 {
     pthread_mutex_lock(&u->lock);
     const uint64_t now = stk__now_ns();
-    if (w->end == UINT64_MAX && u->options.told && u->options.told(u->options.user)) {
+    w->ends |= u->options.told && u->options.told(u->options.user);
+    if (w->end == UINT64_MAX && w->ends) {
         w->end = now + u->options.deadline_ns;
         u->hurry = true;
     }
@@ -468,11 +476,11 @@ bool stk__uploads_wait(stk__uploads *u)
 
 /* ---- Together -------------------------------------------------------------------------------- */
 
-enum { MOVED, BUSY, OPEN, FAILED };
-_Static_assert(FAILED + 1 == STK__UPLOAD_SUMS, "what is added up");
+enum { MOVED, BUSY, OPEN, FAILED, TOLD };
+_Static_assert(TOLD + 1 == STK__UPLOAD_SUMS, "what is added up");
 
 /* What this process says. */
-static void say(stk__uploads *u, bool open, double sums[STK__UPLOAD_SUMS])
+static void say(stk__uploads *u, const waiting *w, bool open, double sums[STK__UPLOAD_SUMS])
 {
     const char *url;
     bool parts;
@@ -482,6 +490,7 @@ static void say(stk__uploads *u, bool open, double sums[STK__UPLOAD_SUMS])
     sums[BUSY] = open && !stk__upload_is_stuck(u);
     sums[OPEN] = open;
     sums[FAILED] = !open && (u->lost || count_left(u, &url, &parts) > 0);
+    sums[TOLD] = w->ends;
     pthread_mutex_unlock(&u->lock);
 }
 
@@ -494,13 +503,14 @@ bool stk__uploads_wait_together(stk__uploads *u, stk__upload_meet_fn *meet, void
     begin_waiting(u, &w);
     do {
         open = open && wait_on(u, &w, (uint64_t)sums[MOVED], alone);
-        say(u, open, own);
+        say(u, &w, open, own);
         memcpy(sums, own, sizeof sums);
         if (meet(user, sums) != STK_OK) {
             stk__uploads_wait(u);
             return false;
         }
         alone = sums[BUSY] - own[BUSY] < 0.5;
+        w.ends = sums[TOLD] > 0;
     } while (sums[OPEN] > 0);
     end_waiting(u);
     u->lost = false;

@@ -79,6 +79,7 @@ struct stk__uploads {
     size_t num_voids, void_room;
     uint64_t retry_at, failures; /* in a row */
     bool hurry;                  /* what is new goes first */
+    uint64_t asked;              /* how often all parts were to be looked for at once */
     bool alone;                  /* nobody else puts parts any more */
     bool lost;                   /* what is not in a file could not be put either */
     stk_error missing;           /* the part that was looked for last */
