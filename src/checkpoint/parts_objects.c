@@ -62,9 +62,12 @@ stk_status stk__parts_object_of(stk__put_place *place, const char *url, bool *an
     const char *slash = strrchr(place->key, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash + 1 - place->key) : 0, place->key);
     stk_status status = stk__key_below(folder, STK__CHECKPOINT_PARTS, key, err);
-    if (status == STK_OK)
+    if (status == STK_OK && STK__STORE_HAS(place->store->ops, list))
         status = stk__store_look(place->store, key, &presence, err);
     stk__put_place_rest(place);
+    /* Who may put and not look has put no parts. */
+    if (status == STK_EACCES || status == STK_ENOTSUP)
+        return STK_OK;
     *any = status == STK_OK && presence == STK__IS_FOLDER;
     if (!*any)
         return status;
