@@ -24,7 +24,7 @@ bool stk__checkpoint_parts_store(stk_context *ctx, const char *url)
 
     stk__url_unwrap(ctx, url, &parsed);
     const stk_store_ops *driver = parsed.driver;
-    for (size_t i = 0; i < STK_COUNT(names) && driver && !parsed.container; i++)
+    for (size_t i = 0; i < STK_COUNT(names) && driver; i++)
         if (strcmp(driver->name, names[i]) == 0)
             return true;
     return false;

@@ -95,7 +95,7 @@ static void parts_go_behind_the_last_name(void **state)
 static void await_look(world *w)
 {
     pthread_mutex_lock(&w->lock);
-    while (!w->looks)
+    while (!w->looks && !strstr(w->log, "put x.ckpt"))
         stk__cond_wait_until(&w->moved, &w->lock, UINT64_MAX);
     pthread_mutex_unlock(&w->lock);
 }
@@ -158,6 +158,26 @@ static void a_slow_store_gets_what_is_new(void **state)
     assert_int_equal(left(w), 0);
 }
 
+/* What is void when it is being put is removed behind that. */
+static void a_void_part_under_way(void **state)
+{
+    static const char *const url = "noted://u/x.ckpt";
+    const stk__checkpoint_part part = draw();
+    world *w = *state;
+    ranks r;
+
+    open_ranks(&r, w, UINT64_C(60000000000));
+    hold(w, true);
+    save_part(&r, part, 1, url, 1, NULL);
+    await_put(w);
+    stk__checkpoint_void(r.writers[1], &part, 1);
+    hold(w, false);
+    stk__checkpoint_upload(r.writers[1]);
+    assert_non_null(strstr(w->log, "-00001-of-00003.safetensors.complete\n"));
+    assert_int_equal(count_parts(&r, url, &part), 0);
+    close_ranks(&r);
+}
+
 /* ---- Faults ---------------------------------------------------------------------------------- */
 
 /* A part that nobody puts any more is not waited for: the first stays here, without a mark. */
@@ -205,8 +225,12 @@ static void without_room_here(void **state)
     open_ranks(&r, w, 20000000);
     for (int k = 0; k < PARTS; k++)
         assert_ok(stk__checkpoint_upload_by(r.writers[k], &nowhere, &err), &err);
-    for (uint32_t k = PARTS; k-- > 0;)
+    hand_part(&r, part, 0, url, 1, NULL);
+    await_look(w);
+    assert_false(is_there(w, url));
+    for (uint32_t k = PARTS; k-- > 1;)
         save_part(&r, part, k, url, 1, NULL);
+    flush(w);
     assert_whole(&r, url, 1);
     assert_true(is_there(w, "noted://r/x.ckpt.complete"));
     assert_int_equal(w->warnings, 0);
@@ -313,6 +337,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_first_comes_last, set_up, tear_down),
         cmocka_unit_test_setup_teardown(parts_go_behind_the_last_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_slow_store_gets_what_is_new, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_void_part_under_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_that_does_not_come, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_room_here, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_hear_of_one, set_up, tear_down),

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of checkpoints that lie in a store: torn ones are refused, what nobody needs is removed,
  * and what runs left is put. */
+#include <fcntl.h>
 #include <glob.h>
+#include <sys/stat.h>
 
 #include "upload_parts.h"
 
@@ -156,6 +158,21 @@ static void damage(const world *w, const char *name)
     globfree(&found);
 }
 
+/* What was left, as of long ago: marks of other saves beside its parts are younger. */
+static void make_old(const world *w)
+{
+    const struct timespec times[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    char pattern[700];
+    glob_t found;
+
+    snprintf(pattern, sizeof pattern, "%s/stoker-upload-*", w->dir);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, PARTS);
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        assert_int_equal(utimensat(AT_FDCWD, found.gl_pathv[i], times, 0), 0);
+    globfree(&found);
+}
+
 /* One process finds what all have left, in whatever order, and puts the first last; a damaged part
  * stays, and so does the first. */
 static void what_runs_left_is_put(void **state)
@@ -175,6 +192,8 @@ static void what_runs_left_is_put(void **state)
         w->failures = 0;
         w->warnings = 0;
         *w->log = 0;
+        make_old(w);
+        put_bytes(w, "noted://l/run/checkpoint.parts/other.safetensors.complete", "x", 1);
         if (damaged)
             damage(w, strrchr(part_url(&r, url, &part, 1), '/') + 1);
         open_writer(w, UINT64_C(60000000000));

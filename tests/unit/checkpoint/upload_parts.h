@@ -44,7 +44,7 @@ static inline stk__checkpoint_part draw(void)
 }
 
 /* What rank `k` has of a tensor of 2 x 3 values that begin with the step. */
-static inline void save_part(ranks *r, stk__checkpoint_part part, uint32_t k, const char *url,
+static inline void hand_part(ranks *r, stk__checkpoint_part part, uint32_t k, const char *url,
                              float step, const char *replaces)
 {
     const int64_t shape[] = {2, 3};
@@ -67,6 +67,14 @@ static inline void save_part(ranks *r, stk__checkpoint_part part, uint32_t k, co
     assert_ok(stk__checkpoint_save_part(r->writers[k], &part, url, tensors, k ? 1 : 2, &step_text,
                                         1, &replaces, replaces ? 1 : 0, &err),
               &err);
+}
+
+static inline void save_part(ranks *r, stk__checkpoint_part part, uint32_t k, const char *url,
+                             float step, const char *replaces)
+{
+    stk_error err;
+
+    hand_part(r, part, k, url, step, replaces);
     assert_ok(stk__checkpoint_flush(r->writers[k], &err), &err);
 }
 

@@ -245,6 +245,26 @@ static void parts_lie_in_the_store(void **state)
     }
 }
 
+static void four_epochs(one *o)
+{
+    elsewhere(o);
+    o->b.options.max_epochs = 4;
+}
+
+/* Where uploads are slower than saves all ranks leave the same out, and nothing of it stays. */
+static void a_slow_part(void **state)
+{
+    assert_true(http_server_fault(at.server, &(http_fault){.path = "*-00001-of-*",
+                                                           .method = "PUT",
+                                                           .count = 1,
+                                                           .latency_ms = 1000}) > 0);
+    run_stored(2, "zero_1", NULL, four_epochs);
+    assert_put("epoch=3-step=16.safetensors", 2);
+    assert_int_equal(count("PUT " STK__CHECKPOINT_PARTS) - count("DELETE " STK__CHECKPOINT_PARTS),
+                     2);
+    assert_nothing_left(2);
+}
+
 /* ---- Going on -------------------------------------------------------------------------------- */
 
 /* On another number of ranks, by another strategy: as from one file in a folder. */
@@ -368,6 +388,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parts_lie_in_the_store, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_slow_part, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_goes_on_anywhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_rank_cannot_upload, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_rank_fails, set_up, tear_down),
