@@ -29,10 +29,16 @@
 static stk_status send_left(stk__uploads *u, stk__upload_job *j, stk_error *err)
 {
     stk__upload_local *file = j->file;
+    stk__checkpoint_part part;
     stk__upload_fate fate;
 
     const stk__upload_found found = {file->path, j->url, j->mark, file->folder->changed_ns};
-    STK_TRY(stk__upload_left(&u->sender, &found, &j->part, &j->next_part, &j->most, &fate, err));
+    const stk_status status =
+        stk__upload_left(&u->sender, &found, &part, &j->next_part, &j->most, &fate, err);
+    pthread_mutex_lock(&u->lock);
+    j->part = part;
+    pthread_mutex_unlock(&u->lock);
+    STK_TRY(status);
     if (fate == STK__UPLOAD_SENT)
         return STK_OK;
     file->kept = j->kept = true;

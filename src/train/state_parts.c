@@ -177,32 +177,48 @@ static stk_status add_up(void *user, double sums[STK__UPLOAD_SUMS])
     return stk__reduce(user, sums, STK__UPLOAD_SUMS, STK_COMBINE_SUM, &unheard);
 }
 
-/* What rank 0 has given up is not waited for. */
-static stk_status share_voids(stk_trainer *t, stk_error *err)
+/* What rank 0 has given up is not waited for. *told: how much that is. */
+static stk_status share_voids(stk_trainer *t, uint64_t *told, stk_error *err)
 {
     struct {
         stk__checkpoint_part parts[VOIDS];
         uint64_t n;
     } voids;
 
+    *told = 0;
     do {
         memset(&voids, 0, sizeof voids);
         if (t->ranks.strategy.rank == 0)
             voids.n = stk__checkpoint_voids(t->writer, voids.parts, VOIDS);
         STK_TRY(stk__share_text(t, (char *)&voids, sizeof voids, err));
         hear_voids(t, voids.parts, voids.n);
+        *told += voids.n;
     } while (voids.n == VOIDS);
     return STK_OK;
+}
+
+/* Rank 0 may give something up while all wait, which the others have then put. */
+static bool upload_together(stk_trainer *t)
+{
+    stk_error unheard;
+    uint64_t told;
+    bool all = true;
+
+    do
+        all &= stk__checkpoint_upload_together(t->writer, add_up, t);
+    while (share_voids(t, &told, &unheard) == STK_OK && told > 0);
+    return all;
 }
 
 void stk__state_upload(stk_trainer *t, bool together)
 {
     stk_error unheard;
+    uint64_t told;
 
-    together = together && !stk__is_alone(t) && share_voids(t, &unheard) == STK_OK;
+    together = together && !stk__is_alone(t) && share_voids(t, &told, &unheard) == STK_OK;
     if (!together)
         stk__checkpoint_upload(t->writer);
-    else if (!stk__checkpoint_upload_together(t->writer, add_up, t) && t->ranks.strategy.rank)
+    else if (!upload_together(t) && t->ranks.strategy.rank)
         stk__message(t->ctx, STK_MESSAGE_WARNING,
                      "not all checkpoints are in the store: a rank could not upload its part, and "
                      "says why");
