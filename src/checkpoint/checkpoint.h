@@ -128,11 +128,15 @@ typedef struct stk__checkpoint_part {
 char *stk__checkpoint_parts_folder(stk_context *ctx, const char *path);
 /* Draw the number of a save. */
 void stk__checkpoint_part_draw(stk__checkpoint_part *part);
+/* Whether the parts of a checkpoint may be objects of the store of a URL, which each process puts
+ * itself. */
+bool stk__checkpoint_parts_store(stk_context *ctx, const char *url);
 /*
- * As stk__checkpoint_save() of this process's part of the checkpoint `path`, which is a local one;
- * the others save theirs by the same number. What it replaces is the first's to say. The first
- * waits for the others in the background: as long as its own part took several times over, and two
- * minutes at least. A part that could not be written is a failure of the first, too.
+ * As stk__checkpoint_save() of this process's part of the checkpoint `path`; the others save theirs
+ * by the same number. What it replaces is the first's to do. Of a local one the first waits for the
+ * others in the background: as long as its own part took several times over, and two minutes at
+ * least; a part that could not be written is a failure of the first, too. Of one in a store each
+ * part is uploaded by its process, and the first when the marks of all others are there.
  */
 stk_status stk__checkpoint_save_part(stk__checkpoint_writer *writer,
                                      const stk__checkpoint_part *part, const char *path,
@@ -143,6 +147,24 @@ stk_status stk__checkpoint_save_part(stk__checkpoint_writer *writer,
 /* The other processes have failed: their parts are waited for a few seconds longer, until the next
  * save. Does not wait. */
 void stk__checkpoint_hurry(stk__checkpoint_writer *writer);
+
+/* Parts of checkpoints in a store that will never have a first, for the others to hear: the first
+ * has given the checkpoint up for a later one. At most `most` of them, each told once. */
+size_t stk__checkpoint_voids(stk__checkpoint_writer *writer, stk__checkpoint_part *parts,
+                             size_t most);
+/* What the first told: what this process has of them is not uploaded any more, or removed. */
+void stk__checkpoint_void(stk__checkpoint_writer *writer, const stk__checkpoint_part *parts,
+                          size_t n);
+/* Adds numbers of all processes up, in place; a failure: there are no others any more. */
+enum { STK__UPLOAD_SUMS = 5 };
+typedef stk_status stk__upload_meet_fn(void *user, double sums[STK__UPLOAD_SUMS]);
+/*
+ * stk__checkpoint_upload() by all processes that write parts: each is waited for as long as any of
+ * them gets on, and no part longer than there is somebody who may put it. False, to all of them:
+ * something of one is left. `meet` is called by all equally often.
+ */
+bool stk__checkpoint_upload_together(stk__checkpoint_writer *writer, stk__upload_meet_fn *meet,
+                                     void *user);
 
 /* ---- Reading (checkpoint_read.c) ---- */
 

@@ -102,18 +102,26 @@ static stk_status check_target(const consolidation *c, stk_error *err)
 
 static stk_status consolidate(consolidation *c, stk_error *err)
 {
-    stk__checkpoint_part before;
+    const bool elsewhere = stk__url_elsewhere(c->ctx, c->to);
+    stk__put_place place = {.context = c->ctx};
+    stk__checkpoint_part before = {.count = 0};
+    bool any;
 
     STK_TRY(check_target(c, err));
     STK_TRY(stk__checkpoint_open(c->ctx, c->from, &c->checkpoint, err));
     STK_TRY(list_all(c, err));
     STK_TRY(make_head(c, err));
-    const bool replaces_parts =
-        !stk__url_elsewhere(c->ctx, c->to) && stk__parts_of(c->ctx, c->to, &before);
-    STK_TRY(write_file(c, err));
-    if (replaces_parts)
+    if (elsewhere)
+        STK_TRY(stk__parts_object_of(&place, c->to, &any, &before, err));
+    else if (!stk__parts_of(c->ctx, c->to, &before))
+        before.count = 0;
+    stk_status status = write_file(c, err);
+    if (status == STK_OK && before.count && elsewhere)
+        status = stk__parts_objects_drop(&place, c->to, &before, err);
+    else if (status == STK_OK && before.count)
         stk__parts_drop(c->ctx, c->to, &before);
-    return STK_OK;
+    stk__put_place_close(&place);
+    return status;
 }
 
 stk_status stk_checkpoint_consolidate(stk_context *ctx, const char *from, const char *to,

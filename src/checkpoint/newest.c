@@ -324,7 +324,8 @@ typedef struct listing {
     const char *url; /* of the store */
     int64_t version;
     int depth;
-    named *names; /* in the folder at hand */
+    bool parts;   /* the folder at hand has some */
+    named *names; /* in it */
     size_t count, room;
 } listing;
 
@@ -341,8 +342,12 @@ static stk_status look_at_key(void *user, const char *key, const stk_object_info
     snprintf(own, sizeof own, "%.*s", (int)length, key);
     const char *slash = strrchr(own, '/'), *name = slash ? slash + 1 : own;
     if (info->is_folder) {
-        const listing below = {l->s,         l->store, l->url, version_of(name, l->version),
-                               l->depth + 1, NULL,     0,      0};
+        const listing below = {.s = l->s,
+                               .store = l->store,
+                               .url = l->url,
+                               .version = version_of(name, l->version),
+                               .depth = l->depth + 1};
+        l->parts |= holds_parts(name);
         return l->depth < MAX_DEPTH && (below.version >= 0 || !l->s->numbered) && !holds_parts(name)
                    ? look_below(&below, own)
                    : STK_OK;
@@ -393,6 +398,21 @@ static stk_status add_marked(const listing *l)
     return status;
 }
 
+/* Only in folders of runs; what fails stays for the next. */
+static void sweep_parts(const listing *l, const char *folder)
+{
+    stk__put_place place = {.context = l->s->ctx};
+    char *key = stk__format(l->s->ctx, "%s/x", folder);
+    char *url = key ? stk__url_below(l->s->ctx, l->url, key) : NULL;
+    stk_error err;
+
+    if (url && stk__parts_objects_sweep(&place, url, &err) != STK_OK)
+        stk__message(l->s->ctx, STK_MESSAGE_WARNING, "%s", err.text);
+    stk__put_place_close(&place);
+    stk__free(l->s->ctx, key);
+    stk__free(l->s->ctx, url);
+}
+
 /* A folder that is not there, or not any more, holds nothing. */
 static stk_status look_below(const listing *l, const char *folder)
 {
@@ -401,6 +421,8 @@ static stk_status look_below(const listing *l, const char *folder)
     stk_status status = stk_store_list(l->store, folder, NULL, look_at_key, &own, l->s->err);
     if (status == STK_OK)
         status = add_marked(&own);
+    if (status == STK_OK && own.parts && l->s->sweeps && l->version >= 0)
+        sweep_parts(l, folder);
     for (size_t i = 0; i < own.count; i++)
         stk__free(l->s->ctx, own.names[i].key);
     stk__free(l->s->ctx, own.names);

@@ -41,6 +41,12 @@ void stk__part_tell_failure(const stk__file_calls *calls, const char *path);
 
 /* ---- Names of files (parts_files.c) ---- */
 
+#define STK__PARTS_YOUNG_S 600 /* seconds between the parts of a save, at most */
+
+/* What the file at a path or URL says that it is, in *out; STK_ENOENT: no part. */
+stk_status stk__part_read(stk_context *ctx, const char *path, stk__checkpoint_part *out,
+                          stk_error *err);
+
 /* All of these take paths of local checkpoints, which may lie in one file. */
 
 /* What the checkpoint is the first of; false: it lies in no parts, as far as it can be read. */
@@ -55,6 +61,29 @@ stk_status stk__parts_link(stk__put_place *place, const char *path, const char *
 /* Remove from the folder of a run the parts that no checkpoint there is the first of: those of
  * saves that ended before it was written. */
 void stk__parts_sweep(stk_context *ctx, const char *folder);
+
+/* ---- Objects of a store (parts_objects.c) ---- */
+
+/* Whether both URLs or paths name something in the same folder. */
+bool stk__parts_same_folder(const char *a, const char *b);
+/* Which save an object is the first part of; *out has a count of 0: of none, or it is not there.
+ * *any: the folder has parts of something. */
+stk_status stk__parts_object_of(stk__put_place *place, const char *url, bool *any,
+                                stk__checkpoint_part *out, stk_error *err);
+/* Look for the marks of parts *next and above, as far as they are there. STK_EAGAIN: one is not,
+ * `err` says of whom. */
+stk_status stk__parts_objects_look(stk__put_place *place, const char *url,
+                                   const stk__checkpoint_part *part, uint32_t *next,
+                                   stk_error *err);
+/* Put the parts of the checkpoint `from` beside `to`, which lies in another folder. */
+stk_status stk__parts_objects_copy(stk__put_place *place, const char *from, const char *to,
+                                   const stk__checkpoint_part *part, stk_error *err);
+/* Remove the parts of a save, marks first, where no object beside `url` is the first of them. */
+stk_status stk__parts_objects_drop(stk__put_place *place, const char *url,
+                                   const stk__checkpoint_part *part, stk_error *err);
+
+/* Remove what stk__parts_sweep() would, beside `url`. */
+stk_status stk__parts_objects_sweep(stk__put_place *place, const char *url, stk_error *err);
 
 /* ---- Reading (parts_read.c) ---- */
 

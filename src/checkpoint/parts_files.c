@@ -10,8 +10,6 @@
 
 #include "checkpoint/parts.h"
 
-#define YOUNG_S 600 /* seconds between the parts of a save, at most */
-
 static bool is_folder(const char *path)
 {
     struct stat st;
@@ -19,9 +17,8 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* What a file says that it is; STK_ENOENT: no part. */
-static stk_status read_part(stk_context *ctx, const char *path, stk__checkpoint_part *out,
-                            stk_error *err)
+stk_status stk__part_read(stk_context *ctx, const char *path, stk__checkpoint_part *out,
+                          stk_error *err)
 {
     stk__safetensors_file file;
 
@@ -42,7 +39,7 @@ static stk_status find_part(stk_context *ctx, const char *path, stk__checkpoint_
     /* Most folders have no parts, and then no file is read for it. */
     const bool any = is_folder(parts);
     stk__free(ctx, parts);
-    return any ? read_part(ctx, path, out, err) : STK_ENOENT;
+    return any ? stk__part_read(ctx, path, out, err) : STK_ENOENT;
 }
 
 bool stk__parts_of(stk_context *ctx, const char *path, stk__checkpoint_part *out)
@@ -69,7 +66,7 @@ static bool is_needed(stk_context *ctx, const char *folder, const stk__checkpoin
         if (needed || entry->d_name[0] == '.' || entry->d_type == DT_DIR)
             continue;
         char *path = stk__format(ctx, "%s/%s", folder, entry->d_name);
-        const stk_status status = path ? read_part(ctx, path, &other, NULL) : STK_ENOMEM;
+        const stk_status status = path ? stk__part_read(ctx, path, &other, NULL) : STK_ENOMEM;
         stk__free(ctx, path);
         needed = status == STK_OK
                      ? stk__part_same_save(&other, part)
@@ -86,7 +83,8 @@ static bool is_young(int folder, const char *name)
     struct stat st;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    return fstatat(folder, name, &st, 0) != 0 || st.st_mtim.tv_sec > now.tv_sec - YOUNG_S;
+    return fstatat(folder, name, &st, 0) != 0 ||
+           st.st_mtim.tv_sec > now.tv_sec - STK__PARTS_YOUNG_S;
 }
 
 /* Remove those of a save (NULL: of any that has ended) that no checkpoint of the folder needs. */
@@ -152,14 +150,6 @@ void stk__parts_sweep(stk_context *ctx, const char *folder)
 
 /* ---- Other names ---- */
 
-static bool same_folder(const char *a, const char *b)
-{
-    const char *const in_a = strrchr(a, '/'), *const in_b = strrchr(b, '/');
-    const size_t n = in_a ? (size_t)(in_a - a) : 0;
-
-    return n == (in_b ? (size_t)(in_b - b) : 0) && memcmp(a, b, n) == 0;
-}
-
 /* In another folder it needs its parts there, if it has any. */
 static stk_status copy_parts(stk__put_place *place, const char *path, const char *name,
                              stk_error *err)
@@ -188,7 +178,7 @@ stk_status stk__parts_link(stk__put_place *place, const char *path, const char *
     stk__checkpoint_part before;
 
     const bool replaces = stk__parts_of(place->context, name, &before);
-    if (!same_folder(path, name))
+    if (!stk__parts_same_folder(path, name))
         STK_TRY(copy_parts(place, path, name, err));
     STK_TRY(stk__url_copy(place, path, name, err));
     if (replaces)

@@ -19,6 +19,9 @@
 #define RETRY_MOST_NS UINT64_C(30000000000)
 #define LOOK_NS       UINT64_C(50000000) /* between looks at whether the program is to end */
 #define TELL_NS       UINT64_C(30000000000)
+#define PART_NS       UINT64_C(50000000) /* between looks for a part: twice as long after each */
+#define PART_MOST_NS  UINT64_C(2000000000)
+#define ALONE_NS      UINT64_C(1000000000) /* that parts of others are waited for without them */
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
@@ -26,10 +29,16 @@
 static stk_status send_left(stk__uploads *u, stk__upload_job *j, stk_error *err)
 {
     stk__upload_local *file = j->file;
+    stk__checkpoint_part part;
     stk__upload_fate fate;
 
-    STK_TRY(stk__upload_left(&u->sender, file->path, j->url, j->mark, file->folder->changed_ns,
-                             &j->most, &fate, err));
+    const stk__upload_found found = {file->path, j->url, j->mark, file->folder->changed_ns};
+    const stk_status status =
+        stk__upload_left(&u->sender, &found, &part, &j->next_part, &j->most, &fate, err);
+    pthread_mutex_lock(&u->lock);
+    j->part = part;
+    pthread_mutex_unlock(&u->lock);
+    STK_TRY(status);
     if (fate == STK__UPLOAD_SENT)
         return STK_OK;
     file->kept = j->kept = true;
@@ -49,16 +58,27 @@ static stk_status run_job(stk__uploads *u, stk__upload_job *j, stk_error *err)
     case STK__UPLOAD_JOB_LEFT:
         return send_left(u, j, err);
     case STK__UPLOAD_JOB_PUT:
-        return stk__upload_file(&u->sender, j->file->path, j->url, j->mark, &j->most, err);
+        return stk__upload_put(u, j, err);
     case STK__UPLOAD_JOB_COPY:
-        return stk__upload_copy(&u->sender, j->from, j->url, err);
+        return stk__upload_copy(u, j, err);
     case STK__UPLOAD_JOB_REMOVE:
-        return stk__upload_remove(&u->sender, j->url, err);
+        return stk__upload_remove(u, j, err);
+    case STK__UPLOAD_JOB_PARTS:
+        return stk__upload_drop_parts(u, j, err);
     }
     return STK_OK;
 }
 
 /* ---- The thread ------------------------------------------------------------------------------ */
+
+/* What a store lets nobody remove stays there, and what is gone has no other name: nothing waits
+ * behind it. */
+static bool is_final(const stk__upload_job *j, stk_status status)
+{
+    return status == STK_OK ||
+           (stk__upload_removes(j) && (status == STK_EACCES || status == STK_ENOTSUP)) ||
+           (j->kind == STK__UPLOAD_JOB_COPY && status == STK_ENOENT);
+}
 
 static void warn(stk__uploads *u, const stk__upload_job *j, const stk_error *err)
 {
@@ -66,8 +86,9 @@ static void warn(stk__uploads *u, const stk__upload_job *j, const stk_error *err
         return;
     u->warned = true;
     stk__message(u->ctx, STK_MESSAGE_WARNING,
-                 j->kind == STK__UPLOAD_JOB_REMOVE
-                     ? "'%s' could not be removed: %s"
+                 stk__upload_removes(j) ? "'%s' could not be removed: %s"
+                 : is_final(j, err->status)
+                     ? "'%s' could not be made, as what it was to be another name of is gone: %s"
                      : "'%s' could not be uploaded and is tried again, while training goes on: %s",
                  j->url, err->text);
 }
@@ -83,33 +104,104 @@ static void note_failure(stk__uploads *u, const stk_error *err)
     u->failures++;
 }
 
+/* It is the first of several, and a part is not there: that is no failure. What was seen before
+ * somebody asked all to be looked at says nothing. */
+static void look_again(stk__uploads *u, stk__upload_job *j, const stk_error *missing,
+                       uint64_t asked)
+{
+    const uint64_t wait = STK_MIN(PART_NS << STK_MIN(j->looks, 8u), PART_MOST_NS);
+
+    u->missing = *missing;
+    j->look_at = asked == u->asked ? stk__now_ns() + wait : 0;
+    j->looks++;
+}
+
+/* What follows from a job that is done. */
+static void follow(stk__uploads *u, stk__upload_job *j)
+{
+    stk__upload_append_parts(u, j->url, &j->before);
+    if (j->kind == STK__UPLOAD_JOB_PUT && j->part.count && !j->part.number)
+        stk__upload_look_once_more(u, j);
+}
+
+/* A part that was put, or may have been, when it was no more wanted: the first knows nothing of it.
+ */
+static void unwanted(stk__uploads *u, const stk__upload_job *j)
+{
+    if (j->kind == STK__UPLOAD_JOB_PUT && j->part.number)
+        stk__upload_append_removal(u, j->url, &j->part);
+}
+
+/* Of those that wait for parts of others the one that was looked at first is sent to its end, so
+ * that a slow store gets something: what is void all ranks hear of the first. */
+static void begin(stk__uploads *u, stk__upload_job *j)
+{
+    const stk__upload_job *other = u->first;
+
+    while (other && !other->begun)
+        other = other->next;
+    if (j->kind == STK__UPLOAD_JOB_PUT && j->part.count && !j->part.number)
+        j->begun |= !other;
+}
+
+/* A part will not come. */
+static void say_passed(stk__uploads *u, const stk__upload_job *j, const stk_error *missing)
+{
+    pthread_mutex_unlock(&u->lock);
+    stk__message(u->ctx, STK_MESSAGE_WARNING,
+                 "'%s' will not be in the store: %s, and what was saved later is there", j->url,
+                 missing->text);
+    pthread_mutex_lock(&u->lock);
+}
+
+/* Take it out of the list where nothing is left to be done. With the lock held. */
+static void end_job(stk__uploads *u, stk__upload_job *j, bool final, bool waits)
+{
+    if (!final && (!j->dropped || waits))
+        return;
+    if (j->dropped)
+        unwanted(u, j);
+    stk__upload_take_out(u, j);
+    if (!final && j->kind == STK__UPLOAD_JOB_PUT)
+        stk__upload_add_void(u, &j->part);
+    stk__upload_job_free(u, j);
+}
+
 /* Do a job, without the lock meanwhile. */
 static void work(stk__uploads *u, stk__upload_job *j)
 {
     stk_error err;
 
+    begin(u, j);
+    const uint64_t asked = u->asked;
     j->working = true;
     pthread_mutex_unlock(&u->lock);
     const stk_status status = run_job(u, j, &err);
     if (status == STK_OK) {
         stk__upload_sender_advance(&u->sender);
         u->warned = false;
-    } else {
+    } else if (status != STK_EAGAIN) {
         warn(u, j, &err);
     }
-    /* What a store lets nobody remove stays there: nothing waits behind it. */
-    const bool ended = status == STK_OK || (j->kind == STK__UPLOAD_JOB_REMOVE &&
-                                            (status == STK_EACCES || status == STK_ENOTSUP));
+    const bool final = is_final(j, status);
     pthread_mutex_lock(&u->lock);
+    const bool passed = status == STK_EAGAIN && j->last && !u->hurry;
+    if (passed && !j->dropped)
+        say_passed(u, j, &err);
     j->working = false;
-    if (ended)
+    j->look_at = 0;
+    if (status == STK_OK)
+        follow(u, j);
+    if (final)
         u->failures = 0;
+    else if (status == STK_EAGAIN)
+        look_again(u, j, &err, asked);
     else
         note_failure(u, &err);
-    if (ended || j->dropped) {
-        stk__upload_take_out(u, j);
-        stk__upload_job_free(u, j);
-    }
+    if (passed)
+        stk__upload_take_back(u, j);
+    else
+        end_job(u, j, final, status == STK_EAGAIN && j->begun);
     pthread_cond_broadcast(&u->done);
 }
 
@@ -120,11 +212,12 @@ static void uploads_run(void *argument)
     stk__thread_background();
     pthread_mutex_lock(&u->lock);
     while (!u->closing) {
-        stk__upload_job *j = u->gave_up ? NULL : stk__upload_choose(u);
+        uint64_t when = UINT64_MAX;
+        stk__upload_job *j = u->gave_up ? NULL : stk__upload_choose(u, &when);
         if (j && stk__now_ns() >= u->retry_at)
             work(u, j);
         else
-            stk__cond_wait_until(&u->has_jobs, &u->lock, j ? u->retry_at : UINT64_MAX);
+            stk__cond_wait_until(&u->has_jobs, &u->lock, j ? u->retry_at : when);
     }
     pthread_mutex_unlock(&u->lock);
 }
@@ -188,6 +281,12 @@ static void forget(stk__uploads *u, bool own)
     stk__put_place_close(&u->sender.place);
     stk__free(u->ctx, u->newest_url);
     stk__free(u->ctx, u->newest_mark);
+    stk__free(u->ctx, u->plain);
+    stk__free(u->ctx, u->voids);
+    for (stk__upload_own *o = u->own; o; o = u->own) {
+        u->own = o->next;
+        stk__free(u->ctx, o);
+    }
     stk__free(u->ctx, u->dir);
     stk__free(u->ctx, u);
 }
@@ -225,8 +324,8 @@ bool stk__uploads_find(stk__uploads *u, const char *url, char *path, size_t size
 
     pthread_mutex_lock(&u->lock);
     for (const stk__upload_job *j = u->first; j && !found; j = j->next) {
-        found = j->kind == STK__UPLOAD_JOB_PUT && !j->dropped && strcmp(j->url, url) == 0 &&
-                strlen(j->file->path) < size;
+        found = j->kind == STK__UPLOAD_JOB_PUT && !j->dropped && !j->part.count &&
+                strcmp(j->url, url) == 0 && strlen(j->file->path) < size;
         if (found)
             memcpy(path, j->file->path, strlen(j->file->path) + 1);
     }
@@ -234,38 +333,50 @@ bool stk__uploads_find(stk__uploads *u, const char *url, char *path, size_t size
     return found;
 }
 
-/* Files that are left; the URL of one. */
-static size_t count_left(const stk__uploads *u, const char **url)
+/* Files that are left; the URL of the last. */
+static size_t count_left(const stk__uploads *u, const char **url, bool *parts)
 {
     size_t n = 0;
 
     for (const stk__upload_job *j = u->first; j; j = j->next)
-        if (j->kind != STK__UPLOAD_JOB_REMOVE && !j->dropped) {
+        if (!stk__upload_removes(j) && !j->dropped) {
             *url = j->url;
+            *parts = j->part.count;
             n++;
         }
     return n;
+}
+
+static const char *why_left(const stk__uploads *u)
+{
+    const stk__upload_job *j = u->first;
+
+    while (j && !j->looks)
+        j = j->next;
+    return u->failures ? u->failure.text : j ? u->missing.text : "there was no time for more";
 }
 
 /* End what is at work, and say what is left. What is to be removed is old, and not worth a word. */
 static void give_up(stk__uploads *u)
 {
     const char *url = "";
+    bool parts = false;
 
     u->gave_up = true;
     atomic_store(&u->sender.cancel, true);
     while (stk__upload_works(u))
         stk__cond_wait_until(&u->done, &u->lock, UINT64_MAX);
-    const size_t n = count_left(u, &url);
+    const size_t n = count_left(u, &url, &parts);
+    const char *const them = n > 1 ? "them" : "it";
     char *text =
         n ? stk__format(
                 u->ctx,
-                "%zu checkpoint%s not uploaded, '%s' the newest: %s; kept in '%s': "
-                "the next run with this default_root_dir and upload_dir uploads %s; or give "
-                "the path there as ckpt_path to go on from it",
-                n, n > 1 ? "s are" : " is", url,
-                u->failures ? u->failure.text : "there was no time for more",
-                u->folder ? u->folder->path : stk__upload_dir(u), n > 1 ? "them" : "it")
+                "%zu %s%s not uploaded, '%s' the newest: %s; kept in '%s': the next run with this "
+                "default_root_dir and upload_dir uploads %s%s",
+                n, parts ? "part" : "checkpoint", n > 1 ? "s are" : " is", url, why_left(u),
+                u->folder ? u->folder->path : stk__upload_dir(u), them,
+                parts ? ", with the parts of the other ranks"
+                      : "; or give the path there as ckpt_path to go on from it")
           : NULL;
     pthread_mutex_unlock(&u->lock);
     if (n)
@@ -275,44 +386,139 @@ static void give_up(stk__uploads *u)
     pthread_mutex_lock(&u->lock);
 }
 
+typedef struct waiting {
+    uint64_t begun, moved, since, end, told;
+    bool ends; /* the program of one of those that wait is to end */
+} waiting;
+
 /* Say that it takes long. */
-static void tell(stk__uploads *u, uint64_t *when)
+static void tell(stk__uploads *u, waiting *w)
 {
-    if (stk__now_ns() < *when)
+    if (stk__now_ns() < w->told)
         return;
-    *when += TELL_NS;
+    w->told += TELL_NS;
     pthread_mutex_unlock(&u->lock);
     stk__message(u->ctx, STK_MESSAGE_WARNING, "still waiting for checkpoints to be uploaded");
     pthread_mutex_lock(&u->lock);
 }
 
-bool stk__uploads_wait(stk__uploads *u)
+static void look_for_all(stk__uploads *u)
 {
-    const uint64_t patience = u->options.deadline_ns * STK__UPLOAD_PATIENCE;
-    uint64_t moved = 0, now = stk__now_ns(), since = now, end = UINT64_MAX, told = now + TELL_NS;
-    const char *url;
+    u->asked++;
+    for (stk__upload_job *j = u->first; j; j = j->next)
+        j->look_at = 0;
+    pthread_cond_signal(&u->has_jobs);
+}
 
+static void begin_waiting(stk__uploads *u, waiting *w)
+{
+    const uint64_t now = stk__now_ns();
+
+    *w = (waiting){.begun = now, .since = now, .end = UINT64_MAX, .told = now + TELL_NS};
     pthread_mutex_lock(&u->lock);
     u->waiting = true;
+    u->alone = false;
     u->retry_at = 0;
-    pthread_cond_signal(&u->has_jobs);
-    while (u->first && !u->gave_up) {
-        now = stk__now_ns();
-        if (end == UINT64_MAX && u->options.told && u->options.told(u->options.user)) {
-            end = now + u->options.deadline_ns;
-            u->hurry = true;
-        }
-        const uint64_t is = atomic_load_explicit(&u->sender.moved, memory_order_relaxed);
-        since = is == moved ? since : now;
-        moved = is;
-        if (now >= end || now - since >= patience)
+    look_for_all(u);
+    pthread_mutex_unlock(&u->lock);
+}
+
+/* Wait a moment. `moved` counts all that gets on, also by others; `alone`: nobody else puts
+ * anything. False: it is over. */
+static bool wait_on(stk__uploads *u, waiting *w, uint64_t moved, bool alone)
+{
+    pthread_mutex_lock(&u->lock);
+    const uint64_t now = stk__now_ns();
+    w->ends |= u->options.told && u->options.told(u->options.user);
+    if (w->end == UINT64_MAX && w->ends) {
+        w->end = now + u->options.deadline_ns;
+        u->hurry = true;
+    }
+    w->since = moved == w->moved ? w->since : now;
+    w->moved = moved;
+    if (alone && !u->alone) {
+        u->alone = true;
+        look_for_all(u);
+    }
+    if (u->first && !u->gave_up) {
+        if (now >= w->end || now - w->since >= u->options.deadline_ns * STK__UPLOAD_PATIENCE ||
+            (u->alone && stk__upload_is_stuck(u)))
             give_up(u);
         else
             stk__cond_wait_until(&u->done, &u->lock, now + LOOK_NS);
-        tell(u, &told);
+        tell(u, w);
     }
+    const bool more = u->first && !u->gave_up;
+    pthread_mutex_unlock(&u->lock);
+    return more;
+}
+
+static bool end_waiting(stk__uploads *u)
+{
+    const char *url;
+    bool parts;
+
+    pthread_mutex_lock(&u->lock);
     u->hurry = u->waiting = false;
-    const bool all = count_left(u, &url) == 0;
+    const bool all = count_left(u, &url, &parts) == 0;
     pthread_mutex_unlock(&u->lock);
     return all;
+}
+
+static uint64_t moved(const stk__uploads *u)
+{
+    return atomic_load_explicit(&u->sender.moved, memory_order_relaxed);
+}
+
+bool stk__uploads_wait(stk__uploads *u)
+{
+    waiting w;
+
+    begin_waiting(u, &w);
+    while (wait_on(u, &w, moved(u), stk__now_ns() - w.begun >= ALONE_NS))
+        continue;
+    return end_waiting(u);
+}
+
+/* ---- Together -------------------------------------------------------------------------------- */
+
+enum { MOVED, BUSY, OPEN, FAILED, TOLD };
+_Static_assert(TOLD + 1 == STK__UPLOAD_SUMS, "what is added up");
+
+/* What this process says. */
+static void say(stk__uploads *u, const waiting *w, bool open, double sums[STK__UPLOAD_SUMS])
+{
+    const char *url;
+    bool parts;
+
+    pthread_mutex_lock(&u->lock);
+    sums[MOVED] = (double)moved(u);
+    sums[BUSY] = open && !stk__upload_is_stuck(u);
+    sums[OPEN] = open;
+    sums[FAILED] = !open && (u->lost || count_left(u, &url, &parts) > 0);
+    sums[TOLD] = w->ends;
+    pthread_mutex_unlock(&u->lock);
+}
+
+bool stk__uploads_wait_together(stk__uploads *u, stk__upload_meet_fn *meet, void *user)
+{
+    double own[STK__UPLOAD_SUMS], sums[STK__UPLOAD_SUMS] = {0};
+    bool open = true, alone = false;
+    waiting w;
+
+    begin_waiting(u, &w);
+    do {
+        open = open && wait_on(u, &w, (uint64_t)sums[MOVED], alone);
+        say(u, &w, open, own);
+        memcpy(sums, own, sizeof sums);
+        if (meet(user, sums) != STK_OK) {
+            stk__uploads_wait(u);
+            return false;
+        }
+        alone = sums[BUSY] - own[BUSY] < 0.5;
+        w.ends = sums[TOLD] > 0;
+    } while (sums[OPEN] > 0);
+    end_waiting(u);
+    u->lost = false;
+    return sums[FAILED] < 0.5;
 }

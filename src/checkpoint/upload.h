@@ -26,9 +26,17 @@ stk_status stk__uploads_set(stk__uploads *uploads, const stk__upload_options *op
  * what its mark will say. */
 stk_status stk__uploads_path(stk__uploads *uploads, const char *url, const char *mark, char **out,
                              stk_error *err);
-/* Upload such a file, which is its own from now on, also on failure. */
+/*
+ * Upload such a file, which is its own from now on, also on failure. The first part of several
+ * waits until the marks of all others are in the store.
+ */
 stk_status stk__uploads_put(stk__uploads *uploads, const char *path, const char *url,
-                            const char *mark, stk_error *err);
+                            const char *mark, const stk__checkpoint_part *part, stk_error *err);
+/* stk__checkpoint_voids(), stk__checkpoint_void() of one. */
+size_t stk__uploads_voids(stk__uploads *uploads, stk__checkpoint_part *parts, size_t most);
+void stk__uploads_void(stk__uploads *uploads, const stk__checkpoint_part *part);
+/* A part that never was a file, nor an object: the checkpoint will not be there. */
+void stk__uploads_lose(stk__uploads *uploads, const stk__checkpoint_part *part);
 /* What was written of such a file goes: it is none. */
 void stk__uploads_abandon(stk__uploads *uploads, const char *path);
 /* Have `url` be the same as `from`, which was handed over before. */
@@ -44,7 +52,9 @@ stk_status stk__uploads_take(stk__uploads *uploads, const char *root, stk_error 
  * warning, and is not tried again before the next file. False: something is left.
  */
 bool stk__uploads_wait(stk__uploads *uploads);
-/* The path of the file of a URL that is not uploaded, into `path`. */
+/* The same with the others who put parts. */
+bool stk__uploads_wait_together(stk__uploads *uploads, stk__upload_meet_fn *meet, void *user);
+/* The path of the file of a URL that is not uploaded, into `path`; of one without parts. */
 bool stk__uploads_find(stk__uploads *uploads, const char *url, char *path, size_t size);
 
 #endif

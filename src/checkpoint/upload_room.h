@@ -3,6 +3,7 @@
 #ifndef STK_SRC_CHECKPOINT_UPLOAD_ROOM_H
 #define STK_SRC_CHECKPOINT_UPLOAD_ROOM_H
 
+#include "checkpoint/parts.h"
 #include "checkpoint/upload.h"
 #include "checkpoint/upload_folder.h"
 #include "checkpoint/upload_send.h"
@@ -11,6 +12,7 @@ typedef enum stk__upload_kind {
     STK__UPLOAD_JOB_PUT,
     STK__UPLOAD_JOB_COPY,
     STK__UPLOAD_JOB_REMOVE,
+    STK__UPLOAD_JOB_PARTS, /* remove the parts of a save that no object is the first of any more */
     STK__UPLOAD_JOB_LEFT
 } stk__upload_kind;
 
@@ -30,13 +32,28 @@ typedef struct stk__upload_job {
     char note[32];           /* of `file`; "": none */
     const char *from;        /* COPY */
     const char *mark;
-    uint64_t most; /* bytes that a try has come to; the thread's */
-    bool working;  /* the thread is at it */
-    bool dropped;  /* not to be tried again */
-    bool kept;     /* its note stays; the thread's */
+    stk__checkpoint_part part;   /* PUT: which it is; PARTS: of which save; count 0: none */
+    stk__checkpoint_part before; /* whose first part the object was until then; the thread's */
+    uint32_t next_part; /* the first part that is not known to be in the store; the thread's */
+    uint64_t look_at;   /* when that is looked for again; 0: at once */
+    uint64_t looks;     /* in vain */
+    bool last;          /* what is missing at the next look will not come */
+    uint64_t most;      /* bytes that a try has come to; the thread's */
+    bool working;       /* the thread is at it */
+    bool dropped;       /* not to be tried again */
+    bool begun;         /* first of parts: sent to its end, though it waits for others */
+    bool kept;          /* its note stays; the thread's */
     const char *url;
     char texts[];
 } stk__upload_job;
+
+/* A part that was handed over, of which the first may say that it is void. */
+#define STK__UPLOAD_MOST_OWN 64
+typedef struct stk__upload_own {
+    struct stk__upload_own *next; /* handed over before */
+    stk__checkpoint_part part;
+    char url[];
+} stk__upload_own;
 
 struct stk__uploads {
     stk_context *ctx;
@@ -49,14 +66,23 @@ struct stk__uploads {
     stk__thread thread;
     bool started;
     bool warned; /* that something is tried again; the thread's */
+    char *plain; /* a URL whose folder has no parts; the thread's */
 
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t has_jobs, done;
     stk__upload_job *first;
     stk__upload_local *newest; /* the file that was handed over last, with its URL and mark */
     char *newest_url, *newest_mark;
+    stk__checkpoint_part newest_part;
+    stk__upload_own *own;        /* the last first */
+    stk__checkpoint_part *voids; /* that were not told yet */
+    size_t num_voids, void_room;
     uint64_t retry_at, failures; /* in a row */
     bool hurry;                  /* what is new goes first */
+    uint64_t asked;              /* how often all parts were to be looked for at once */
+    bool alone;                  /* nobody else puts parts any more */
+    bool lost;                   /* what is not in a file could not be put either */
+    stk_error missing;           /* the part that was looked for last */
     bool waiting, gave_up, closing;
     stk_error failure;
 };
@@ -82,9 +108,45 @@ void stk__upload_take_out(stk__uploads *u, stk__upload_job *j);
 void stk__upload_job_free(stk__uploads *u, stk__upload_job *j);
 /* Those of the object of a new job are void. */
 void stk__upload_drop_older(stk__uploads *u, const stk__upload_job *new);
+/* A job is not to be done. What was to be removed after it is removed after the one that has come
+ * in its place. */
+void stk__upload_take_back(stk__uploads *u, stk__upload_job *j);
+/* Behind an upload of the first of parts: every rank puts its parts in the order of their saves, so
+ * what is missing of a save before is looked for only once more. */
+void stk__upload_look_once_more(stk__uploads *u, const stk__upload_job *done);
+/* No first will be put for the parts of a save, which no job needs any more. */
+void stk__upload_add_void(stk__uploads *u, const stk__checkpoint_part *part);
+/* The file of an object is not put, or is removed behind that. False: there is none to put. */
+bool stk__upload_drop_put(stk__uploads *u, const char *url);
+void stk__upload_append_removal(stk__uploads *u, const char *url, const stk__checkpoint_part *part);
+/* Whether a job that was not dropped puts the first part of the save. */
+bool stk__upload_needs(const stk__uploads *u, const stk__checkpoint_part *part);
+/* Have the parts of a save be removed; those that a job needs are looked at then. */
+void stk__upload_append_parts(stk__uploads *u, const char *url, const stk__checkpoint_part *part);
 bool stk__upload_works(const stk__uploads *u);
-/* Which comes next: the first, or, where time is short, what was saved last. */
-stk__upload_job *stk__upload_choose(const stk__uploads *u);
+/* Whether nothing but parts of others is waited for, which are not there. */
+bool stk__upload_is_stuck(const stk__uploads *u);
+/* Which comes next: the first, or, where time is short, what was saved last. NULL: none; the first
+ * is to be looked at again *when. */
+stk__upload_job *stk__upload_choose(const stk__uploads *u, uint64_t *when);
+static inline bool stk__upload_removes(const stk__upload_job *j)
+{
+    return j->kind == STK__UPLOAD_JOB_REMOVE || j->kind == STK__UPLOAD_JOB_PARTS;
+}
+
+/* ---- upload_hand.c ---- */
+
+/* NULL: no memory. */
+stk__upload_job *stk__upload_job_make(stk__uploads *u, stk__upload_kind kind, const char *url,
+                                      const char *from, const char *mark);
+
+/* ---- upload_parts.c: the thread's ---- */
+
+/* A PUT, of a part or not; STK_EAGAIN: it is the first, and others are missing. */
+stk_status stk__upload_put(stk__uploads *u, stk__upload_job *j, stk_error *err);
+stk_status stk__upload_copy(stk__uploads *u, stk__upload_job *j, stk_error *err);
+stk_status stk__upload_remove(stk__uploads *u, stk__upload_job *j, stk_error *err);
+stk_status stk__upload_drop_parts(stk__uploads *u, stk__upload_job *j, stk_error *err);
 
 /* ---- upload.c ---- */
 

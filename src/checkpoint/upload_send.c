@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/url.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/hash.h"
 #include "checkpoint/source.h"
 
 #define PIECE (UINT64_C(1) << 20) /* of a file in memory */
@@ -14,7 +14,7 @@ static stk_status no_memory(const char *url, stk_error *err)
     return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to upload '%.300s'", url);
 }
 
-static char *mark_url(stk_context *ctx, const char *url)
+char *stk__upload_mark_url(stk_context *ctx, const char *url)
 {
     size_t length;
     const char *name = stk__url_name(ctx, url, &length);
@@ -26,7 +26,7 @@ static char *mark_url(stk_context *ctx, const char *url)
 stk_status stk__upload_mark(stk__put_place *place, const char *url, const char *mark,
                             stk_error *err)
 {
-    char *name = mark_url(place->context, url);
+    char *name = stk__upload_mark_url(place->context, url);
 
     const stk_status status =
         name ? stk__url_put(place, name, mark, strlen(mark), err) : no_memory(url, err);
@@ -121,17 +121,18 @@ stk_status stk__upload_file(stk__upload_sender *s, const char *path, const char 
     return status == STK_OK ? stk__upload_mark(&s->place, url, mark, err) : status;
 }
 
-stk_status stk__upload_copy(stk__upload_sender *s, const char *from, const char *url,
-                            stk_error *err)
+stk_status stk__upload_copy_marked(stk__put_place *place, const char *from, const char *url,
+                                   stk_error *err)
 {
-    char *from_mark = mark_url(s->ctx, from), *mark = mark_url(s->ctx, url);
+    char *from_mark = stk__upload_mark_url(place->context, from);
+    char *mark = stk__upload_mark_url(place->context, url);
 
     stk_status status =
-        from_mark && mark ? stk__url_copy(&s->place, from, url, err) : no_memory(url, err);
+        from_mark && mark ? stk__url_copy(place, from, url, err) : no_memory(url, err);
     if (status == STK_OK)
-        status = stk__url_copy(&s->place, from_mark, mark, err);
-    stk__free(s->ctx, from_mark);
-    stk__free(s->ctx, mark);
+        status = stk__url_copy(place, from_mark, mark, err);
+    stk__free(place->context, from_mark);
+    stk__free(place->context, mark);
     return status;
 }
 
@@ -188,35 +189,56 @@ static stk_status read_mark(stk__upload_sender *s, char text[MARK_ROOM], stk_err
     return STK_OK;
 }
 
-stk_status stk__upload_left(stk__upload_sender *s, const char *path, const char *url,
-                            const char *mark, int64_t changed_ns, uint64_t *most,
+/* Whether the file is whole, and of which save it is a part; the others are not here. */
+static bool is_whole(stk_context *ctx, const char *path, stk__checkpoint_part *part)
+{
+    stk__safetensors_file file;
+    stk_error unheard;
+
+    if (stk__safetensors_file_open(ctx, path, &file, &unheard) != STK_OK)
+        return false;
+    const char *text = stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_PART);
+    const bool whole = stk__checkpoint_verify_alone(ctx, &file, path, &unheard) == STK_OK &&
+                       (!text || stk__part_parse(text, part));
+    stk__safetensors_file_close(&file);
+    return whole;
+}
+
+stk_status stk__upload_left(stk__upload_sender *s, const stk__upload_found *file,
+                            stk__checkpoint_part *part, uint32_t *next, uint64_t *most,
                             stk__upload_fate *fate, stk_error *err)
 {
-    younger y = {.than_ns = changed_ns + SKEW_NS};
+    younger y = {.than_ns = file->changed_ns + SKEW_NS};
     char there[MARK_ROOM];
 
     *fate = STK__UPLOAD_DAMAGED;
-    if (stk__checkpoint_verify(s->ctx, path, err) != STK_OK)
+    *part = (stk__checkpoint_part){.count = 0};
+    if (!is_whole(s->ctx, file->path, part))
         return STK_OK;
-    STK_TRY(stk__put_place_open(&s->place, url, err));
+    STK_TRY(stk__put_place_open(&s->place, file->url, err));
     stk_status status = read_mark(s, there, err);
-    if (status == STK_OK && !there[0])
+    /* Beside a part are those of other saves, and its own first decides. */
+    if (status == STK_OK && !there[0] && !part->number)
         status = find_younger(s, &y, err);
     stk__put_place_rest(&s->place);
     STK_TRY(status);
-    *fate = y.found || (there[0] && strcmp(there, mark) != 0) ? STK__UPLOAD_OLD : STK__UPLOAD_SENT;
-    return *fate == STK__UPLOAD_OLD || there[0] ? STK_OK
-                                                : stk__upload_file(s, path, url, mark, most, err);
+    *fate = y.found || (there[0] && strcmp(there, file->mark) != 0) ? STK__UPLOAD_OLD
+                                                                    : STK__UPLOAD_SENT;
+    if (*fate == STK__UPLOAD_OLD || there[0])
+        return STK_OK;
+    if (part->count && !part->number)
+        STK_TRY(stk__parts_objects_look(&s->place, file->url, part, next, err));
+    return stk__upload_file(s, file->path, file->url, file->mark, most, err);
 }
 
 /* The mark goes first: what is half removed is not whole. */
-stk_status stk__upload_remove(stk__upload_sender *s, const char *url, stk_error *err)
+stk_status stk__upload_remove_marked(stk__put_place *place, const char *url, stk_error *err)
 {
-    char *mark = mark_url(s->ctx, url);
+    char *mark = stk__upload_mark_url(place->context, url);
 
-    stk_status status = mark ? stk__url_remove(&s->place, mark, err) : no_memory(url, err);
+    stk_status status = mark ? stk__url_remove(place, mark, err) : no_memory(url, err);
     if (status == STK_OK)
-        status = stk__url_remove(&s->place, url, err);
-    stk__free(s->ctx, mark);
+        status = stk__url_remove(place, url, err);
+    stk__free(place->context, mark);
     return status;
 }

@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "store/store.h"
+#include "checkpoint/parts.h"
 
 /* Of the name of a checkpoint's mark, behind the checkpoint's own. */
 #define STK__UPLOAD_MARK ".complete"
@@ -28,6 +28,8 @@ static inline void stk__upload_sender_advance(stk__upload_sender *s)
     atomic_fetch_add_explicit(&s->moved, 1, memory_order_relaxed);
 }
 
+/* The URL of an object's mark, the caller's; NULL: no memory. */
+char *stk__upload_mark_url(stk_context *ctx, const char *url);
 /* Say that an object is whole. */
 stk_status stk__upload_mark(stk__put_place *place, const char *url, const char *mark,
                             stk_error *err);
@@ -36,8 +38,8 @@ stk_status stk__upload_mark(stk__put_place *place, const char *url, const char *
 stk_status stk__upload_file(stk__upload_sender *s, const char *path, const char *url,
                             const char *mark, uint64_t *most, stk_error *err);
 /* The same of an object that is there, and marked. */
-stk_status stk__upload_copy(stk__upload_sender *s, const char *from, const char *url,
-                            stk_error *err);
+stk_status stk__upload_copy_marked(stk__put_place *place, const char *from, const char *url,
+                                   stk_error *err);
 /* What became of a file that a run left. */
 typedef enum stk__upload_fate {
     STK__UPLOAD_SENT,    /* it is there, or was */
@@ -45,11 +47,19 @@ typedef enum stk__upload_fate {
     STK__UPLOAD_OLD,     /* another was put in its place, or beside it, since */
 } stk__upload_fate;
 
-/* Put a file as stk__upload_file() does, which a run left that did something last at `changed_ns`:
- * only where it is whole, and where nobody has put a checkpoint into its folder since. */
-stk_status stk__upload_left(stk__upload_sender *s, const char *path, const char *url,
-                            const char *mark, int64_t changed_ns, uint64_t *most,
+/* A file that a run left, which did something last at `changed_ns`. */
+typedef struct stk__upload_found {
+    const char *path, *url, *mark;
+    int64_t changed_ns;
+} stk__upload_found;
+
+/* Put it as stk__upload_file() does: only where it is whole, and where nobody has put a checkpoint
+ * into its folder since. In *part which part it is. STK_EAGAIN: it is the first of several, and
+ * others are missing; *next as in stk__parts_objects_look(). */
+stk_status stk__upload_left(stk__upload_sender *s, const stk__upload_found *file,
+                            stk__checkpoint_part *part, uint32_t *next, uint64_t *most,
                             stk__upload_fate *fate, stk_error *err);
-stk_status stk__upload_remove(stk__upload_sender *s, const char *url, stk_error *err);
+/* Remove an object and its mark, which goes first. */
+stk_status stk__upload_remove_marked(stk__put_place *place, const char *url, stk_error *err);
 
 #endif

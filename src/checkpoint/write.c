@@ -4,231 +4,20 @@
  * makes it durable. There is one snapshot: a save that comes while it is being written waits. Links
  * queue up behind it.
  */
-#include <errno.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "checkpoint/write_room.h"
 
-#include "base/url.h"
 #include "checkpoint/hash.h"
-#include "checkpoint/parts.h"
-#include "checkpoint/upload.h"
-#include "checkpoint/upload_send.h"
 
-#define TOUCH_BYTES 4096                   /* a page, or less than one */
-#define TELL_NS     UINT64_C(30000000000)  /* between words about a write that is waited for */
-#define OWN_TEXTS   3                      /* layout, hash and the part, in front of the caller's */
-#define PARTS_NS    UINT64_C(120000000000) /* that parts of others are waited for, at least */
-#define PARTS_TIMES 4                      /* as often as the own part took */
-
-enum job_kind { JOB_TOUCH, JOB_SAVE, JOB_LINK };
-
-/* One thing to do; its strings lie behind it. */
-typedef struct job {
-    struct job *next;
-    enum job_kind kind;
-    const char *path;
-    stk__checkpoint_part part; /* SAVE: that it is; count 0: it is all */
-    size_t num_others;
-    const char *others[]; /* SAVE: what it replaces; LINK: the other name */
-} job;
-
-struct stk__checkpoint_writer {
-    stk_context *ctx;
-    stk__put_place place; /* of what was written last; the thread's */
-    stk__uploads *uploads;
-    stk__thread thread;
-
-    /* The snapshot: the caller's while `snapshot_busy` is false, else the thread's. */
-    stk__safetensors_head head;
-    stk__checkpoint_text *texts;
-    size_t text_room;
-    char part_text[STK__CHECKPOINT_PART_TEXT];
-    uint8_t *data;
-    uint64_t data_room;
-
-    bool save_failed;  /* the last save; the thread's */
-    atomic_bool hurry; /* the parts of others may not come any more */
-
-    pthread_mutex_t lock; /* guards all below */
-    pthread_cond_t has_jobs, done;
-    job *first, *last;
-    bool working;       /* the thread is at a job */
-    bool snapshot_busy; /* the thread has it, or will have */
-    bool closing;
-    bool failed; /* `failure` was not told yet */
-    stk_error failure;
-};
+#define TELL_NS   UINT64_C(30000000000) /* between words about a write that is waited for */
+#define OWN_TEXTS 3                     /* layout, hash and the part, in front of the caller's */
 
 /* Kinds of which there is one at a time. */
-static bool takes_snapshot(enum job_kind kind)
+static bool takes_snapshot(stk__write_kind kind)
 {
-    return kind == JOB_SAVE || kind == JOB_TOUCH;
+    return kind == STK__WRITE_SAVE || kind == STK__WRITE_TOUCH;
 }
 
 /* ---- The thread ---- */
-
-/* All bytes are written; those of the others may not be. */
-static stk_status wait_for_parts(stk__checkpoint_writer *writer, const char *path,
-                                 const stk__checkpoint_part *part, uint64_t took_ns, stk_error *err)
-{
-    if (part->count == 0 || part->number)
-        return STK_OK;
-    return stk__parts_wait_for(writer->ctx, writer->place.calls, path, part,
-                               PARTS_NS + PARTS_TIMES * took_ns, &writer->hurry, err);
-}
-
-static stk_status write_bytes(stk__checkpoint_writer *writer, const char *path,
-                              const stk__checkpoint_part *part, stk_error *err)
-{
-    const stk__safetensors_head *head = &writer->head;
-    const uint64_t from = stk__now_ns();
-    stk_store_call call = stk__store_call_none;
-    stk_put *put = NULL;
-
-    call.length = head->text.length + head->data_bytes;
-    STK_TRY(stk__put_place_open(&writer->place, path, err));
-    stk_status status =
-        stk__store_put_begin(writer->place.store, writer->place.key, &call, &put, err);
-    if (status == STK_OK)
-        status = put->ops->write(put, head->text.bytes, head->text.length, err);
-    if (status == STK_OK)
-        status = put->ops->write(put, writer->data, head->data_bytes, err);
-    if (status == STK_OK)
-        status = wait_for_parts(writer, path, part, stk__now_ns() - from, err);
-    if (status == STK_OK)
-        status = stk__store_put_commit(&put, err);
-    stk__store_put_abandon(&put);
-    stk__put_place_rest(&writer->place);
-    return status;
-}
-
-static const stk__checkpoint_part in_one_file = {.count = 0};
-
-/* The file that is to be uploaded. */
-static stk_status write_local(stk__checkpoint_writer *writer, const char *url, const char *mark,
-                              stk_error *err)
-{
-    char *path;
-
-    STK_TRY(stk__uploads_path(writer->uploads, url, mark, &path, err));
-    stk_status status = write_bytes(writer, path, &in_one_file, err);
-    if (status == STK_OK)
-        status = stk__uploads_put(writer->uploads, path, url, mark, err);
-    else
-        stk__uploads_abandon(writer->uploads, path);
-    stk__free(writer->ctx, path);
-    return status;
-}
-
-/* A store that cannot be reached, on a machine that has no room left, ends no training. */
-static stk_status write_elsewhere(stk__checkpoint_writer *writer, const char *url,
-                                  const char *digits, stk_error *err)
-{
-    const stk__safetensors_head *head = &writer->head;
-    stk_error local;
-    char mark[96];
-
-    snprintf(mark, sizeof mark, "bytes %llu\n" STK__CHECKPOINT_HASH " %s\n",
-             (unsigned long long)(head->text.length + head->data_bytes), digits);
-    if (write_local(writer, url, mark, &local) == STK_OK)
-        return STK_OK;
-    stk_status status = write_bytes(writer, url, &in_one_file, err);
-    if (status == STK_OK)
-        status = stk__upload_mark(&writer->place, url, mark, err);
-    if (status != STK_OK)
-        stk__message(writer->ctx, STK_MESSAGE_WARNING,
-                     "the checkpoint '%s' is lost, and training goes on: %s; and before it is "
-                     "uploaded it needs room on this machine: %s",
-                     url, err->text, local.text);
-    return status;
-}
-
-static stk_status write_snapshot(stk__checkpoint_writer *writer, const job *j, bool elsewhere,
-                                 stk_error *err)
-{
-    stk__safetensors_head *head = &writer->head;
-    char digits[STK__HASH_DIGITS + 1];
-    stk__hash hash;
-    size_t at;
-
-    if (stk__hash_head(&hash, head->text.bytes, head->text.length, &at) != STK_OK)
-        return stk__fail(err, STK_EINTERNAL, STK_STAGE_TRAIN, "a checkpoint has no hash");
-    stk__hash_update(&hash, writer->data, head->data_bytes);
-    stk__hash_digits(&hash, digits);
-    memcpy(head->text.bytes + at, digits, STK__HASH_DIGITS);
-    return elsewhere ? write_elsewhere(writer, j->path, digits, err)
-                     : write_bytes(writer, j->path, &j->part, err);
-}
-
-/* Whether both paths lead to one file. */
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-
-    return strcmp(a, b) == 0 ||
-           (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
-}
-
-/* The checkpoint is safe whether or not the others can be removed: that is only told. */
-static void remove_one(stk__checkpoint_writer *writer, const char *path)
-{
-    stk_error err;
-
-    if (stk__parts_remove(&writer->place, path, &err) != STK_OK)
-        stk__message(writer->ctx, STK_MESSAGE_WARNING, "%s", err.text);
-}
-
-/* Have the kernel give the pages of the snapshot. */
-static void touch_data(stk__checkpoint_writer *writer)
-{
-    for (uint64_t at = 0; at < writer->data_room; at += TOUCH_BYTES)
-        writer->data[at] = 0;
-}
-
-/* Write it, and then remove what it replaces. Of another store this fails nothing: it is told. */
-static stk_status save(stk__checkpoint_writer *writer, const job *j, stk_error *err)
-{
-    const bool elsewhere = stk__url_elsewhere(writer->ctx, j->path);
-    stk__checkpoint_part before;
-
-    const bool replaces_parts = !elsewhere && stk__parts_of(writer->ctx, j->path, &before);
-    const stk_status status = write_snapshot(writer, j, elsewhere, err);
-    writer->save_failed = status != STK_OK;
-    if (status != STK_OK && j->part.number)
-        stk__part_tell_failure(writer->place.calls, j->path);
-    if (status != STK_OK)
-        return elsewhere ? STK_OK : status;
-    if (replaces_parts)
-        stk__parts_drop(writer->ctx, j->path, &before);
-    for (size_t i = 0; i < j->num_others; i++) {
-        if (same_file(j->path, j->others[i]))
-            continue;
-        if (!stk__url_elsewhere(writer->ctx, j->others[i]))
-            remove_one(writer, j->others[i]);
-        else if (stk__uploads_remove(writer->uploads, j->others[i], err) != STK_OK)
-            stk__message(writer->ctx, STK_MESSAGE_WARNING, "%s", err->text);
-    }
-    return STK_OK;
-}
-
-static stk_status run_job(stk__checkpoint_writer *writer, const job *j, stk_error *err)
-{
-    switch (j->kind) {
-    case JOB_TOUCH:
-        touch_data(writer);
-        return STK_OK;
-    case JOB_SAVE:
-        return save(writer, j, err);
-    case JOB_LINK:
-        if (writer->save_failed)
-            return STK_OK;
-        return stk__url_elsewhere(writer->ctx, j->others[0])
-                   ? stk__uploads_copy(writer->uploads, j->path, j->others[0], err)
-                   : stk__parts_link(&writer->place, j->path, j->others[0], err);
-    }
-    return STK_OK;
-}
 
 static void writer_run(void *argument)
 {
@@ -240,13 +29,13 @@ static void writer_run(void *argument)
     for (;;) {
         while (!writer->first && !writer->closing)
             stk__cond_wait_until(&writer->has_jobs, &writer->lock, UINT64_MAX);
-        job *j = writer->first;
+        stk__write_job *j = writer->first;
         if (!j)
             break;
         writer->first = j->next;
         writer->working = true;
         pthread_mutex_unlock(&writer->lock);
-        stk_status status = run_job(writer, j, &err);
+        stk_status status = stk__write_job_run(writer, j, &err);
         bool holds_snapshot = takes_snapshot(j->kind);
         stk__free(writer->ctx, j);
         pthread_mutex_lock(&writer->lock);
@@ -322,7 +111,7 @@ void stk__checkpoint_writer_destroy(stk__checkpoint_writer **in_out)
         pthread_mutex_destroy(&writer->lock);
     }
     while (writer->first) {
-        job *next = writer->first->next;
+        stk__write_job *next = writer->first->next;
         stk__free(writer->ctx, writer->first);
         writer->first = next;
     }
@@ -346,19 +135,19 @@ static void wait_locked(stk__checkpoint_writer *writer)
 
 /* ---- Handing over ---- */
 
-static job *make_job(stk_context *ctx, enum job_kind kind, const char *path,
-                     const char *const *others, size_t num_others)
+static stk__write_job *make_job(stk_context *ctx, stk__write_kind kind, const char *path,
+                                const char *const *others, size_t num_others)
 {
-    uint64_t bytes, size = sizeof(job) + strlen(path) + 1;
+    uint64_t bytes, size = sizeof(stk__write_job) + strlen(path) + 1;
 
     if (!stk__mul_size(num_others, sizeof *others, &bytes) || !stk__add_size(size, bytes, &size))
         return NULL;
     for (size_t i = 0; i < num_others; i++)
         size += strlen(others[i]) + 1;
-    job *j = stk__alloc(ctx, size);
+    stk__write_job *j = stk__alloc(ctx, size);
     if (!j)
         return NULL;
-    *j = (job){.kind = kind, .num_others = num_others};
+    *j = (stk__write_job){.kind = kind, .num_others = num_others};
     char *to = (char *)(j->others + num_others);
     j->path = memcpy(to, path, strlen(path) + 1);
     to += strlen(path) + 1;
@@ -369,7 +158,7 @@ static job *make_job(stk_context *ctx, enum job_kind kind, const char *path,
     return j;
 }
 
-static void hand_over(stk__checkpoint_writer *writer, job *j)
+static void hand_over(stk__checkpoint_writer *writer, stk__write_job *j)
 {
     pthread_mutex_lock(&writer->lock);
     if (writer->first)
@@ -450,7 +239,7 @@ stk_status stk__checkpoint_reserve(stk__checkpoint_writer *writer, uint64_t byte
     if (writer->data && bytes <= writer->data_room)
         return STK_OK;
     STK_TRY(reserve_data(writer, bytes, err));
-    job *j = make_job(writer->ctx, JOB_TOUCH, "", NULL, 0);
+    stk__write_job *j = make_job(writer->ctx, STK__WRITE_TOUCH, "", NULL, 0);
     if (!j)
         return no_memory(err);
     hand_over(writer, j);
@@ -475,7 +264,7 @@ static stk_status save_file(stk__checkpoint_writer *writer, const char *path,
     STK_TRY(collect_texts(writer, part, texts, num_texts, &all, err));
     STK_TRY(stk__safetensors_head_make(head, tensors, num_tensors, writer->texts, all, err));
     STK_TRY(reserve_data(writer, head->data_bytes, err));
-    job *j = make_job(writer->ctx, JOB_SAVE, path, replaces, num_replaces);
+    stk__write_job *j = make_job(writer->ctx, STK__WRITE_SAVE, path, replaces, num_replaces);
     if (!j)
         return no_memory(err);
     j->part = *part;
@@ -497,6 +286,8 @@ stk_status stk__checkpoint_save(stk__checkpoint_writer *writer, const char *path
                                 const char *const *replaces, size_t num_replaces,
                                 uint64_t *waited_ns, stk_error *err)
 {
+    const stk__checkpoint_part in_one_file = {.count = 0};
+
     return save_file(writer, path, &in_one_file, tensors, num_tensors, texts, num_texts, replaces,
                      num_replaces, waited_ns, err);
 }
@@ -529,7 +320,7 @@ stk_status stk__checkpoint_link(stk__checkpoint_writer *writer, const char *path
                                 stk_error *err)
 {
     STK_TRY(stk__context_check(writer->ctx, err));
-    job *j = make_job(writer->ctx, JOB_LINK, path, &name, 1);
+    stk__write_job *j = make_job(writer->ctx, STK__WRITE_LINK, path, &name, 1);
     if (!j)
         return no_memory(err);
     hand_over(writer, j);
@@ -590,6 +381,28 @@ void stk__checkpoint_upload(stk__checkpoint_writer *writer)
     drain_locked(writer);
     pthread_mutex_unlock(&writer->lock);
     stk__uploads_wait(writer->uploads);
+}
+
+size_t stk__checkpoint_voids(stk__checkpoint_writer *writer, stk__checkpoint_part *parts,
+                             size_t most)
+{
+    return stk__uploads_voids(writer->uploads, parts, most);
+}
+
+void stk__checkpoint_void(stk__checkpoint_writer *writer, const stk__checkpoint_part *parts,
+                          size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        stk__uploads_void(writer->uploads, &parts[i]);
+}
+
+bool stk__checkpoint_upload_together(stk__checkpoint_writer *writer, stk__upload_meet_fn *meet,
+                                     void *user)
+{
+    pthread_mutex_lock(&writer->lock);
+    drain_locked(writer);
+    pthread_mutex_unlock(&writer->lock);
+    return stk__uploads_wait_together(writer->uploads, meet, user);
 }
 
 bool stk__checkpoint_local(stk__checkpoint_writer *writer, const char *url, char *path, size_t size)

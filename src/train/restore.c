@@ -187,14 +187,23 @@ stk_status stk_trainer_peek(stk_trainer *t, const char *ckpt_path, stk_loader_st
 static void upload_left(stk_trainer *t, bool waits)
 {
     const char *root = t->options.default_root_dir;
+    char nothing[1] = "";
     stk_error err;
 
-    if (t->at.task != STK_TASK_FIT || t->ranks.strategy.rank || !stk__url_elsewhere(t->ctx, root))
+    /* Each rank may have left parts on its machine. */
+    const bool all = stk__shards_stage(t) && stk__checkpoint_parts_store(t->ctx, root);
+    const uint64_t rank = t->ranks.strategy.rank;
+    if (t->at.task != STK_TASK_FIT || (rank && !all) || !stk__url_elsewhere(t->ctx, root))
+        return;
+    /* On one machine rank 0 has them, which looks for the last then. */
+    if (rank && waits && stk__share_text(t, nothing, sizeof nothing, &err) != STK_OK)
         return;
     if (stk__checkpoint_upload_left(t->writer, root, &err) != STK_OK)
         stk__message(t->ctx, STK_MESSAGE_WARNING, "%s", err.text);
+    if (!rank && all && waits && stk__share_text(t, nothing, sizeof nothing, &err) != STK_OK)
+        return;
     if (waits)
-        stk__checkpoint_upload(t->writer);
+        stk__state_upload(t, all);
 }
 
 static bool is_searched(stk_trainer *t, const char *ckpt_path)

@@ -334,13 +334,13 @@ static stk_status write_all(stk_trainer *t, stk_error *err)
 }
 
 /* Nothing of this task is left unwritten. The first failure is the task's. */
-static stk_status settle(stk_trainer *t, stk_status status, stk_error *err)
+static stk_status settle(stk_trainer *t, bool together, stk_status status, stk_error *err)
 {
     stk_error own;
 
     stk__ledger_mark(&t->ledger, STK__PART_OTHER);
     /* Where the program is to end soon nothing is worth more. */
-    stk__checkpoint_upload(t->writer);
+    stk__state_upload(t, together && t->ranks.parts_stored);
     stk__ledger_mark(&t->ledger, STK__PART_CHECKPOINT);
     if (t->logs.queue)
         stk__log_queue_ended(t->logs.queue, status);
@@ -452,7 +452,7 @@ stk_status stk__run(stk_trainer *t, stk_task task, stk_module *module, const stk
     if (status != STK_OK)
         status = stopped(t, status, err);
     status = end_shards(t, together, status, err);
-    status = settle(t, status, err);
+    status = settle(t, together, status, err);
     status = stk__ranks_end(t, together, status, err);
     clean_up(t);
     say_times(t);

@@ -102,8 +102,12 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, 
  */
 stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_part *part,
                             char *first, stk_error *err);
-/* Whether they do, as far as is known before the first save: where all ranks see one folder. */
+/* Whether they do, as far as is known before the first save: where all ranks see one
+ * folder or store. */
 bool stk__state_in_parts(const stk_trainer *t);
+/* Wait for uploads, `together` with all ranks that put parts of their own: then all hear whether
+ * one of them has failed. (state_parts.c) */
+void stk__state_upload(stk_trainer *t, bool together);
 /* Have the memory of the checkpoints to come taken in the background: the first of them blocks no
  * longer than the others. */
 stk_status stk__state_reserve(stk_trainer *t, stk_error *err);

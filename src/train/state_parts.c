@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether ranks that share a training out write a checkpoint in parts: where they have one folder
- * to write it to. */
+ * or store to write it to. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -105,14 +105,39 @@ static bool is_plain(stk_trainer *t, const char *path)
 bool stk__state_in_parts(const stk_trainer *t)
 {
     return stk__shards_stage(t) && t->ranks.strategy.world_size <= STK__CHECKPOINT_MOST_PARTS &&
-           !stk__url_elsewhere(t->ctx, t->options.default_root_dir);
+           (!stk__url_elsewhere(t->ctx, t->options.default_root_dir) ||
+            stk__checkpoint_parts_store(t->ctx, t->options.default_root_dir));
 }
 
 /* What rank 0 says of a save. */
+enum { VOIDS = 8 }; /* at a time */
 typedef struct save_name {
+    stk__checkpoint_part voids[VOIDS]; /* saves before that will not be in the store */
+    uint64_t num_voids;
     uint64_t number[2];
     char path[STK_MAX_OBJECT_KEY]; /* empty: it writes all of it */
 } save_name;
+
+/* A store, which is the same to all of them. */
+static bool in_store(stk_trainer *t, const char *path)
+{
+    return stk__checkpoint_parts_store(t->ctx, path) && strlen(path) < STK_MAX_OBJECT_KEY;
+}
+
+static void hear_voids(stk_trainer *t, const stk__checkpoint_part *voids, uint64_t n)
+{
+    if (t->ranks.strategy.rank)
+        stk__checkpoint_void(t->writer, voids, STK_MIN(n, VOIDS));
+}
+
+static void take_name(const stk_trainer *t, const save_name *name, stk__checkpoint_part *part,
+                      char *first)
+{
+    memcpy(part->save, name->number, sizeof part->save);
+    memcpy(first, name->path, sizeof name->path);
+    part->number = (uint32_t)t->ranks.strategy.rank;
+    part->count = (uint32_t)t->ranks.strategy.world_size;
+}
 
 stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_part *part,
                             char *first, stk_error *err)
@@ -125,24 +150,83 @@ stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_pa
     *first = 0;
     if (t->ranks.shards.stage == 0 || s->world_size > STK__CHECKPOINT_MOST_PARTS)
         return STK_OK;
-    if (s->rank == 0 && is_plain(t, path)) {
+    if (s->rank == 0 && (is_plain(t, path) || in_store(t, path))) {
         stk__checkpoint_part_draw(part);
         memcpy(name.number, part->save, sizeof name.number);
         snprintf(name.path, sizeof name.path, "%s", path);
+        name.num_voids = stk__checkpoint_voids(t->writer, name.voids, VOIDS);
     }
     STK_TRY(stk__share_text(t, (char *)&name, sizeof name, err));
     if (!*name.path)
         return STK_OK;
+    if (in_store(t, name.path)) {
+        t->ranks.parts_stored = true;
+        hear_voids(t, name.voids, name.num_voids);
+        take_name(t, &name, part, first);
+        return STK_OK;
+    }
     char *folder = stk__checkpoint_parts_folder(t->ctx, name.path);
     if (!folder)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
     const stk_status status = is_shared(t, folder, &shared, err);
     stk__free(t->ctx, folder);
-    if (status != STK_OK || !shared)
-        return status;
-    memcpy(part->save, name.number, sizeof part->save);
-    memcpy(first, name.path, sizeof name.path);
-    part->number = (uint32_t)s->rank;
-    part->count = (uint32_t)s->world_size;
+    if (status == STK_OK && shared)
+        take_name(t, &name, part, first);
+    return status;
+}
+
+/* ---- Uploads --------------------------------------------------------------------------------- */
+
+static stk_status add_up(void *user, double sums[STK__UPLOAD_SUMS])
+{
+    stk_error unheard;
+
+    return stk__reduce(user, sums, STK__UPLOAD_SUMS, STK_COMBINE_SUM, &unheard);
+}
+
+/* What rank 0 has given up is not waited for. *told: how much that is. */
+static stk_status share_voids(stk_trainer *t, uint64_t *told, stk_error *err)
+{
+    struct {
+        stk__checkpoint_part parts[VOIDS];
+        uint64_t n;
+    } voids;
+
+    *told = 0;
+    do {
+        memset(&voids, 0, sizeof voids);
+        if (t->ranks.strategy.rank == 0)
+            voids.n = stk__checkpoint_voids(t->writer, voids.parts, VOIDS);
+        STK_TRY(stk__share_text(t, (char *)&voids, sizeof voids, err));
+        hear_voids(t, voids.parts, voids.n);
+        *told += voids.n;
+    } while (voids.n == VOIDS);
     return STK_OK;
+}
+
+/* Rank 0 may give something up while all wait, which the others have then put. */
+static bool upload_together(stk_trainer *t)
+{
+    stk_error unheard;
+    uint64_t told;
+    bool all = true;
+
+    do
+        all &= stk__checkpoint_upload_together(t->writer, add_up, t);
+    while (share_voids(t, &told, &unheard) == STK_OK && told > 0);
+    return all;
+}
+
+void stk__state_upload(stk_trainer *t, bool together)
+{
+    stk_error unheard;
+    uint64_t told;
+
+    together = together && !stk__is_alone(t) && share_voids(t, &told, &unheard) == STK_OK;
+    if (!together)
+        stk__checkpoint_upload(t->writer);
+    else if (!upload_together(t) && t->ranks.strategy.rank)
+        stk__message(t->ctx, STK_MESSAGE_WARNING,
+                     "not all checkpoints are in the store: a rank could not upload its part, and "
+                     "says why");
 }

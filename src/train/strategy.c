@@ -338,6 +338,7 @@ stk_status stk__ranks_begin(stk_trainer *t, stk_error *err)
                          " ranks",
                          t->ops.name, t->ranks.strategy.world_size);
     t->ranks.stop = t->ranks.val_due = t->ranks.may_skip = t->wish = false;
+    t->ranks.parts_stored = false;
     return stk__same_everywhere(t, (uint64_t)t->at.task, "were asked for different tasks", err);
 }
 

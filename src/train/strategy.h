@@ -85,6 +85,7 @@ typedef struct stk__ranks {
     void *bucket;          /* of the device: small gradients are reduced together in it */
     uint64_t bucket_bytes;
     stk__shards shards;
+    bool parts_stored; /* agreed: parts of checkpoints go to a store */
 } stk__ranks;
 
 /* A process by itself. */

@@ -23,11 +23,12 @@ typedef struct world {
     char dir[256]; /* of what is not uploaded */
     pthread_mutex_t lock;
     pthread_cond_t moved;
-    int failures;  /* so many puts; -1: all */
-    bool held;     /* puts wait */
-    bool waits;    /* one does */
-    bool shortens; /* it says of what it holds that it is shorter */
-    unsigned reads;
+    int failures;          /* so many puts; -1: all */
+    bool held;             /* puts wait */
+    bool waits;            /* one does */
+    bool shortens;         /* it says of what it holds that it is shorter */
+    double age;            /* of objects, in seconds */
+    unsigned reads, looks; /* looks: at what an object is */
     char log[4096];
     unsigned warnings;
     char warning[1024];
@@ -86,6 +87,10 @@ static inline stk_status noted_remove(stk_store *store, const char *key, const s
 static inline stk_status noted_stat(stk_store *store, const char *key, const stk_store_call *call,
                                     stk_object_info *out, stk_error *err)
 {
+    pthread_mutex_lock(&at->lock);
+    at->looks++;
+    pthread_cond_broadcast(&at->moved);
+    pthread_mutex_unlock(&at->lock);
     STK_TRY(stk__store_mem.stat(store, key, call, out, err));
     pthread_mutex_lock(&at->lock);
     out->size -= at->shortens;
@@ -104,11 +109,11 @@ static inline stk_status list_one(void *user, const char *key, const stk_object_
     const listing *l = user;
     stk_object_info dated = *info;
 
-    dated.mtime_ns = (int64_t)(stk__wall_seconds() * 1e9);
+    dated.mtime_ns = (int64_t)((stk__wall_seconds() - at->age) * 1e9);
     return l->each(l->user, key, &dated);
 }
 
-/* The store of memory has no times: all of it is of now. */
+/* The store of memory has no times: all of it is as old as the test says. */
 static inline stk_status noted_list(stk_store *store, const char *prefix,
                                     const stk_store_call *call, stk_list_fn *each, void *user,
                                     stk_error *err)

@@ -39,6 +39,8 @@ struct one {
      */
     void (*join)(one *o, stk_strategy *strategy);
     change_fn *leave;
+    const char *stores; /* options of the context; NULL: none */
+    void (*on_message)(void *user, stk_message_level level, const char *text); /* user: the rank */
     stk_optimizer_options optimizer;
     const char *freeze; /* for good */
     bench b;
@@ -123,6 +125,18 @@ static inline void train_one(one *o, const stk_model_parts *parts)
     stk_module_destroy(&module);
 }
 
+static inline void open_stores(one *o)
+{
+    stk_context_options options;
+
+    stk_context_options_init(&options);
+    options.stores = o->stores;
+    options.on_message = o->on_message;
+    options.on_message_user = o;
+    stk_context_destroy(&o->b.ctx);
+    assert_ok(stk_context_create(&options, &o->b.ctx, &o->b.err), &o->b.err);
+}
+
 static inline void *run_one(void *argument)
 {
     static const int64_t shape[] = {1, 28, 28};
@@ -132,6 +146,8 @@ static inline void *run_one(void *argument)
 
     bench_open(b);
     stk_dataset_close(&b->dataset);
+    if (o->stores)
+        open_stores(o);
     assert_ok(stk_dataset_open(b->ctx, "digits:?split=test&subset=0:37", &b->dataset, &b->err),
               &b->err);
     b->train.dataset = b->val.dataset = b->dataset;

@@ -2,6 +2,7 @@
 /* A run in an object store: it goes on from there, and no store ends it. */
 #include <dirent.h>
 
+#include "checkpoint/checkpoint.h"
 #include "support/http_server.h"
 #include "unit/train/said.h"
 
@@ -229,6 +230,28 @@ static void it_is_told_to_end(void **state)
     }
 }
 
+/* Who may put, and neither list nor look for what is not there, uploads as ever. */
+static void a_store_that_shows_nothing(void **state)
+{
+    world *w = *state;
+    tiny m;
+
+    const int fault = http_server_fault(
+        w->server,
+        &(http_fault){.path = "*" STK__CHECKPOINT_PARTS, .status = 403, .code = "AccessDenied"});
+    assert_true(fault > 0);
+    assert_true(http_server_fault(w->server, &(http_fault){.query = "list-type",
+                                                           .status = 403,
+                                                           .code = "AccessDenied"}) > 0);
+    w->b.options.logger = "false";
+    fit(w, &m, 2, NULL);
+    assert_true(http_server_struck(w->server, fault) > 0);
+    assert_true(is_there(w, "/bucket/run/checkpoints/epoch=1-step=20.safetensors.complete"));
+    assert_false(is_there(w, "/bucket/run/checkpoints/epoch=0-step=10.safetensors"));
+    assert_string_equal(warning, "");
+    assert_int_equal(entries(w->b.folder), 0);
+}
+
 /* Where nothing can be put it is said before the first step. */
 static void a_store_that_takes_nothing(void **state)
 {
@@ -255,6 +278,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_last_is_here, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_storm, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_is_told_to_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_store_that_shows_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_store_that_takes_nothing, set_up, tear_down),
     };
 
