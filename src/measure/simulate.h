@@ -16,6 +16,13 @@
 /* ---- What samples share (simulate_shared.c) ---------------------------------------------------
  */
 
+/* Ranges that samples share, of which as many samples need one: what those of one sample take. */
+typedef struct stk__shared_kind {
+    double rows, needs;                 /* samples of a range; ranges of a sample */
+    double read, decoded;               /* bytes, */
+    double read_buffer, decoded_buffer; /* and of the pool for them */
+} stk__shared_kind;
+
 /* What the recorded loader claimed of its budget, and how samples shared what was decoded for them:
  * how often it is decoded depends on how much of what the order picks from stays in the pool. */
 typedef struct stk__sharing {
@@ -25,11 +32,12 @@ typedef struct stk__sharing {
     double asked;   /* bytes for a sample, were they decoded for it alone */
     double once;    /* the same, were each decoded once for all */
     double decoded; /* the same, as they were */
-    double mixed;   /* bytes among which the order picks the next sample */
-    double turn;    /* of the blocks at hand, that each have a row in a turn of the streams */
-    double buffer;  /* bytes of the pool for one of them, */
-    double encoded; /* and for what it is decoded from */
     double seconds; /* of a worker for a sample, on decoding them */
+    double rows;    /* among which the order picks the next sample */
+    double own;     /* s of a worker for a sample beside decoding them */
+    stk__shared_kind kinds[STK_CLAIM_KINDS];
+    uint32_t num_kinds;
+    double found, stay; /* of the recorded setting: see stk__setting_found() */
 } stk__sharing;
 
 /* ---- Stages (simulate_stages.c) -------------------------------------------------------------- */
@@ -118,8 +126,23 @@ uint32_t stk__setting_slabs(const stk__setting *set);
 /* What each part of a rank's loader gets of the budget, which there is: as the loader divides it.
  */
 stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *set);
-/* The share of rows that find what they need in the pool; and bytes that stay there for them. */
-double stk__setting_found(const stk__stages *stages, const stk__setting *set, double *stay);
+/* The share of what rows need, beyond what is new to all, that they find in the pool; and bytes
+ * that stay there for them. STK_ENOMEM. */
+stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set, double *found,
+                              double *stay, stk_error *err);
+/* (simulate_found.c) What the order and the pool are to be gone through with. */
+typedef struct stk__mixing {
+    const stk__shared_kind *kinds;
+    uint32_t num_kinds, streams; /* streams: that take turns, with as many of the rows */
+    double rows, pool;           /* mixed at a time; bytes */
+    uint64_t batch, steps;       /* rows; steps that are planned at a time, */
+    uint64_t horizon;            /* and within which what nobody needs is kept */
+    bool one_thread; /* that decodes and prepares: what a step wants is decoded before its rows */
+} stk__mixing;
+/* The share of the rows that find their range of each kind, of those that are not its first; and
+ * the most bytes that are held. STK_ENOMEM. */
+stk_status stk__found_simulate(stk_context *ctx, const stk__mixing *mixing, double *found,
+                               double *stay, stk_error *err);
 /* A setting that was `before` is `set` now: what it takes to decode and to read changes with what
  * stays in the pool, and there may be fewer workers. STK_EINVAL: what becomes of it was not
  * recorded. */

@@ -226,9 +226,11 @@ stk_status stk__stages_of(stk_context *ctx, const stk_recording *recording, stk_
     out->pictures = f.pictures > 0;
     out->decoded_bytes = within(ratio((double)f.bytes_decoded, (double)f.samples), 0, 1e15);
     out->sample_bytes = within(ratio((double)f.bytes_taken, (double)f.samples), 0, 1e15);
-    return status == STK_OK
-               ? STK_OK
-               : stk__fail(err, status, STK_STAGE_MEASURE, "no memory for the recorded times");
+    if (status != STK_OK)
+        return stk__fail(err, status, STK_STAGE_MEASURE, "no memory for the recorded times");
+    stk__setting set;
+    stk__setting_of(recording, out, &set);
+    return stk__setting_found(out, &set, &out->sharing.found, &out->sharing.stay, err);
 }
 
 void stk__stages_release(stk__stages *stages)
@@ -262,5 +264,5 @@ void stk__setting_of(const stk_recording *recording, const stk__stages *stages, 
         out->prefetch = STK__WHAT_AHEAD;
     out->connections = (uint32_t)within((double)f.network.connections, 0, STK__WHAT_DEPTH);
     out->caches = f.claims.caches;
-    (void)stk__setting_found(stages, out, &out->shared_bytes);
+    out->shared_bytes = stages->sharing.stay;
 }

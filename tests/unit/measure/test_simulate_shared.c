@@ -199,9 +199,10 @@ static void assert_near(double value, double wanted, double share)
 /* Decoded bytes for a sample with so much in the pool. */
 static double decoded_with(const stk_figures *f, double pool)
 {
-    stk__stages stages = {.decoded_bytes = (double)f->bytes_decoded / (double)f->samples};
+    stk__stages stages = {.ctx = ctx,
+                          .decoded_bytes = (double)f->bytes_decoded / (double)f->samples};
     const stk__sharing *s = &stages.sharing;
-    double stay, least = 0, most = 1e12;
+    double found, stay, least = 0, most = 1e12;
     stk__setting set = {.workers = 1, .depth = 4, .prefetch = 2, .batch = BATCH};
 
     stk__sharing_of(f, &stages.sharing);
@@ -213,7 +214,8 @@ static double decoded_with(const stk_figures *f, double pool)
             most = set.budget;
     }
     set.budget = most;
-    return s->once + (s->asked - s->once) * (1 - stk__setting_found(&stages, &set, &stay));
+    assert_ok(stk__setting_found(&stages, &set, &found, &stay, &err), &err);
+    return s->once + (s->asked - s->once) * (1 - found);
 }
 
 /* What is needed is counted ahead of the samples: it is of the rows that were planned meanwhile. */
@@ -296,7 +298,7 @@ static void test_sample_by_sample(void **state)
             stk_figures f = planted();
             f.claims.streams = streams;
             const double wanted = simulate_cache(room, streams),
-                         is = decoded_with(&f, (double)room * (MIB + 192) + 1) / MIB;
+                         is = decoded_with(&f, (double)room * (MIB + 1192)) / MIB;
             print_message("%zu streams, room for %zu: %.3f decoded, %.3f predicted\n", streams,
                           room, wanted, is);
             /* Where there is room for few, streams and chunks may keep step with each other. */
