@@ -95,9 +95,9 @@ static stk_loader_options options_of(uint64_t batch, uint64_t streams, uint64_t 
     return o;
 }
 
-/* From one run what each other one decodes, within a share. */
+/* From one run what each other one decodes, within a share; they differ by as much. */
 static void expect_all(stk_dataset *dataset, stk_loader_options *o, const uint64_t *budgets,
-                       size_t n, double share)
+                       size_t n, double differ, double share)
 {
     stk_figures f[8];
     double least = 1e300, most = 0;
@@ -109,7 +109,7 @@ static void expect_all(stk_dataset *dataset, stk_loader_options *o, const uint64
         least = STK_MIN(least, is);
         most = STK_MAX(most, is);
     }
-    assert_true(least < 0.8 * most); /* it matters */
+    assert_true(least < (1 - differ) * most);
     for (size_t from = 0; from < n; from++)
         for (size_t to = 0; to < n; to++) {
             const double is = (double)f[to].bytes_decoded / (double)f[to].samples,
@@ -132,17 +132,17 @@ static void test_windows(void **state)
     stk_dataset *dataset = open_windows(ctx, "array:mem://a?window=2x16x16");
     for (uint64_t streams = 1; streams <= 4; streams *= 2) {
         stk_loader_options o = options_of(16, streams, 12 / streams);
-        expect_all(dataset, &o, budgets, STK_COUNT(budgets), 0.2);
+        expect_all(dataset, &o, budgets, STK_COUNT(budgets), 0.3, 0.2);
     }
     /* In the caller's thread nothing is planned ahead of a step. */
     stk_loader_options o = options_of(16, 2, 6);
     o.num_workers = 0;
-    expect_all(dataset, &o, budgets, STK_COUNT(budgets), 0.2);
+    expect_all(dataset, &o, budgets, STK_COUNT(budgets), 0.3, 0.2);
     /* Of all samples in any order what is looked over finds what lives. */
     o = options_of(16, 1, 1);
     o.shuffle = STK_SHUFFLE_FULL;
     o.cache = STK_CACHE_NONE;
-    expect_all(dataset, &o, large, STK_COUNT(large), 0.4); /* parts of chunks */
+    expect_all(dataset, &o, large, STK_COUNT(large), 0.1, 0.4); /* parts of chunks */
     stk_dataset_close(&dataset);
 }
 
@@ -243,7 +243,7 @@ static void test_pages(void **state)
     (void)state;
     stk_dataset *dataset = open_table(test_folder(folder));
     stk_loader_options o = options_of(32, 4, 6);
-    expect_all(dataset, &o, budgets, STK_COUNT(budgets), 0.2);
+    expect_all(dataset, &o, budgets, STK_COUNT(budgets), 0.3, 0.2);
     stk_dataset_close(&dataset);
     test_folder_remove(folder);
 }
