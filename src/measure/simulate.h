@@ -35,6 +35,7 @@ typedef struct stk__sharing {
     double seconds; /* of a worker for a sample, on decoding them */
     double rows;    /* among which the order picks the next sample */
     double own;     /* s of a worker for a sample beside decoding them */
+    double chunks;  /* that were decoded */
     stk__shared_kind kinds[STK_CLAIM_KINDS];
     uint32_t num_kinds;
     double found, stay; /* of the recorded setting: see stk__setting_found() */
@@ -69,6 +70,7 @@ typedef struct stk__stages {
     double decoded_bytes; /* for a sample, of what samples share; 0: nothing is decoded */
     bool pictures;        /* transforms decode them */
     stk__sharing sharing;
+    double unsure; /* work may take so many times as long, or as short; 0: it is known */
 } stk__stages;
 
 /* What is simulated; numbers are those of one rank. */
@@ -105,8 +107,9 @@ void stk__stages_release(stk__stages *stages);
  */
 stk_status stk__stages_settle(stk__stages *stages, const stk__setting *set, double measured,
                               double *waits, stk_error *err);
-/* What a worker takes becomes `by` times as long, its CPU time stays. */
+/* What a worker takes becomes `by` times as long, its CPU time stays; or becomes so, too. */
 void stk__stages_shorten(stk__stages *stages, double by);
+void stk__stages_lengthen(stk__stages *stages, double by);
 #define STK__WHAT_WORKERS  1024 /* most of what may be asked for, as of the loader's options */
 #define STK__WHAT_DEPTH    65536
 #define STK__WHAT_PREFETCH 1024
@@ -130,19 +133,10 @@ stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *s
  * that stay there for them. STK_ENOMEM. */
 stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set, double *found,
                               double *stay, stk_error *err);
-/* (simulate_found.c) What the order and the pool are to be gone through with. */
-typedef struct stk__mixing {
-    const stk__shared_kind *kinds;
-    uint32_t num_kinds, streams; /* streams: that take turns, with as many of the rows */
-    double rows, pool;           /* mixed at a time; bytes */
-    uint64_t batch, steps;       /* rows; steps that are planned at a time, */
-    uint64_t horizon;            /* and within which what nobody needs is kept */
-    bool one_thread; /* that decodes and prepares: what a step wants is decoded before its rows */
-} stk__mixing;
-/* The share of the rows that find their range of each kind, of those that are not its first; and
- * the most bytes that are held. STK_ENOMEM. */
-stk_status stk__found_simulate(stk_context *ctx, const stk__mixing *mixing, double *found,
-                               double *stay, stk_error *err);
+/* (simulate_blocks.c) Whether blocks are read as a whole. */
+bool stk__setting_whole(const stk__stages *stages, const stk__setting *set);
+/* STK_EINVAL: it cannot be predicted, for a reason, and what to do. */
+stk_status stk__blocks_refuse(const stk__setting *set, bool whole, const char *why, stk_error *err);
 /* A setting that was `before` is `set` now: what it takes to decode and to read changes with what
  * stays in the pool, and there may be fewer workers. STK_EINVAL: what becomes of it was not
  * recorded. */

@@ -16,7 +16,7 @@
 #include <math.h>
 
 #include "base/random.h"
-#include "measure/simulate.h"
+#include "measure/simulate_shared.h"
 
 #define ROWS      16384u /* of all streams: more are drawn, fewer gone through */
 #define LEAST     4096u  /* rows that are counted at least */

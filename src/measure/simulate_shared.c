@@ -12,7 +12,7 @@
  * nothing changes. A table has pages, and for each column others: they are of some kinds. Where the
  * pool has room for all blocks at hand, twice, these are read whole, and all is found.
  */
-#include "measure/simulate.h"
+#include "measure/simulate_shared.h"
 
 #include <math.h>
 
@@ -78,12 +78,13 @@ void stk__sharing_of(const stk_figures *f, stk__sharing *out)
     out->decoded = decoded / (double)f->samples;
     out->seconds = ratio(f->chunk_seconds, (double)f->samples);
     out->own = ratio(f->prepare_busy - f->chunk_seconds, (double)f->samples);
+    out->chunks = (double)f->chunks_decoded;
+    if (c->kinds[0].rows)
+        take_kinds(c, out);
     if (!(c->mixed || c->scattered))
         return;
     out->rows = (double)(c->mixed ? STK_MIN(c->mixed, c->samples) : c->samples);
-    if (c->kinds[0].rows)
-        take_kinds(c, out);
-    else if (c->shared)
+    if (!out->num_kinds && c->shared)
         take_chunks(f, out);
     for (uint32_t i = 0; i < out->num_kinds; i++) {
         out->asked += out->kinds[i].decoded;
@@ -136,15 +137,6 @@ stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *s
 
 /* ---- Decoding -------------------------------------------------------------------------------- */
 
-static bool reads_blocks(const stk__stages *stages, const stk__setting *set)
-{
-    const stk_claims *c = &stages->sharing.claims;
-    const stk__shares shares = stk__setting_shares(stages, set);
-
-    return c->block && !c->scattered &&
-           stk__shares_hold_blocks(shares.pool, c->mixed_blocks + shares.workers + 2, c->block);
-}
-
 stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set, double *found,
                               double *stay, stk_error *err)
 {
@@ -165,7 +157,7 @@ stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set
         .steps = set->workers ? shares.steps : 1,
         .horizon = stk__shares_horizon(set->depth, set->batch, s->claims.mixed, set->batch),
         .one_thread = set->workers == 0 || (set->workers == 1 && s->own >= STK__HELP_SECONDS)};
-    if (reads_blocks(stages, set)) {
+    if (stk__setting_whole(stages, set)) {
         *found = 1;
         *stay = (double)(s->claims.mixed_blocks * s->claims.block);
         return STK_OK;
@@ -193,23 +185,6 @@ static double decoded_with(const stk__sharing *s, double was, double is)
     return s->once + (s->asked - s->once) * (off * (1 - is) / (off * (1 - is) + is));
 }
 
-/* Rows are read by blocks as long as these fit: what the other way takes was not recorded. */
-static stk_status check_blocks(const stk__stages *stages, const stk__setting *before,
-                               const stk__setting *set, stk_error *err)
-{
-    const stk_claims *c = &stages->sharing.claims;
-
-    if (!c->block || c->scattered || reads_blocks(stages, before) == reads_blocks(stages, set))
-        return STK_OK;
-    return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
-                     "a memory_budget of %.0f bytes with num_workers %u and prefetch_factor %u "
-                     "cannot be predicted: %s, which the recorded run did not. Record one with it",
-                     set->budget, set->workers, set->prefetch,
-                     c->whole ? "the blocks that are mixed at a time would not fit, and rows would "
-                                "be read one by one"
-                              : "the blocks that are mixed at a time would fit, and be read whole");
-}
-
 /* Decoding takes so many times what it did, and so do the reads for it. */
 static void decode_more(stk__stages *stages, double by)
 {
@@ -235,10 +210,12 @@ stk_status stk__setting_share(stk__stages *stages, const stk__setting *before, s
         return STK_OK;
     if (s->claims.step)
         set->workers = STK_MIN(set->workers, stk__setting_shares(stages, set).workers);
-    STK_TRY(check_blocks(stages, before, set, err));
     const double was = s->found;
+    const bool whole = stk__setting_whole(stages, set);
     double is = was;
     STK_TRY(stk__setting_found(stages, set, &is, &set->shared_bytes, err));
+    if (whole != stk__setting_whole(stages, before))
+        return stk__blocks_change(stages, set, whole, is, err);
     if (s->known && is != was)
         decode_more(stages, decoded_with(s, was, is) / s->decoded);
     return STK_OK;

@@ -146,6 +146,7 @@ void stk__stages_shorten(stk__stages *stages, double by)
         stages->prepare[i] *= (float)by;
     stages->mean_prepare *= by;
     stages->beside *= by;
+    stages->sharing.seconds *= by;
     if (!(stages->cpu > 0) || !(stages->mean_prepare > 0)) {
         stages->cpu_share = 1;
         return;

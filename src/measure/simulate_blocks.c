@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks that are read whole as long as they fit, twice, and pages of them where they do not
+ * [loader/make.c]: a recording of one way foretells the other. What is decoded for a sample is
+ * known of both; what a byte takes was recorded of one, so the work is known within bounds:
+ *
+ *   of pages    each byte takes from PAGE_LEAST to PAGE_MOST of what it took in its block, which
+ *               is brought to rows; and each range is planned, read and handed over by itself
+ *   of blocks   the same the other way round; and of the rest as much is left at most, as rows of
+ *               a batch are planned and prepared together
+ */
+#include <math.h>
+
+#include "measure/simulate_shared.h"
+
+/* Numbers without a codec take 0.4, with zstd 0.75; texts, whose pages stay what they are, all. */
+#define PAGE_LEAST    0.4
+#define PAGE_MOST     1.25
+#define RANGE_SECONDS 4e-6
+#define REST_LEAST    0.02 /* of planning and preparing a row by itself, where many are together */
+#define CHUNKS_SEEN   16   /* that have to be recorded, to know what they take */
+
+bool stk__setting_whole(const stk__stages *stages, const stk__setting *set)
+{
+    const stk_claims *c = &stages->sharing.claims;
+    const stk__shares shares = stk__setting_shares(stages, set);
+
+    return c->block && !c->scattered &&
+           stk__shares_hold_blocks(shares.pool, c->mixed_blocks + shares.workers + 2, c->block);
+}
+
+stk_status stk__blocks_refuse(const stk__setting *set, bool whole, const char *why, stk_error *err)
+{
+    return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
+                     "a memory_budget of %.0f bytes with num_workers %u and prefetch_factor %u "
+                     "cannot be predicted: %s, which the recorded run did not, and %s: measure "
+                     "once with memory_budget=%.0f",
+                     set->budget, set->workers, set->prefetch,
+                     whole ? "the blocks that are mixed at a time would fit, and be read whole"
+                           : "the blocks that are mixed at a time would not fit, and rows would be "
+                             "read one by one",
+                     why, set->budget);
+}
+
+/* Ranges of a sample, and their bytes as they are read, where such a share is found. */
+static double pages_of(const stk__sharing *s, double found, double *bytes)
+{
+    double ranges = 0;
+
+    *bytes = 0;
+    for (uint32_t i = 0; i < s->num_kinds; i++) {
+        const stk__shared_kind *k = &s->kinds[i];
+        const double share = 1 / k->rows + (1 - 1 / k->rows) * (1 - found);
+        ranges += share * k->needs;
+        *bytes += share * k->read;
+    }
+    return ranges;
+}
+
+/* In a block each column is read once, about. */
+static double columns_of(const stk__sharing *s, double *bytes)
+{
+    double needs = 0, once = 0;
+
+    (void)pages_of(s, 1, bytes);
+    for (uint32_t i = 0; i < s->num_kinds; i++) {
+        needs += s->kinds[i].needs;
+        once += s->kinds[i].decoded / s->kinds[i].rows;
+    }
+    return needs * once / (double)s->claims.block;
+}
+
+static void set_reads(stk__stages *stages, double reads, double bytes)
+{
+    const double by = stages->read_bytes > 0 ? bytes / reads / stages->read_bytes : 1;
+
+    if (!(stages->reads > 0) || !(reads > 0))
+        return;
+    stages->reads = reads;
+    for (uint64_t i = 0; i < stages->num_reads; i++)
+        stages->bytes[i] *= (float)by;
+    stages->read_bytes *= by;
+}
+
+void stk__stages_lengthen(stk__stages *stages, double by)
+{
+    stages->cpu *= by;
+    stk__stages_shorten(stages, by);
+}
+
+stk_status stk__blocks_change(stk__stages *stages, stk__setting *set, bool whole, double found,
+                              stk_error *err)
+{
+    stk__sharing *s = &stages->sharing;
+    const double rest = STK_MAX(stages->mean_prepare - s->seconds, 0.0);
+    double now = s->decoded, bytes, ranges, slow, fast;
+
+    if (!s->num_kinds)
+        return stk__blocks_refuse(set, whole, "its log does not say what rows would need", err);
+    if (s->chunks < CHUNKS_SEEN || !(s->seconds > 0) || !(stages->mean_prepare > 0))
+        return stk__blocks_refuse(set, whole, "it decoded too little to know what that takes", err);
+    if (s->known)
+        now = s->once + (s->asked - s->once) * (1 - found);
+    /* In order each range is met once. */
+    ranges = whole ? columns_of(s, &bytes) : pages_of(s, s->known ? found : 1, &bytes);
+    const double work = s->seconds * now / s->decoded;
+    if (whole) {
+        slow = rest + work / PAGE_LEAST;
+        fast = REST_LEAST * rest + work / PAGE_MOST;
+    } else {
+        slow = rest + PAGE_MOST * work + ranges * RANGE_SECONDS;
+        fast = rest + PAGE_LEAST * work;
+    }
+    set_reads(stages, ranges, bytes);
+    stages->decoded_bytes = now;
+    stages->unsure = sqrt(slow / fast);
+    stk__stages_lengthen(stages, sqrt(slow * fast) / stages->mean_prepare);
+    set->helps = stages->mean_prepare < STK__HELP_SECONDS;
+    return STK_OK;
+}
