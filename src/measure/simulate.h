@@ -129,10 +129,11 @@ uint32_t stk__setting_slabs(const stk__setting *set);
 /* What each part of a rank's loader gets of the budget, which there is: as the loader divides it.
  */
 stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *set);
-/* The share of what rows need, beyond what is new to all, that they find in the pool; and bytes
- * that stay there for them. STK_ENOMEM. */
+/* The share of what rows need, beyond what is new to all, that they find in the pool, of all and of
+ * each kind [STK_CLAIM_KINDS] (1: no order is gone through); and bytes that stay there for them.
+ * STK_ENOMEM. */
 stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set, double *found,
-                              double *stay, stk_error *err);
+                              double *of_kinds, double *stay, stk_error *err);
 /* (simulate_blocks.c) Whether blocks are read as a whole. */
 bool stk__setting_whole(const stk__stages *stages, const stk__setting *set);
 /* STK_EINVAL: it cannot be predicted, for a reason, and what to do. */

@@ -42,27 +42,31 @@ stk_status stk__blocks_refuse(const stk__setting *set, bool whole, const char *w
                      why, set->budget);
 }
 
-/* Ranges of a sample, and their bytes as they are read, where such a share is found. */
-static double pages_of(const stk__sharing *s, double found, double *bytes)
-{
-    double ranges = 0;
+/* Of a sample. */
+typedef struct amounts {
+    double ranges, read, decoded; /* bytes, but for the ranges */
+} amounts;
 
-    *bytes = 0;
+/* Where such a share of each kind is found; in order all is, as each range is met once. */
+static amounts pages_of(const stk__sharing *s, const double *found)
+{
+    amounts sum = {0};
+
     for (uint32_t i = 0; i < s->num_kinds; i++) {
         const stk__shared_kind *k = &s->kinds[i];
-        const double share = 1 / k->rows + (1 - 1 / k->rows) * (1 - found);
-        ranges += share * k->needs;
-        *bytes += share * k->read;
+        const double share = 1 / k->rows + (1 - 1 / k->rows) * (1 - found[i]);
+        sum.ranges += share * k->needs;
+        sum.read += share * k->read;
+        sum.decoded += share * k->decoded;
     }
-    return ranges;
+    return sum;
 }
 
 /* In a block each column is read once, about. */
-static double columns_of(const stk__sharing *s, double *bytes)
+static double columns_of(const stk__sharing *s)
 {
     double needs = 0, once = 0;
 
-    (void)pages_of(s, 1, bytes);
     for (uint32_t i = 0; i < s->num_kinds; i++) {
         needs += s->kinds[i].needs;
         once += s->kinds[i].decoded / s->kinds[i].rows;
@@ -88,31 +92,30 @@ void stk__stages_lengthen(stk__stages *stages, double by)
     stk__stages_shorten(stages, by);
 }
 
-stk_status stk__blocks_change(stk__stages *stages, stk__setting *set, bool whole, double found,
-                              stk_error *err)
+stk_status stk__blocks_change(stk__stages *stages, stk__setting *set, bool whole,
+                              const double *found, stk_error *err)
 {
     stk__sharing *s = &stages->sharing;
     const double rest = STK_MAX(stages->mean_prepare - s->seconds, 0.0);
-    double now = s->decoded, bytes, ranges, slow, fast;
+    amounts now = pages_of(s, found);
+    double slow, fast;
 
     if (!s->num_kinds)
         return stk__blocks_refuse(set, whole, "its log does not say what rows would need", err);
     if (s->chunks < CHUNKS_SEEN || !(s->seconds > 0) || !(stages->mean_prepare > 0))
         return stk__blocks_refuse(set, whole, "it decoded too little to know what that takes", err);
-    if (s->known)
-        now = s->once + (s->asked - s->once) * (1 - found);
-    /* In order each range is met once. */
-    ranges = whole ? columns_of(s, &bytes) : pages_of(s, s->known ? found : 1, &bytes);
-    const double work = s->seconds * now / s->decoded;
+    if (whole)
+        now.ranges = columns_of(s);
+    const double work = s->seconds * now.decoded / s->decoded;
     if (whole) {
         slow = rest + work / PAGE_LEAST;
         fast = REST_LEAST * rest + work / PAGE_MOST;
     } else {
-        slow = rest + PAGE_MOST * work + ranges * RANGE_SECONDS;
+        slow = rest + PAGE_MOST * work + now.ranges * RANGE_SECONDS;
         fast = rest + PAGE_LEAST * work;
     }
-    set_reads(stages, ranges, bytes);
-    stages->decoded_bytes = now;
+    set_reads(stages, now.ranges, now.read);
+    stages->decoded_bytes = now.decoded;
     stages->unsure = sqrt(slow / fast);
     stk__stages_lengthen(stages, sqrt(slow * fast) / stages->mean_prepare);
     set->helps = stages->mean_prepare < STK__HELP_SECONDS;

@@ -138,12 +138,14 @@ stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *s
 /* ---- Decoding -------------------------------------------------------------------------------- */
 
 stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set, double *found,
-                              double *stay, stk_error *err)
+                              double *of_kinds, double *stay, stk_error *err)
 {
     const stk__sharing *s = &stages->sharing;
-    double shares_of[STK_CLAIM_KINDS], again = 0, kept = 0;
+    double again = 0, kept = 0;
 
     *found = *stay = 0;
+    for (uint32_t i = 0; i < STK_CLAIM_KINDS; i++)
+        of_kinds[i] = 1;
     if (!s->known || !(set->budget > 0))
         return STK_OK;
     const stk__shares shares = stk__setting_shares(stages, set);
@@ -162,11 +164,11 @@ stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set
         *stay = (double)(s->claims.mixed_blocks * s->claims.block);
         return STK_OK;
     }
-    STK_TRY(stk__found_simulate(stages->ctx, &mixing, shares_of, stay, err));
+    STK_TRY(stk__found_simulate(stages->ctx, &mixing, of_kinds, stay, err));
     for (uint32_t i = 0; i < s->num_kinds; i++) {
         const double more = s->kinds[i].decoded * (1 - 1 / s->kinds[i].rows);
         again += more;
-        kept += more * shares_of[i];
+        kept += more * of_kinds[i];
     }
     *found = again > 0 ? kept / again : 1;
     return STK_OK;
@@ -212,10 +214,10 @@ stk_status stk__setting_share(stk__stages *stages, const stk__setting *before, s
         set->workers = STK_MIN(set->workers, stk__setting_shares(stages, set).workers);
     const double was = s->found;
     const bool whole = stk__setting_whole(stages, set);
-    double is = was;
-    STK_TRY(stk__setting_found(stages, set, &is, &set->shared_bytes, err));
+    double is = was, of_kinds[STK_CLAIM_KINDS];
+    STK_TRY(stk__setting_found(stages, set, &is, of_kinds, &set->shared_bytes, err));
     if (whole != stk__setting_whole(stages, before))
-        return stk__blocks_change(stages, set, whole, is, err);
+        return stk__blocks_change(stages, set, whole, of_kinds, err);
     if (s->known && is != was)
         decode_more(stages, decoded_with(s, was, is) / s->decoded);
     return STK_OK;

@@ -20,9 +20,9 @@ typedef struct stk__mixing {
 stk_status stk__found_simulate(stk_context *ctx, const stk__mixing *mixing, double *found,
                                double *stay, stk_error *err);
 
-/* (simulate_blocks.c) Blocks are read whole now, or are not any more, and such a share of what rows
- * need is found. STK_EINVAL. */
-stk_status stk__blocks_change(stk__stages *stages, stk__setting *set, bool whole, double found,
-                              stk_error *err);
+/* (simulate_blocks.c) Blocks are read whole now, or are not any more, and such a share of each kind
+ * of what rows need is found. STK_EINVAL. */
+stk_status stk__blocks_change(stk__stages *stages, stk__setting *set, bool whole,
+                              const double *found, stk_error *err);
 
 #endif

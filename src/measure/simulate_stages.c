@@ -229,9 +229,10 @@ stk_status stk__stages_of(stk_context *ctx, const stk_recording *recording, stk_
     out->sample_bytes = within(ratio((double)f.bytes_taken, (double)f.samples), 0, 1e15);
     if (status != STK_OK)
         return stk__fail(err, status, STK_STAGE_MEASURE, "no memory for the recorded times");
+    double of_kinds[STK_CLAIM_KINDS];
     stk__setting set;
     stk__setting_of(recording, out, &set);
-    return stk__setting_found(out, &set, &out->sharing.found, &out->sharing.stay, err);
+    return stk__setting_found(out, &set, &out->sharing.found, of_kinds, &out->sharing.stay, err);
 }
 
 void stk__stages_release(stk__stages *stages)

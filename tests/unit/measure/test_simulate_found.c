@@ -67,14 +67,14 @@ static double expected(const stk_figures *f, uint64_t budget)
     const stk__sharing *s;
     stk__stages stages;
     stk__setting set;
-    double found, stay;
+    double found, stay, of_kinds[STK_CLAIM_KINDS];
 
     assert_ok(stk__stages_of(ctx, &recording, &stages, &err), &err);
     s = &stages.sharing;
     assert_true(s->known && s->once < s->asked);
     stk__setting_of(&recording, &stages, &set);
     set.budget = (double)budget;
-    assert_ok(stk__setting_found(&stages, &set, &found, &stay, &err), &err);
+    assert_ok(stk__setting_found(&stages, &set, &found, of_kinds, &stay, &err), &err);
     assert_true(found >= 0 && found <= 1);
     const double bytes = s->once + (s->asked - s->once) * (1 - found);
     stk__stages_release(&stages);

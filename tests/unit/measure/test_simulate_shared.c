@@ -202,7 +202,7 @@ static double decoded_with(const stk_figures *f, double pool)
     stk__stages stages = {.ctx = ctx,
                           .decoded_bytes = (double)f->bytes_decoded / (double)f->samples};
     const stk__sharing *s = &stages.sharing;
-    double found, stay, least = 0, most = 1e12;
+    double of_kinds[STK_CLAIM_KINDS], found, stay, least = 0, most = 1e12;
     stk__setting set = {.workers = 1, .depth = 4, .prefetch = 2, .batch = BATCH};
 
     stk__sharing_of(f, &stages.sharing);
@@ -214,7 +214,7 @@ static double decoded_with(const stk_figures *f, double pool)
             most = set.budget;
     }
     set.budget = most;
-    assert_ok(stk__setting_found(&stages, &set, &found, &stay, &err), &err);
+    assert_ok(stk__setting_found(&stages, &set, &found, of_kinds, &stay, &err), &err);
     return s->once + (s->asked - s->once) * (1 - found);
 }
 
