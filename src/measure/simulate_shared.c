@@ -161,7 +161,8 @@ stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set
         .one_thread = set->workers == 0 || (set->workers == 1 && s->own >= STK__HELP_SECONDS)};
     if (stk__setting_whole(stages, set)) {
         *found = 1;
-        *stay = (double)(s->claims.mixed_blocks * s->claims.block);
+        *stay =
+            STK_MIN((double)s->claims.mixed_blocks * (double)s->claims.block, (double)shares.pool);
         return STK_OK;
     }
     STK_TRY(stk__found_simulate(stages->ctx, &mixing, of_kinds, stay, err));

@@ -503,6 +503,8 @@ static void test_reads_of_blocks(void **state)
     pages.read_seconds = 1e-3 * (double)pages.requests;
     assert_near(predict(&pages, "memory_budget=1GiB,bandwidth=1MB/s").samples_per_s, 1e6 / 8192,
                 0.06);
+    /* Two columns of a block of 64 rows. */
+    assert_near(predict(&pages, "memory_budget=1GiB,latency=1,io_depth=1").samples_per_s, 32, 0.1);
 }
 
 static void test_refused(void **state)
@@ -548,6 +550,35 @@ static void test_without_cores(void **state)
     assert_near(predict_budget(&f, 9.0).samples_per_s, 1000 / (2 + 63 * 0.5), 0.12);
 }
 
+/* Claims of a log are anybody's: each answer is a number, or a refusal. */
+static void test_hostile(void **state)
+{
+    static const uint64_t values[] = {
+        0, 1, 3, 1000, 1u << 20, UINT64_C(1) << 33, UINT64_C(1) << 62};
+    uint64_t seed = 3;
+
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        stk_figures f = i % 2 ? planted_blocks() : planted_pages(1e-4);
+        stk_claims *c = &f.claims;
+        uint64_t *const all[] = {&c->slab,           &c->step,
+                                 &c->fixed,          &c->block,
+                                 &c->shared,         &c->mixed_blocks,
+                                 &c->mixed,          &c->streams,
+                                 &c->samples,        &c->kinds[0].rows,
+                                 &c->kinds[0].needs, &c->kinds[0].read,
+                                 &c->kinds[1].rows,  &c->kinds[1].decoded,
+                                 &f.chunks_needed,   &f.chunks_decoded};
+        stk_prediction out;
+        for (int k = 0; k < 4; k++)
+            *all[draw(&seed, STK_COUNT(all))] = values[draw(&seed, STK_COUNT(values))];
+        c->scattered = i % 5 == 0;
+        if (try_predict(&f, i % 3 ? "memory_budget=9MiB" : "memory_budget=1GiB", &out) == STK_OK)
+            assert_true(isfinite(out.samples_per_s) && out.samples_per_s > 0 && out.low >= 0 &&
+                        isfinite(out.high) && out.low <= out.high);
+    }
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -556,7 +587,8 @@ int main(void)
         TEST(test_as_the_loader),   TEST(test_counted_ahead),   TEST(test_sample_by_sample),
         TEST(test_budget),          TEST(test_asked_again),     TEST(test_ahead),
         TEST(test_scattered),       TEST(test_pages_of_blocks), TEST(test_blocks_of_pages),
-        TEST(test_reads_of_blocks), TEST(test_refused),         TEST(test_without_cores)};
+        TEST(test_reads_of_blocks), TEST(test_refused),         TEST(test_without_cores),
+        TEST(test_hostile)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
