@@ -100,10 +100,10 @@ stk_status stk__blocks_change(stk__stages *stages, stk__setting *set, bool whole
     amounts now = pages_of(s, found);
     double slow, fast;
 
-    if (!s->num_kinds)
-        return stk__blocks_refuse(set, whole, "its log does not say what rows would need", err);
     if (s->chunks < CHUNKS_SEEN || !(s->seconds > 0) || !(stages->mean_prepare > 0))
         return stk__blocks_refuse(set, whole, "it decoded too little to know what that takes", err);
+    if (!s->num_kinds)
+        return stk__blocks_refuse(set, whole, "its log does not say what rows would need", err);
     if (whole)
         now.ranges = columns_of(s);
     const double work = s->seconds * now.decoded / s->decoded;
