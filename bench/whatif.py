@@ -98,7 +98,7 @@ REAL = (
     ("photographs, far", {}, [{"io_depth": "16"}, {"io_depth": "1"}]),
     ("arrays, narrow", {}, [{"io_depth": "32"}, {"train_step_time": "0.200"}]),
     ("arrays, by blocks", {}, [{"memory_budget": "4MiB"}, {"memory_budget": "16MiB"}]),
-    ("table, by blocks", {}, [{"memory_budget": "3MiB"}, {"memory_budget": "4MiB"}]),
+    ("table, by blocks", {}, [{"memory_budget": "3800KiB"}, {"memory_budget": "4200KiB"}]),
 )
 
 

@@ -45,6 +45,7 @@ static stk_status change_storage(const stk_what_if *what, stk__stages *stages, s
                          "latency and bandwidth change nothing: the recorded run has no reads that "
                          "take time. Record one that reads from such a storage (slow+file:// with "
                          "latency and bandwidth)");
+    stages->latency_asked = !isnan(what->latency);
     if (!isnan(what->latency))
         scale(stages->latency, stages->num_reads, what->latency);
     if (!isnan(what->bandwidth))
@@ -294,9 +295,9 @@ static stk_status run_bounds(stk__predictor *p, const stk__setting *set, outcome
 {
     stk__stages *stages = &p->stages;
 
-    stk__stages_lengthen(stages, stages->unsure);
+    stk__stages_bound(stages, 1);
     STK_TRY(run_all(stages, set, p->waits, &now[1], err));
-    stk__stages_lengthen(stages, 1 / stages->unsure / stages->unsure);
+    stk__stages_bound(stages, -2);
     STK_TRY(run_all(stages, set, p->waits, &now[2], err));
     if (now[2].rate <= UNSURE * now[1].rate)
         return STK_OK;

@@ -70,7 +70,9 @@ typedef struct stk__stages {
     double decoded_bytes; /* for a sample, of what samples share; 0: nothing is decoded */
     bool pictures;        /* transforms decode them */
     stk__sharing sharing;
-    double unsure; /* work may take so many times as long, or as short; 0: it is known */
+    double unsure;       /* work may take so many times as long, or as short; 0: it is known */
+    double unsure_reads; /* and so may a read */
+    bool latency_asked;  /* reads take what was asked for */
 } stk__stages;
 
 /* What is simulated; numbers are those of one rank. */
@@ -107,9 +109,8 @@ void stk__stages_release(stk__stages *stages);
  */
 stk_status stk__stages_settle(stk__stages *stages, const stk__setting *set, double measured,
                               double *waits, stk_error *err);
-/* What a worker takes becomes `by` times as long, its CPU time stays; or becomes so, too. */
+/* What a worker takes becomes `by` times as long, its CPU time stays. */
 void stk__stages_shorten(stk__stages *stages, double by);
-void stk__stages_lengthen(stk__stages *stages, double by);
 #define STK__WHAT_WORKERS  1024 /* most of what may be asked for, as of the loader's options */
 #define STK__WHAT_DEPTH    65536
 #define STK__WHAT_PREFETCH 1024
@@ -136,6 +137,8 @@ stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set
                               double *of_kinds, double *stay, stk_error *err);
 /* (simulate_blocks.c) Whether blocks are read as a whole. */
 bool stk__setting_whole(const stk__stages *stages, const stk__setting *set);
+/* Work and reads take unsure^exponent times as long: 1 what is longest, from there -2 the least. */
+void stk__stages_bound(stk__stages *stages, double exponent);
 /* STK_EINVAL: it cannot be predicted, for a reason, and what to do. */
 stk_status stk__blocks_refuse(const stk__setting *set, bool whole, const char *why, stk_error *err);
 /* A setting that was `before` is `set` now: what it takes to decode and to read changes with what

@@ -74,6 +74,26 @@ static double columns_of(const stk__sharing *s)
     return needs * once / (double)s->claims.block;
 }
 
+/* What a worker takes, and the CPU time of it. */
+static void lengthen(stk__stages *stages, double by)
+{
+    stages->cpu *= by;
+    stk__stages_shorten(stages, by);
+}
+
+static void lengthen_reads(stk__stages *stages, double by)
+{
+    for (uint64_t i = 0; i < stages->num_reads; i++)
+        stages->latency[i] *= (float)by;
+}
+
+void stk__stages_bound(stk__stages *stages, double exponent)
+{
+    if (stages->unsure_reads > 0)
+        lengthen_reads(stages, pow(stages->unsure_reads, exponent));
+    lengthen(stages, pow(stages->unsure, exponent));
+}
+
 static void set_reads(stk__stages *stages, double reads, double bytes)
 {
     const double by = stages->read_bytes > 0 ? bytes / reads / stages->read_bytes : 1;
@@ -84,12 +104,11 @@ static void set_reads(stk__stages *stages, double reads, double bytes)
     for (uint64_t i = 0; i < stages->num_reads; i++)
         stages->bytes[i] *= (float)by;
     stages->read_bytes *= by;
-}
-
-void stk__stages_lengthen(stk__stages *stages, double by)
-{
-    stages->cpu *= by;
-    stk__stages_shorten(stages, by);
+    if (isfinite(stages->bandwidth) || stages->latency_asked)
+        return;
+    /* Where no link is known a read may take as long as it did, or as its bytes do. */
+    stages->unsure_reads = sqrt(STK_MAX(by, 1 / by));
+    lengthen_reads(stages, sqrt(by));
 }
 
 stk_status stk__blocks_change(stk__stages *stages, stk__setting *set, bool whole,
@@ -117,7 +136,7 @@ stk_status stk__blocks_change(stk__stages *stages, stk__setting *set, bool whole
     set_reads(stages, now.ranges, now.read);
     stages->decoded_bytes = now.decoded;
     stages->unsure = sqrt(slow / fast);
-    stk__stages_lengthen(stages, sqrt(slow * fast) / stages->mean_prepare);
+    lengthen(stages, sqrt(slow * fast) / stages->mean_prepare);
     set->helps = stages->mean_prepare < STK__HELP_SECONDS;
     return STK_OK;
 }

@@ -14,6 +14,7 @@
  * many each row is any of them, as in the midst of a hand.
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/random.h"
 #include "measure/simulate_shared.h"
@@ -44,7 +45,9 @@ typedef struct pool {
     const stk__mixing *set;
     kind kinds[STK_CLAIM_KINDS];
     range *ranges;
-    uint32_t *order; /* [HANDS][rows]: where a row lies in the hand of its stream, of 2^32 */
+    uint32_t *order;               /* [HANDS][rows]: where a row lies in the hand, of 2^32 */
+    uint32_t *first_of;            /* of each range of a hand of the last kind, a row of the step */
+    uint64_t *keys;                /* of the rows of a step */
     uint32_t rows, hands, streams; /* of a hand; hands that have ranges of their own */
     uint32_t drawn;                /* hands */
     bool draws;                    /* any row, time and again */
@@ -56,6 +59,33 @@ typedef struct pool {
 
 /* ---- The order ------------------------------------------------------------------------------- */
 
+/* A place -> the number of a range of a kind among those of a hand. */
+static uint32_t range_at(const pool *p, const kind *k, uint32_t place)
+{
+    return (uint32_t)((uint64_t)place * k->each * p->streams >> 32);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Rows of a step that need the same are admitted and prepared with the first of them. */
+static void group_step(pool *p, uint32_t *places, uint32_t n)
+{
+    const kind *k = &p->kinds[p->set->num_kinds - 1]; /* its ranges are of the fewest rows */
+
+    for (uint32_t i = n; i-- > 0;)
+        p->first_of[range_at(p, k, places[i])] = i;
+    for (uint32_t i = 0; i < n; i++)
+        p->keys[i] = (uint64_t)p->first_of[range_at(p, k, places[i])] << 32 | places[i];
+    qsort(p->keys, n, sizeof *p->keys, by_key);
+    for (uint32_t i = 0; i < n; i++)
+        places[i] = (uint32_t)p->keys[i];
+}
+
 /* The next hand: those of all streams, whose rows stand in turn. */
 static void draw_hand(pool *p)
 {
@@ -65,23 +95,27 @@ static void draw_hand(pool *p)
 
     if (p->draws)
         stk__draw(0, p->drawn, 0, STK_DRAW_DATA, to, p->rows);
-    for (uint32_t s = 0; s < streams && !p->draws; s++) {
+    for (uint32_t s = 0; s < streams; s++) {
         stk__permutation_init(&mixed, each, 0, p->drawn, s);
-        for (uint32_t i = 0; i < each; i++)
-            to[i * streams + s] =
-                (uint32_t)(((double)stk__permutation_at(&mixed, i) + 0.5) / each * 0x1p32);
+        for (uint32_t i = 0; i < each; i++) {
+            uint32_t *at = &to[i * streams + s];
+            const double in =
+                p->draws ? *at * 0x1p-32 : ((double)stk__permutation_at(&mixed, i) + 0.5) / each;
+            *at = (uint32_t)((s + in) / streams * 0x1p32);
+        }
     }
+    for (uint32_t at = 0; p->set->grouped && at < p->rows; at += (uint32_t)p->batch)
+        group_step(p, to + at, STK_MIN((uint32_t)p->batch, p->rows - at));
     p->drawn++;
 }
 
 /* The range of a kind that a row wants. */
 static uint32_t range_of(const pool *p, const kind *k, uint64_t row)
 {
-    const uint64_t hand = row / p->rows, at = row % p->rows;
-    const uint32_t place = p->order[hand % HANDS * p->rows + at];
+    const uint64_t hand = row / p->rows, all = (uint64_t)k->each * p->streams;
 
-    return k->base + (uint32_t)((hand % p->hands * p->streams + at % p->streams) * k->each +
-                                ((uint64_t)place * k->each >> 32));
+    return k->base + (uint32_t)(hand % p->hands * all) +
+           range_at(p, k, p->order[hand % HANDS * p->rows + row % p->rows]);
 }
 
 /* ---- The pool -------------------------------------------------------------------------------- */
@@ -260,7 +294,9 @@ static stk_status make(pool *p, stk_context *ctx)
         make_kind(p, i, &ranges);
     p->ranges = stk__calloc(ctx, ranges, sizeof *p->ranges);
     p->order = stk__calloc(ctx, (uint64_t)HANDS * p->rows, sizeof *p->order);
-    return p->ranges && p->order ? STK_OK : STK_ENOMEM;
+    p->first_of = stk__calloc(ctx, ranges / p->hands, sizeof *p->first_of);
+    p->keys = stk__calloc(ctx, p->batch, sizeof *p->keys);
+    return p->ranges && p->order && p->first_of && p->keys ? STK_OK : STK_ENOMEM;
 }
 
 stk_status stk__found_simulate(stk_context *ctx, const stk__mixing *set, double *found,
@@ -283,6 +319,8 @@ stk_status stk__found_simulate(stk_context *ctx, const stk__mixing *set, double 
     *stay = p.most;
     stk__free(ctx, p.ranges);
     stk__free(ctx, p.order);
+    stk__free(ctx, p.first_of);
+    stk__free(ctx, p.keys);
     return status == STK_OK ? STK_OK
                             : stk__fail(err, status, STK_STAGE_MEASURE, "no memory to simulate");
 }

@@ -158,6 +158,7 @@ stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set
         .batch = set->batch,
         .steps = set->workers ? shares.steps : 1,
         .horizon = stk__shares_horizon(set->depth, set->batch, s->claims.mixed, set->batch),
+        .grouped = s->claims.kinds[0].rows != 0,
         .one_thread = set->workers == 0 || (set->workers == 1 && s->own >= STK__HELP_SECONDS)};
     if (stk__setting_whole(stages, set)) {
         *found = 1;

@@ -13,6 +13,7 @@ typedef struct stk__mixing {
     double rows, pool;           /* mixed at a time; bytes */
     uint64_t batch, steps;       /* rows; steps that are planned at a time, */
     uint64_t horizon;            /* and within which what nobody needs is kept */
+    bool grouped;                /* rows of a step that need the same are one */
     bool one_thread; /* that decodes and prepares: what a step wants is decoded before its rows */
 } stk__mixing;
 /* The share of the rows that find their range of each kind, of those that are not its first; and

@@ -244,6 +244,14 @@ static void test_pages(void **state)
     stk_dataset *dataset = open_table(test_folder(folder));
     stk_loader_options o = options_of(32, 4, 6);
     expect_all(dataset, &o, budgets, STK_COUNT(budgets), 0.3, 0.2);
+    /* In large batches rows of one page meet, and come together. */
+    o.batch_size = 320;
+    o.memory_budget = 3000000;
+    stk_figures f = run(dataset, &o);
+    const double is = (double)f.bytes_decoded / (double)f.samples,
+                 wanted = expected(&f, o.memory_budget);
+    print_message("together: %.0f bytes, %.0f are decoded\n", wanted, is);
+    assert_true(wanted > is / 1.4 && wanted < 1.4 * is);
     stk_dataset_close(&dataset);
     test_folder_remove(folder);
 }
