@@ -110,7 +110,7 @@ static void expect_all(stk_dataset *dataset, stk_loader_options *o, const uint64
         most = STK_MAX(most, is);
     }
     assert_true(least < (1 - differ) * most);
-    for (size_t from = 0; from < n; from += n - 1)
+    for (size_t from = 0; from < n; from += n - 2)
         for (size_t to = 0; to < n; to++) {
             const double is = (double)f[to].bytes_decoded / (double)f[to].samples,
                          wanted = expected(&f[from], budgets[to]);
