@@ -5,6 +5,7 @@ import json
 import random
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -66,18 +67,32 @@ def make_tokens(folder):
     return file
 
 
+def make_table(folder, stoker):
+    """A Parquet file of numbers, with row groups of 8,000 rows and pages of some hundreds."""
+    rows, file, r = Path(folder) / "rows.csv", Path(folder) / "rows.parquet", random.Random(4)
+    rows.write_text("a,b,c\n" + "".join(f"{r.getrandbits(32)},{r.random()},{i % 7}\n" for i in range(240000)))
+    subprocess.run([str(stoker), "convert", f"csv:{rows}", f"parquet:{file}?row_group_rows=8000&page_size=2KiB", "--quiet"], check=True)
+    return file
+
+
 def make_real(folder, stoker, note):
     """Loads of real data by their names, as options of `stoker bench`; `note` is told what could not be had."""
     data = verdicts_real.Data(folder, stoker)
     for line in data.notes:
         note(line)
     jpeg, array, tokens = data.jpeg, data.folder / f"{data.codecs[-1]}.zarr", make_tokens(folder)
+    table = make_table(folder, stoker)
+    blocks = ("--shuffle", "block", "--streams", "4", "--num-workers", "1", "--io-depth", "8")
     photographs = ("--batch-size", "16", "--num-workers", "2", *verdicts_real.CROP)
     arrays = ("--batch-size", "64", "--num-workers", "2")
     return {
         "photographs": ("--dataset", f"images:{jpeg}?index=none", *photographs),
         "arrays": ("--dataset", f"array:{array}?window=4x128x128", *arrays),
         "tokens": ("--dataset", f"tokens:{tokens}?length=2048", "--batch-size", "256", "--num-workers", "2"),
+        "arrays, by blocks": ("--dataset", f"array:{array}?window=1x32x32", *blocks, "--shuffle-buffer", "8", "--batch-size", "64",
+                              "--memory-budget", "5MiB"),
+        "table, by blocks": ("--dataset", f"parquet:{table}", *blocks, "--shuffle-buffer", "2", "--batch-size", "1024",
+                             "--memory-budget", "32MiB"),
         "photographs, far": ("--dataset", f"images:slow+file://{jpeg}?latency=20ms&index=none", *photographs, "--io-depth", "4"),
         "arrays, narrow": ("--dataset", f"array:slow+file://{array}?latency=2ms&bandwidth=30MB/s&window=4x128x128", *arrays,
                            "--io-depth", "8"),

@@ -166,6 +166,15 @@ typedef struct stk_tiers {
  * Returns the length, as snprintf(). Any thread. */
 STK_API int stk_tiers_format(const stk_tiers *tiers, char *text, size_t size);
 
+#define STK_CLAIM_KINDS 3
+
+/** Ranges of which about as many samples need one, as pages of a table; all 0: there are none. */
+typedef struct stk_claim_kind {
+    uint64_t rows;          /**< samples that need the same range, about */
+    uint64_t needs;         /**< such ranges that a sample needs, */
+    uint64_t read, decoded; /**< and their bytes, all of them together */
+} stk_claim_kind;
+
 /** What a loader's memory_budget is divided among, and what its samples share: with these another
  * budget can be foretold. Bytes, where nothing else is said; all 0: not known. */
 typedef struct stk_claims {
@@ -176,12 +185,14 @@ typedef struct stk_claims {
     uint64_t block;         /**< of a block, where it may be read as a whole */
     uint64_t mixed_blocks;  /**< at hand at a time, where samples are mixed by blocks, */
     uint64_t mixed;         /**< and the samples of this rank in them; 0: they are not */
-    uint64_t streams;       /**< that take turns, each with its own part of these blocks */
+    uint64_t streams;       /**< of this rank, that take turns, each with its part of these */
     uint64_t samples;       /**< of all ranks */
     bool scattered;         /**< the order is one permutation of all samples */
     bool reads, ragged;     /**< samples read; have values that vary in length */
     bool caches;            /**< some of it is a cache's */
     bool whole;             /**< blocks are read as a whole */
+    stk_claim_kind kinds[STK_CLAIM_KINDS]; /**< where it is known, what samples need where they
+                                                are not; the most samples first */
 } stk_claims;
 
 /**

@@ -84,6 +84,8 @@ struct stk_dataset {
     /* Of what the samples of a block need where the locator says `blocks`, decoded; 0: it needs the
      * same then. */
     uint64_t block_bytes;
+    /* Of what they need else, which others need as well; rows 0: none, or unknown. */
+    stk_claim_kind kinds[STK_CLAIM_KINDS];
     const stk__mixture *mixture; /* NULL: the order does not know of sources */
     /* The label of a sample, told without reading it; NULL: it cannot be. */
     int64_t (*label)(const stk_dataset *dataset, uint64_t index);

@@ -255,16 +255,20 @@ static void take_claims(const stk_loader *l, stk_claims *out)
                         .most_read = b->most_read,
                         /* Sources of a mixture are mixed each by itself. */
                         .shared = order->mixture ? 0 : l->dataset->decoded_bytes,
-                        .block = l->dataset->block_bytes,
+                        .block = stk__loader_block(l),
                         .mixed_blocks = stk__budget_blocks(b),
                         .mixed = stk__budget_mixed(b) / order->world,
-                        .streams = order->shuffle == STK_SHUFFLE_BLOCK ? order->streams : 0,
+                        .streams = order->shuffle == STK_SHUFFLE_BLOCK
+                                       ? STK_MAX(order->streams / order->world, 1)
+                                       : 0,
                         .samples = order->size,
                         .scattered = order->shuffle == STK_SHUFFLE_FULL,
                         .reads = b->reads,
                         .ragged = b->ragged != 0,
                         .caches = b->now.cache != 0,
                         .whole = l->planner.blocks};
+    for (size_t i = 0; i < STK_CLAIM_KINDS && !order->mixture; i++)
+        out->kinds[i] = l->dataset->kinds[i];
 }
 
 static void take_stats(stk_loader *l, stk_loader_stats *out)

@@ -382,24 +382,27 @@ static bool samples_share(stk_dataset *dataset)
            dataset->ops->locate(dataset, (uint64_t[]){0, 1}, 2, &s.seam, NULL) == STK_OK && s.found;
 }
 
+uint64_t stk__loader_block(const stk_loader *loader)
+{
+    const stk__order *order = &loader->order;
+    const bool other =
+        order->shuffle == STK_SHUFFLE_BLOCK && order->block_size != loader->dataset->block_size;
+
+    return order->shuffle == STK_SHUFFLE_FULL || order->mixture || order->bucket || other
+               ? 0
+               : loader->dataset->block_bytes;
+}
+
 /*
  * Whether samples are to read what their blocks need as a whole: where they come in blocks, and the
  * pool has room for all that is mixed at a time, twice.
  */
 static bool reads_blocks(const stk_loader *loader)
 {
-    const stk__order *order = &loader->order;
-    const uint64_t block = loader->dataset->block_bytes;
-    uint64_t blocks = (uint64_t)loader->budget.now.workers + 2;
+    const uint64_t block = stk__loader_block(loader),
+                   blocks = stk__budget_blocks(&loader->budget) + loader->budget.now.workers + 2;
 
-    if (!block || order->shuffle == STK_SHUFFLE_FULL || order->mixture || order->bucket)
-        return false;
-    if (order->shuffle == STK_SHUFFLE_BLOCK) {
-        if (order->block_size != loader->dataset->block_size)
-            return false;
-        blocks += stk__budget_blocks(&loader->budget);
-    }
-    return stk__shares_hold_blocks(loader->budget.now.pool, blocks, block);
+    return block && stk__shares_hold_blocks(loader->budget.now.pool, blocks, block);
 }
 
 static stk_status make_planner(stk_loader *loader)

@@ -59,6 +59,8 @@ stk_status stk__loader_options_check(const stk_loader_options *options, stk_erro
 stk_status stk__loader_outline(stk_loader *loader, stk_error *err);
 /* After the first: bytes of memory_budget that it would hold, or needs where they are too few. */
 uint64_t stk__loader_need(stk_loader *loader);
+/* Bytes of a block, where with more memory or less samples may be read by blocks; 0: never. */
+uint64_t stk__loader_block(const stk_loader *loader);
 stk_status stk__loader_build(stk_loader *loader, stk_error *err);
 /* Free all but batches that are held. No thread is left. */
 void stk__loader_free(stk_loader *loader);

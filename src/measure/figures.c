@@ -133,6 +133,15 @@ const stk__figure stk__figures[] = {
     FIGURE("claim_ragged", claims.ragged, SWITCH),
     FIGURE("claim_caches", claims.caches, SWITCH),
     FIGURE("claim_whole", claims.whole, SWITCH),
+#define KIND(i)                                                                                    \
+    FIGURE("claim_kind" #i "_rows", claims.kinds[i].rows, COUNT),                                  \
+        FIGURE("claim_kind" #i "_needs", claims.kinds[i].needs, COUNT),                            \
+        FIGURE("claim_kind" #i "_read", claims.kinds[i].read, COUNT),                              \
+        FIGURE("claim_kind" #i "_decoded", claims.kinds[i].decoded, COUNT)
+    KIND(0),
+    KIND(1),
+    KIND(2),
+#undef KIND
     FIGURE("chunks_needed", chunks_needed, COUNT),
     FIGURE("chunks_decoded", chunks_decoded, COUNT),
     FIGURE("chunk_seconds", chunk_seconds, SECONDS),

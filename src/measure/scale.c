@@ -153,6 +153,9 @@ static stk_status work_out(stk__stages *stages, const stk_recording *recording,
     stk__setting_of(recording, stages, &set);
     STK_TRY(stk__stages_settle(stages, &set, f.samples_per_s, space->waits, err));
     STK_TRY(stk__setting_change(what, recording, stages, &set, err));
+    if (stages->unsure > 0)
+        return stk__blocks_refuse(&set, stk__setting_whole(stages, &set),
+                                  "many ranks ask for more than bounds of its work", err);
     STK_TRY(check_storage(scale, stages, err));
     return predict(stages, &set, scale, space, out, err);
 }

@@ -14,6 +14,7 @@
 #define LEFT_OUT 0.02
 #define SETTLE   8    /* tries of how much of the work waited for a core */
 #define SETTLED  0.99 /* of the recorded rate */
+#define UNSURE   4.0  /* times as fast as the other end of what is known: it is not known */
 
 enum { CACHE_AUTO, CACHE_NONE, CACHE_ENCODED, CACHE_DECODED };
 
@@ -44,6 +45,7 @@ static stk_status change_storage(const stk_what_if *what, stk__stages *stages, s
                          "latency and bandwidth change nothing: the recorded run has no reads that "
                          "take time. Record one that reads from such a storage (slow+file:// with "
                          "latency and bandwidth)");
+    stages->latency_asked = !isnan(what->latency);
     if (!isnan(what->latency))
         scale(stages->latency, stages->num_reads, what->latency);
     if (!isnan(what->bandwidth))
@@ -167,16 +169,21 @@ static stk_status run_all(const stk__stages *stages, const stk__setting *set, do
     return STK_OK;
 }
 
-/* The interval: how runs differ, and as far to the side on which the model was off. */
+static double spread_of(const outcome *o)
+{
+    return SPREAD * o->deviation + LEFT_OUT * o->rate;
+}
+
+/* The interval: how runs differ, of the slowest and the fastest that it may be, and as far to the
+ * side on which the model was off. */
 static void put_rate(const outcome *base, const outcome *now, double measured, stk_prediction *out)
 {
     const double off = base->rate > 0 && measured > 0 ? measured / base->rate : 1;
-    const double most = SPREAD * now->deviation + LEFT_OUT * now->rate;
 
     out->samples_per_s = now->rate;
     out->base_samples_per_s = base->rate;
-    out->low = STK_MAX(now->rate - most, 0.0) * STK_MIN(off, 1.0);
-    out->high = (now->rate + most) * STK_MAX(off, 1.0);
+    out->low = STK_MAX(now[1].rate - spread_of(&now[1]), 0.0) * STK_MIN(off, 1.0);
+    out->high = (now[2].rate + spread_of(&now[2])) * STK_MAX(off, 1.0);
 }
 
 stk_status stk__stages_settle(stk__stages *stages, const stk__setting *set, double measured,
@@ -282,6 +289,23 @@ void stk__predictor_destroy(stk__predictor **predictor)
     stk__free(p->ctx, p);
 }
 
+/* Work that is known within bounds: what is slowest and what is fastest. */
+static stk_status run_bounds(stk__predictor *p, const stk__setting *set, outcome *now,
+                             stk_error *err)
+{
+    stk__stages *stages = &p->stages;
+
+    stk__stages_bound(stages, 1);
+    STK_TRY(run_all(stages, set, p->waits, &now[1], err));
+    stk__stages_bound(stages, -2);
+    STK_TRY(run_all(stages, set, p->waits, &now[2], err));
+    if (now[2].rate <= UNSURE * now[1].rate)
+        return STK_OK;
+    return stk__blocks_refuse(set, stk__setting_whole(stages, set),
+                              "what is left of its work cannot be told closely enough", err);
+}
+
+/* now[0]; [1] and [2] are the slowest and the fastest that it may be. */
 static stk_status simulate_change(stk__predictor *p, const stk_what_if *what, outcome *now,
                                   stk_error *err)
 {
@@ -291,7 +315,10 @@ static stk_status simulate_change(stk__predictor *p, const stk_what_if *what, ou
     stk__setting_of(&p->recording, &p->stages, &set);
     p->settled = isnan(what->latency) && isnan(what->bandwidth) && isnan(what->train_step_time);
     STK_TRY(stk__setting_change(what, &p->recording, &p->stages, &set, err));
-    return run_all(&p->stages, &set, p->waits, now, err);
+    p->settled = p->settled && p->stages.unsure == 0;
+    STK_TRY(run_all(&p->stages, &set, p->waits, now, err));
+    now[1] = now[2] = now[0];
+    return p->stages.unsure > 0 ? run_bounds(p, &set, now, err) : STK_OK;
 }
 
 /* Memory beside the batches. Workers that are processes have it, each its own: an interpreter, the
@@ -312,16 +339,16 @@ stk_status stk__predictor_ask(stk__predictor *p, const stk_what_if *what, stk_pr
                               stk_error *err)
 {
     const double bytes = bytes_beside(p, what);
-    outcome now = p->base;
+    outcome now[3] = {p->base, p->base, p->base};
 
     if (what)
-        STK_TRY(simulate_change(p, what, &now, err));
-    put_rate(&p->base, &now, p->figures.samples_per_s, out);
-    out->wait = now.wait;
-    out->cpu_cores = now.cpu_cores;
-    out->peak_bytes = bytes + now.bytes;
-    out->step_time = now.step_time;
-    out->step_stretch = now.step_stretch;
+        STK_TRY(simulate_change(p, what, now, err));
+    put_rate(&p->base, now, p->figures.samples_per_s, out);
+    out->wait = now->wait;
+    out->cpu_cores = now->cpu_cores;
+    out->peak_bytes = bytes + now->bytes;
+    out->step_time = now->step_time;
+    out->step_stretch = now->step_stretch;
     out->recorded = p->recording.num_prepare > 0;
     return STK_OK;
 }

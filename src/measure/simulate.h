@@ -16,6 +16,13 @@
 /* ---- What samples share (simulate_shared.c) ---------------------------------------------------
  */
 
+/* Ranges that samples share, of which as many samples need one: what those of one sample take. */
+typedef struct stk__shared_kind {
+    double rows, needs;                 /* samples of a range; ranges of a sample */
+    double read, decoded;               /* bytes, */
+    double read_buffer, decoded_buffer; /* and of the pool for them */
+} stk__shared_kind;
+
 /* What the recorded loader claimed of its budget, and how samples shared what was decoded for them:
  * how often it is decoded depends on how much of what the order picks from stays in the pool. */
 typedef struct stk__sharing {
@@ -25,11 +32,13 @@ typedef struct stk__sharing {
     double asked;   /* bytes for a sample, were they decoded for it alone */
     double once;    /* the same, were each decoded once for all */
     double decoded; /* the same, as they were */
-    double mixed;   /* bytes among which the order picks the next sample */
-    double turn;    /* of the blocks at hand, that each have a row in a turn of the streams */
-    double buffer;  /* bytes of the pool for one of them, */
-    double encoded; /* and for what it is decoded from */
     double seconds; /* of a worker for a sample, on decoding them */
+    double rows;    /* among which the order picks the next sample */
+    double own;     /* s of a worker for a sample beside decoding them */
+    double chunks;  /* that were decoded */
+    stk__shared_kind kinds[STK_CLAIM_KINDS];
+    uint32_t num_kinds;
+    double found, stay; /* of the recorded setting: see stk__setting_found() */
 } stk__sharing;
 
 /* ---- Stages (simulate_stages.c) -------------------------------------------------------------- */
@@ -61,6 +70,9 @@ typedef struct stk__stages {
     double decoded_bytes; /* for a sample, of what samples share; 0: nothing is decoded */
     bool pictures;        /* transforms decode them */
     stk__sharing sharing;
+    double unsure;       /* work may take so many times as long, or as short; 0: it is known */
+    double unsure_reads; /* and so may a read */
+    bool latency_asked;  /* reads take what was asked for */
 } stk__stages;
 
 /* What is simulated; numbers are those of one rank. */
@@ -118,8 +130,17 @@ uint32_t stk__setting_slabs(const stk__setting *set);
 /* What each part of a rank's loader gets of the budget, which there is: as the loader divides it.
  */
 stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *set);
-/* The share of rows that find what they need in the pool; and bytes that stay there for them. */
-double stk__setting_found(const stk__stages *stages, const stk__setting *set, double *stay);
+/* The share of what rows need, beyond what is new to all, that they find in the pool, of all and of
+ * each kind [STK_CLAIM_KINDS] (1: no order is gone through); and bytes that stay there for them.
+ * STK_ENOMEM. */
+stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set, double *found,
+                              double *of_kinds, double *stay, stk_error *err);
+/* (simulate_blocks.c) Whether blocks are read as a whole. */
+bool stk__setting_whole(const stk__stages *stages, const stk__setting *set);
+/* Work and reads take unsure^exponent times as long: 1 what is longest, from there -2 the least. */
+void stk__stages_bound(stk__stages *stages, double exponent);
+/* STK_EINVAL: it cannot be predicted, for a reason, and what to do. */
+stk_status stk__blocks_refuse(const stk__setting *set, bool whole, const char *why, stk_error *err);
 /* A setting that was `before` is `set` now: what it takes to decode and to read changes with what
  * stays in the pool, and there may be fewer workers. STK_EINVAL: what becomes of it was not
  * recorded. */

@@ -3,26 +3,22 @@
  * What samples share. Where they are cut from chunks, a chunk is read and decoded for all rows that
  * are planned while it lives: as long as a planned row needs it, and beyond that while the pool has
  * room, for as many steps as planning is ahead [loader/unit.c]. The order picks rows from the
- * blocks at hand, or from all samples, at random; so the share of what is picked from that lives is
- * the share of rows that find their chunk there:
+ * blocks at hand, or from all samples, at random: simulate_found.c goes through it.
  *
- *   lives    what the pool has room for, or what the rows of the steps that are looked over touch,
- *            whichever is less; a chunk that waits to be decoded takes its bytes as read, too
- *   found    lives / mixed; less where streams take turns, as the next row is of the stream that
- *            had none for longest
+ *   found    the share of rows that find their chunk, of those that are not its first
  *   decoded  once + (asked - once) * (1 - found), bytes for a sample
  *
  * What was recorded is moved by as much as that moves, in odds, so that it stays what it was where
- * nothing changes.
+ * nothing changes. A table has pages, and for each column others: they are of some kinds. Where the
+ * pool has room for all blocks at hand, twice, these are read whole, and all is found.
  */
-#include "measure/simulate.h"
+#include "measure/simulate_shared.h"
 
 #include <math.h>
 
 #define ROW_RECORD 256  /* bytes of the record of a row, about, where it is not recorded */
 #define AHEAD_MOST 4096 /* batches, as of the loader */
 #define HEAD       192  /* bytes of a buffer beside its own [loader/pool.c] */
-#define TRIES      64   /* to know how many live */
 #define NEAR       0.02
 
 static double ratio(double a, double b)
@@ -37,29 +33,64 @@ double stk__buffer_of(double bytes)
     return ceil(size / step) * step + HEAD;
 }
 
+/* Chunks are all alike. */
+static void take_chunks(const stk_figures *f, stk__sharing *out)
+{
+    const double n = (double)f->chunks_decoded, chunk = (double)f->bytes_decoded / n,
+                 needs = (double)f->chunks_needed / (double)f->samples,
+                 once = (double)f->claims.shared / (double)f->claims.samples;
+
+    if (!(needs > 0))
+        return;
+    out->num_kinds = 1;
+    out->kinds[0] =
+        (stk__shared_kind){.rows = STK_MAX(needs * chunk / once, 1.0),
+                           .needs = needs,
+                           .read = needs * (double)f->bytes_read / n,
+                           .decoded = needs * chunk,
+                           .read_buffer = needs * stk__buffer_of((double)f->bytes_read / n),
+                           .decoded_buffer = needs * stk__buffer_of(chunk)};
+}
+
+static void take_kinds(const stk_claims *c, stk__sharing *out)
+{
+    for (size_t i = 0; i < STK_CLAIM_KINDS && c->kinds[i].rows; i++) {
+        const double needs = (double)STK_MAX(c->kinds[i].needs, 1), read = (double)c->kinds[i].read,
+                     decoded = (double)c->kinds[i].decoded;
+        out->kinds[out->num_kinds++] =
+            (stk__shared_kind){.rows = (double)c->kinds[i].rows,
+                               .needs = needs,
+                               .read = read,
+                               .decoded = decoded,
+                               .read_buffer = needs * stk__buffer_of(read / needs),
+                               .decoded_buffer = needs * stk__buffer_of(decoded / needs)};
+    }
+}
+
 void stk__sharing_of(const stk_figures *f, stk__sharing *out)
 {
     const stk_claims *c = &f->claims;
-    const double samples = (double)c->samples, decoded = (double)f->bytes_decoded;
+    const double decoded = (double)f->bytes_decoded;
 
     *out = (stk__sharing){.claims = *c, .batch = (double)STK_MAX(f->batch_size, 1)};
     if (!f->bytes_decoded || !f->samples || !f->chunks_decoded || !c->samples || c->caches)
         return;
-    const double chunk = decoded / (double)f->chunks_decoded;
-    out->buffer = stk__buffer_of(chunk) / chunk;
-    out->encoded = stk__buffer_of((double)f->bytes_read / (double)f->chunks_decoded) / chunk;
     out->decoded = decoded / (double)f->samples;
-    out->turn = c->mixed && c->mixed_blocks
-                    ? STK_MIN((double)c->streams / (double)c->mixed_blocks, 1.0)
-                    : 0;
     out->seconds = ratio(f->chunk_seconds, (double)f->samples);
-    out->asked = chunk * (double)f->chunks_needed / (double)f->samples;
-    if (!c->shared || !(c->mixed || c->scattered))
+    out->own = ratio(f->prepare_busy - f->chunk_seconds, (double)f->samples);
+    out->chunks = (double)f->chunks_decoded;
+    if (c->kinds[0].rows)
+        take_kinds(c, out);
+    if (!(c->mixed || c->scattered))
         return;
-    out->once = STK_MIN((double)c->shared / samples, out->asked);
-    out->mixed =
-        c->mixed ? (double)c->shared * STK_MIN((double)c->mixed / samples, 1.0) : (double)c->shared;
-    out->known = out->once > 0 && out->mixed > 0;
+    out->rows = (double)(c->mixed ? STK_MIN(c->mixed, c->samples) : c->samples);
+    if (!out->num_kinds && c->shared)
+        take_chunks(f, out);
+    for (uint32_t i = 0; i < out->num_kinds; i++) {
+        out->asked += out->kinds[i].decoded;
+        out->once += out->kinds[i].decoded / out->kinds[i].rows;
+    }
+    out->known = out->once > 0;
 }
 
 /* ---- The budget ------------------------------------------------------------------------------ */
@@ -93,7 +124,7 @@ stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *s
         .slabs = stk__setting_slabs(set),
         .reads = known ? c->reads : stages->reads > 0,
         .ragged = c->ragged,
-        .decodes = stages->decoded_bytes > 0,
+        .decodes = stages->decoded_bytes > 0 || c->block || c->kinds[0].rows,
         .pictures = stages->pictures,
         .caches = set->caches};
 
@@ -106,46 +137,43 @@ stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *s
 
 /* ---- Decoding -------------------------------------------------------------------------------- */
 
-/* The share of rows that find their chunk, of those of which so much lives. Where streams take
- * turns the one that is next has had about half a row less than all others have. */
-static double found_of(const stk__sharing *s, double lives)
-{
-    const double streams = STK_MAX((double)s->claims.streams, 1.0),
-                 behind = pow(1 - s->turn, (streams - 1) / (2 * streams));
-
-    if (lives >= s->mixed)
-        return 1;
-    return behind > 0 ? STK_MAX(1 - (1 - lives / s->mixed) / behind, 0.0) : 0;
-}
-
-/* Bytes that the pool holds: the fewer rows find theirs, the more of it waits to be decoded. */
-static double lives_in(const stk__sharing *s, double pool, double touched)
-{
-    double lives = 0;
-
-    for (int i = 0; i < TRIES; i++)
-        lives = STK_MIN(
-            STK_MIN(pool / (s->buffer + s->encoded * (1 - found_of(s, lives))), touched), s->mixed);
-    return lives;
-}
-
-double stk__setting_found(const stk__stages *stages, const stk__setting *set, double *stay)
+stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set, double *found,
+                              double *of_kinds, double *stay, stk_error *err)
 {
     const stk__sharing *s = &stages->sharing;
+    double again = 0, kept = 0;
 
-    *stay = 0;
+    *found = *stay = 0;
+    for (uint32_t i = 0; i < STK_CLAIM_KINDS; i++)
+        of_kinds[i] = 1;
     if (!s->known || !(set->budget > 0))
-        return 0;
+        return STK_OK;
     const stk__shares shares = stk__setting_shares(stages, set);
-    const double steps =
-        (double)stk__shares_horizon(set->depth, set->batch, s->claims.mixed, set->batch) +
-        (set->workers ? shares.steps : 1);
-    /* Rows that are looked over reach all that is at hand where that is what they are planned for.
-     */
-    const double touched =
-        s->claims.mixed ? s->mixed : s->mixed * -expm1(-steps * set->batch * s->asked / s->mixed);
-    *stay = lives_in(s, (double)shares.pool, touched);
-    return found_of(s, *stay);
+    const stk__mixing mixing = {
+        .kinds = s->kinds,
+        .num_kinds = s->num_kinds,
+        .streams = (uint32_t)STK_MIN(STK_MAX(s->claims.streams, 1), (uint64_t)s->rows),
+        .rows = s->rows,
+        .pool = (double)shares.pool,
+        .batch = set->batch,
+        .steps = set->workers ? shares.steps : 1,
+        .horizon = stk__shares_horizon(set->depth, set->batch, s->claims.mixed, set->batch),
+        .grouped = s->claims.kinds[0].rows != 0,
+        .one_thread = set->workers == 0 || (set->workers == 1 && s->own >= STK__HELP_SECONDS)};
+    if (stk__setting_whole(stages, set)) {
+        *found = 1;
+        *stay =
+            STK_MIN((double)s->claims.mixed_blocks * (double)s->claims.block, (double)shares.pool);
+        return STK_OK;
+    }
+    STK_TRY(stk__found_simulate(stages->ctx, &mixing, of_kinds, stay, err));
+    for (uint32_t i = 0; i < s->num_kinds; i++) {
+        const double more = s->kinds[i].decoded * (1 - 1 / s->kinds[i].rows);
+        again += more;
+        kept += more * of_kinds[i];
+    }
+    *found = again > 0 ? kept / again : 1;
+    return STK_OK;
 }
 
 /* Decoded bytes for a sample, where the share that was expected to find its chunk and that is now
@@ -159,31 +187,6 @@ static double decoded_with(const stk__sharing *s, double was, double is)
     if (STK_MIN(lost, 1 - was) > NEAR && STK_MAX(lost, 1 - was) < 1 - NEAR)
         off = lost / (1 - lost) / ((1 - was) / was);
     return s->once + (s->asked - s->once) * (off * (1 - is) / (off * (1 - is) + is));
-}
-
-static bool reads_blocks(const stk__stages *stages, const stk__setting *set)
-{
-    const stk_claims *c = &stages->sharing.claims;
-    const stk__shares shares = stk__setting_shares(stages, set);
-
-    return stk__shares_hold_blocks(shares.pool, c->mixed_blocks + shares.workers + 2, c->block);
-}
-
-/* Rows are read by blocks as long as these fit: what the other way takes was not recorded. */
-static stk_status check_blocks(const stk__stages *stages, const stk__setting *before,
-                               const stk__setting *set, stk_error *err)
-{
-    const stk_claims *c = &stages->sharing.claims;
-
-    if (!c->block || c->scattered || reads_blocks(stages, before) == reads_blocks(stages, set))
-        return STK_OK;
-    return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
-                     "a memory_budget of %.0f bytes with num_workers %u and prefetch_factor %u "
-                     "cannot be predicted: %s, which the recorded run did not. Record one with it",
-                     set->budget, set->workers, set->prefetch,
-                     c->whole ? "the blocks that are mixed at a time would not fit, and rows would "
-                                "be read one by one"
-                              : "the blocks that are mixed at a time would fit, and be read whole");
 }
 
 /* Decoding takes so many times what it did, and so do the reads for it. */
@@ -206,15 +209,17 @@ stk_status stk__setting_share(stk__stages *stages, const stk__setting *before, s
                               stk_error *err)
 {
     const stk__sharing *s = &stages->sharing;
-    double stayed;
 
     if (!(set->budget > 0) || set->whole_batches)
         return STK_OK;
     if (s->claims.step)
         set->workers = STK_MIN(set->workers, stk__setting_shares(stages, set).workers);
-    STK_TRY(check_blocks(stages, before, set, err));
-    const double was = stk__setting_found(stages, before, &stayed),
-                 is = stk__setting_found(stages, set, &set->shared_bytes);
+    const double was = s->found;
+    const bool whole = stk__setting_whole(stages, set);
+    double is = was, of_kinds[STK_CLAIM_KINDS];
+    STK_TRY(stk__setting_found(stages, set, &is, of_kinds, &set->shared_bytes, err));
+    if (whole != stk__setting_whole(stages, before))
+        return stk__blocks_change(stages, set, whole, of_kinds, err);
     if (s->known && is != was)
         decode_more(stages, decoded_with(s, was, is) / s->decoded);
     return STK_OK;

@@ -146,6 +146,7 @@ void stk__stages_shorten(stk__stages *stages, double by)
         stages->prepare[i] *= (float)by;
     stages->mean_prepare *= by;
     stages->beside *= by;
+    stages->sharing.seconds *= by;
     if (!(stages->cpu > 0) || !(stages->mean_prepare > 0)) {
         stages->cpu_share = 1;
         return;
@@ -226,9 +227,12 @@ stk_status stk__stages_of(stk_context *ctx, const stk_recording *recording, stk_
     out->pictures = f.pictures > 0;
     out->decoded_bytes = within(ratio((double)f.bytes_decoded, (double)f.samples), 0, 1e15);
     out->sample_bytes = within(ratio((double)f.bytes_taken, (double)f.samples), 0, 1e15);
-    return status == STK_OK
-               ? STK_OK
-               : stk__fail(err, status, STK_STAGE_MEASURE, "no memory for the recorded times");
+    if (status != STK_OK)
+        return stk__fail(err, status, STK_STAGE_MEASURE, "no memory for the recorded times");
+    double of_kinds[STK_CLAIM_KINDS];
+    stk__setting set;
+    stk__setting_of(recording, out, &set);
+    return stk__setting_found(out, &set, &out->sharing.found, of_kinds, &out->sharing.stay, err);
 }
 
 void stk__stages_release(stk__stages *stages)
@@ -262,5 +266,5 @@ void stk__setting_of(const stk_recording *recording, const stk__stages *stages, 
         out->prefetch = STK__WHAT_AHEAD;
     out->connections = (uint32_t)within((double)f.network.connections, 0, STK__WHAT_DEPTH);
     out->caches = f.claims.caches;
-    (void)stk__setting_found(stages, out, &out->shared_bytes);
+    out->shared_bytes = stages->sharing.stay;
 }

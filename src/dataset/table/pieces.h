@@ -57,6 +57,11 @@ stk__table_held_vector(const stk__table_layout *layout, const stk__table_held *h
                   : layout->column_of[read] - held->piece->column);
 }
 
+/* ---- kinds.c: what rows need where blocks are not read whole ---- */
+
+/* Tell the dataset, once it is made. STK_ENOMEM. */
+stk_status stk__table_tell_kinds(stk__table *t, stk_error *err);
+
 /* ---- sheets.c: columns of numbers, decoded to rows ---- */
 
 /* Add the sheets of all files. After the fields are known. */

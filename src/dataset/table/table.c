@@ -233,7 +233,7 @@ static stk_status open_table(stk__table *t, const char *url, const void *options
         t->has_lengths |= t->fields[t->reads[c].field].layout != STK_FIXED;
     for (uint32_t c = 0; c < t->num_keys; c++)
         t->has_lengths |= t->keys[c].field >= 0 && t->fields[t->keys[c].field].layout != STK_FIXED;
-    return STK_OK;
+    return stk__table_tell_kinds(t, err);
 }
 
 stk_status stk__table_open(stk_context *ctx, const char *url, const stk__table_format *format,
