@@ -18,8 +18,8 @@ STK_API STK_NODISCARD stk_status stk_checkpoint_describe(stk_context *context, c
 
 /**
  * Write a checkpoint as one file. That of ranks that share a training out lies in parts beside it,
- * in a folder or a store, which every reader of `from` finds; the file `to` needs none. It is the one that a single process
- * would have written: tensors and texts are the same.
+ * in a folder or a store, which every reader of `from` finds; the file `to` needs none. It is the
+ * one that a single process would have written: tensors and texts are the same.
  *
  * Both are paths or URLs. The file has its name when it is whole and durable. All of it is in
  * memory meanwhile. Of `call` (may be NULL) `no_replace`, `canceled` and the deadline are taken.

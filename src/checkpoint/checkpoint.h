@@ -128,8 +128,7 @@ typedef struct stk__checkpoint_part {
 char *stk__checkpoint_parts_folder(stk_context *ctx, const char *path);
 /* Draw the number of a save. */
 void stk__checkpoint_part_draw(stk__checkpoint_part *part);
-/* Whether the parts of a checkpoint may be objects of the store of a URL, which each process puts
- * itself. */
+/* Whether parts may be objects of the store of a URL, which each process puts itself. */
 bool stk__checkpoint_parts_store(stk_context *ctx, const char *url);
 /*
  * As stk__checkpoint_save() of this process's part of the checkpoint `path`; the others save theirs
@@ -147,12 +146,11 @@ stk_status stk__checkpoint_save_part(stk__checkpoint_writer *writer,
 /* The other processes have failed: their parts are waited for a few seconds longer, until the next
  * save. Does not wait. */
 void stk__checkpoint_hurry(stk__checkpoint_writer *writer);
-
-/* Parts of checkpoints in a store that will never have a first, for the others to hear: the first
- * has given the checkpoint up for a later one. At most `most` of them, each told once. */
+/* Parts in a store that will never have a first, as it gave the checkpoint up for a later one: for
+ * the others to hear. At most `most` of them, each told once. */
 size_t stk__checkpoint_voids(stk__checkpoint_writer *writer, stk__checkpoint_part *parts,
                              size_t most);
-/* What the first told: what this process has of them is not uploaded any more, or removed. */
+/* What the first told: what this process has of them goes. */
 void stk__checkpoint_void(stk__checkpoint_writer *writer, const stk__checkpoint_part *parts,
                           size_t n);
 /* Adds numbers of all processes up, in place; a failure: there are no others any more. */
@@ -192,8 +190,7 @@ typedef struct stk__checkpoint_wanted {
     uint64_t reader, readers; /* which of them, from 0 */
 } stk__checkpoint_wanted;
 
-/* As stk__checkpoint_open() of the first alone, which is verified: what lies in parts is not there
- * yet. */
+/* As stk__checkpoint_open() of the first alone: what lies in parts is not there yet. */
 stk_status stk__checkpoint_open_first(stk_context *ctx, const char *path, stk__checkpoint **out,
                                       stk_error *err);
 /*
@@ -220,7 +217,7 @@ const stk_state_tensor *stk__checkpoint_find(const stk__checkpoint *checkpoint, 
 const char *stk__checkpoint_find_text(const stk__checkpoint *checkpoint, const char *name);
 /* Name of text `i`; NULL past the last. */
 const char *stk__checkpoint_text_name(const stk__checkpoint *checkpoint, size_t i);
-/* Read and verify a file without keeping it in memory. */
+/* Verify a file without keeping it in memory. */
 stk_status stk__checkpoint_verify(stk_context *ctx, const char *path, stk_error *err);
 /* What one of several readers, from 0, does of it: where none fails it is verified. The first
  * reader has the first file, and looks at the heads of all parts. */
@@ -229,8 +226,7 @@ stk_status stk__checkpoint_verify_share(stk_context *ctx, const char *path, uint
 
 /* Where the newest is looked for. */
 typedef struct stk__newest_where {
-    const char *const
-        *own; /* where a run saves that goes on: the newest is there, if all have some */
+    const char *const *own; /* where a run saves that goes on: there it is, if all have some */
     size_t num_own;
     const char *runs;  /* the folders version_<n> of these; with no `other` all that is below */
     const char *other; /* of runs without such a folder, which come behind the highest version where
@@ -238,8 +234,7 @@ typedef struct stk__newest_where {
     const char *wanted; /* name of a text: those without it come behind all others; or NULL */
     bool goes_on;       /* what killed runs left unfinished in folders version_<n> of `runs` is
                            removed: a run that goes on writes into a folder of its own */
-    /* In place of stk__checkpoint_verify(); or NULL. */
-    stk_status (*verify)(void *user, const char *path, stk_error *err);
+    stk_status (*verify)(void *user, const char *path, stk_error *err); /* NULL: alone */
     void *user;
 } stk__newest_where;
 
