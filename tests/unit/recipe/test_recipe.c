@@ -473,20 +473,21 @@ static void test_home(void **state)
 {
     static const char more[] =
         "data: {dataset: 'mnist:~/none', otherwise: 'digits:?size=96&subset=0:50'}\n";
-    const stk_recipe_options options = {.struct_size = sizeof options, .home = "/nonexistent/home"};
+    const stk_recipe_options options = {.struct_size = sizeof options,
+                                        .home = "/proc/nonexistent/home"};
     made m;
 
     made_load(&m, *state, DIGITS);
     made_set(&m, "data.val_split", "0");
     assert_ok(stk_config_load_text(m.config, "more.yaml", more, strlen(more), &m.err), &m.err);
     made_set(&m, "data.val", "mnist:~/val?split=test");
-    assert_fails(made_create(&m, &options), STK_ENOENT, &m.err, "/nonexistent/home/val");
+    assert_fails(made_create(&m, &options), STK_ENOENT, &m.err, "/proc/nonexistent/home/val");
     made_set(&m, "data.val", "digits:?size=7");
     assert_ok(made_create(&m, &options), &m.err);
     assert_string_equal(m.parts.dataset, "digits:?size=96&subset=0:50");
     stk_recipe_destroy(&m.recipe);
     made_set(&m, "data.dataset", "mnist:~/none");
-    assert_fails(made_create(&m, &options), STK_ENOENT, &m.err, "/nonexistent/home/none");
+    assert_fails(made_create(&m, &options), STK_ENOENT, &m.err, "/proc/nonexistent/home/none");
     made_release(&m);
 }
 

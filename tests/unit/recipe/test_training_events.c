@@ -243,7 +243,7 @@ static void test_by_hand(void **state)
     const stk_training_events_options options = {
         .struct_size = sizeof options, .path = path, .locals = "\"mine\": 3", .begin_ns = 5};
     stk_training_events_options nowhere = {.struct_size = sizeof nowhere,
-                                           .path = "/nonexistent/run.jsonl"};
+                                           .path = "/proc/nonexistent/run.jsonl"};
     stk_trainer_options trainer_options;
     stk_training_events *log = NULL;
     stk_trainer *trainer = NULL;

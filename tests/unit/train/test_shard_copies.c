@@ -105,7 +105,7 @@ static void copies_are_shared(void **state)
     for (size_t stage = 0; stage < STK_COUNT(weights); stage++) {
         const char *strategy = stage ? sharing[stage - 1] : "ddp";
         const double moments = stage ? 8. / WORLD : 8;
-        count_world(without, WORLD, strategy, "/nonexistent", without_files);
+        count_world(without, WORLD, strategy, "/proc/nonexistent", without_files);
         test_folder(folder);
         count_world(with, WORLD, strategy, folder, an_epoch);
         for (int r = 0; r < WORLD; r++) {
@@ -115,7 +115,7 @@ static void copies_are_shared(void **state)
                           : stage ? moments + (stage == 3 ? weights[stage] : 0)
                                   : 0);
         }
-        count_world(with, WORLD, strategy, "/nonexistent", rewinds);
+        count_world(with, WORLD, strategy, "/proc/nonexistent", rewinds);
         for (int r = 0; r < WORLD; r++)
             assert_copies(&with[r], &without[r], weights[stage] + moments);
         /* Of another store: rank 0 puts it together, which takes what lies in parts twice, and some

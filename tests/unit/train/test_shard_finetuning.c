@@ -183,7 +183,7 @@ static void never(one *o)
 static void run_of(const char *layers, uint64_t world, const char *strategy, change_fn *change)
 {
     const one like = {
-        .strategy = strategy, .layers = layers, .folder = "/nonexistent", .change = change};
+        .strategy = strategy, .layers = layers, .folder = "/proc/nonexistent", .change = change};
 
     run_world(all_ranks, world, &like);
     for (uint64_t r = 0; r < world; r++)

@@ -133,7 +133,7 @@ static void empty_parts(void **state)
     assert_int_equal(unlink(name), 0);
     const one like = {.strategy = "zero_3",
                       .layers = tiny_layers,
-                      .folder = "/nonexistent",
+                      .folder = "/proc/nonexistent",
                       .ckpt_path = saved,
                       .change = clips};
     run_world(all_ranks, 10, &like);

@@ -254,7 +254,7 @@ static uint64_t bytes_of(const char *strategy, change_fn *change)
 {
     const one like = {.strategy = strategy,
                       .layers = "flatten, linear(1000), relu, linear(10)",
-                      .folder = "/nonexistent",
+                      .folder = "/proc/nonexistent",
                       .change = change};
     uint64_t most = 0;
 

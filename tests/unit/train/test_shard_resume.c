@@ -336,7 +336,7 @@ static void assert_refused(const saved *s, uint64_t world, const char *strategy,
 {
     const one like = {.strategy = strategy,
                       .layers = odd,
-                      .folder = "/nonexistent",
+                      .folder = "/proc/nonexistent",
                       .ckpt_path = s->path,
                       .change = clips};
     const char *name = strrchr(s->part[1], '/') + 1;
@@ -376,7 +376,7 @@ static void assert_differs(const saved *s, uint64_t rank, const char *folder, co
 {
     const one like = {.strategy = strategy,
                       .layers = odd,
-                      .folder = "/nonexistent",
+                      .folder = "/proc/nonexistent",
                       .ckpt_path = s->url,
                       .change = counts_and_clips};
 

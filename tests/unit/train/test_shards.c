@@ -193,7 +193,7 @@ static held held_by(uint64_t world, const char *strategy)
 {
     const one like = {.strategy = strategy,
                       .layers = "flatten, linear(1000), relu, linear(10)",
-                      .folder = "/nonexistent",
+                      .folder = "/proc/nonexistent",
                       .callback = &looker,
                       .change = without_files};
     held most = {0};

@@ -255,7 +255,7 @@ static one like_deep(change_fn *change)
 {
     return (one){.strategy = "zero_3",
                  .layers = deep,
-                 .folder = "/nonexistent",
+                 .folder = "/proc/nonexistent",
                  .callback = &watcher,
                  .change = change,
                  .join = join_watched};
