@@ -92,7 +92,7 @@ def make_real(folder, stoker, note):
         "arrays, by blocks": ("--dataset", f"array:{array}?window=1x32x32", *blocks, "--shuffle-buffer", "8", "--batch-size", "64",
                               "--memory-budget", "5MiB"),
         "table, by blocks": ("--dataset", f"parquet:{table}", *blocks, "--shuffle-buffer", "2", "--batch-size", "1024",
-                             "--memory-budget", "32MiB"),
+                             "--memory-budget", "4MiB"),
         "photographs, far": ("--dataset", f"images:slow+file://{jpeg}?latency=20ms&index=none", *photographs, "--io-depth", "4"),
         "arrays, narrow": ("--dataset", f"array:slow+file://{array}?latency=2ms&bandwidth=30MB/s&window=4x128x128", *arrays,
                            "--io-depth", "8"),
