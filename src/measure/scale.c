@@ -15,6 +15,7 @@
 #define AGAIN    2      /* times that the other machines are drawn from the last outcome */
 #define SEGMENTS 4000   /* between checkpoints that are simulated */
 #define FAILURES 200000 /* at most, then */
+#define TURNS    0.6
 #define SPACE    (RUNS * STK__SIMULATED_STEPS)
 
 typedef struct scratch {
@@ -70,6 +71,16 @@ static double crowding(const stk__setting *set, const stk_scale *scale)
     return isfinite(set->cores) ? STK_MAX(here / set->cores, 1.0) : 1;
 }
 
+/* What turns of steps on a core take themselves: caches are filled anew, and who is waited for has
+ * to come by its turn. Of a step as much more as TURNS, where steps are many to a core; as measured
+ * of trainings of 4 and 8 ranks on two cores (bench/RESULTS.md). */
+static double turns(const stk__setting *set, const stk_scale *scale)
+{
+    const double many = crowding(set, scale);
+
+    return set->compute > 0 ? 1 + TURNS * (1 - 1 / many) : 1;
+}
+
 /* Any of the ranks may have a slow step. */
 static double slowness(const stk_scale *scale, double step)
 {
@@ -122,6 +133,7 @@ static stk_status predict(stk__stages *stages, stk__setting *set, const stk_scal
     set->meets = true;
     set->meeting = out->comm_wait + slow;
     STK_TRY(run_machines(stages, set, space, &all, err));
+    all.rate /= turns(set, scale);
     out->one_per_s = one.rate;
     out->samples_per_s = all.rate * (double)scale->ranks;
     out->efficiency = one.rate > 0 ? all.rate / one.rate : 0;

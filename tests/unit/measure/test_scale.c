@@ -281,6 +281,27 @@ static void test_machine(void **state)
     assert_near(predict_of(&f, 0, "ranks=16,cores=80").samples_per_s, 2 * few.samples_per_s, 0.03);
 }
 
+/* Steps that compute take turns on cores, and those cost something; steps of accelerators do not.
+ */
+static void test_turns(void **state)
+{
+    stk_figures f = planted();
+
+    (void)state;
+    f.usable_cores = 2;
+    assert_near(predict_of(&f, 0, "ranks=8,cores=2").efficiency, 1, 1e-9);
+    f.spin = true;
+    f.compute_cores = 1;
+    /* Next to nothing but steps: half a core for each of four, a quarter for each of eight. */
+    f.prepare_busy = 0;
+    assert_near(predict_of(&f, 0, "ranks=2,cores=2").efficiency, 1, 0.01);
+    assert_near(predict_of(&f, 0, "ranks=4,cores=2").efficiency, 0.5 / 1.3, 0.02);
+    const stk_scaled eight = predict_of(&f, 0, "ranks=8,cores=2");
+    assert_near(eight.efficiency, 0.25 / 1.45, 0.02);
+    /* It is what the step does not take, nor its data. */
+    assert_near(eight.behind, 0.45 * 40e-3, 0.02);
+}
+
 static void test_storage(void **state)
 {
     stk_figures f = planted();
@@ -388,6 +409,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_uneven_steps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_places, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_monotone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_machine, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_storage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failing, set_up, tear_down),
