@@ -5,7 +5,7 @@
 
 #include "dataset/dataset.h"
 #include "measure/measure.h"
-#include "measure/simulate.h"
+#include "measure/simulate_shared.h"
 #include "unit/dataset/windows.h"
 
 #define WARM  24 /* batches that are not counted */
@@ -254,11 +254,40 @@ static void test_pages(void **state)
     test_folder_remove(folder);
 }
 
+/* Rows of a step that need the same page are prepared one behind the other: it is decoded once for
+ * them, however little the pool holds. */
+static void test_rows_of_a_step(void **state)
+{
+    const stk__shared_kind kind = {.rows = 64,
+                                   .needs = 1,
+                                   .read = 65536,
+                                   .decoded = 65536,
+                                   .read_buffer = 65536,
+                                   .decoded_buffer = 65536};
+    stk__mixing mixing = {.kinds = &kind,
+                          .num_kinds = 1,
+                          .streams = 1,
+                          .rows = 512,
+                          .pool = 4 * 65536,
+                          .batch = 128,
+                          .steps = 2,
+                          .horizon = 2};
+    double apart, together, stay;
+
+    (void)state;
+    assert_ok(stk__found_simulate(ctx, &mixing, &apart, &stay, &err), &err);
+    mixing.grouped = true;
+    assert_ok(stk__found_simulate(ctx, &mixing, &together, &stay, &err), &err);
+    /* Eight pages, each met in each of four steps: at least 8 x 4 of 512 rows find none. */
+    assert_true(together > 0.9 && apart < 0.7);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(test_windows), TEST(test_kinds), TEST(test_pages)};
+    const struct CMUnitTest tests[] = {TEST(test_windows), TEST(test_kinds), TEST(test_pages),
+                                       TEST(test_rows_of_a_step)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
