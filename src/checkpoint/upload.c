@@ -120,8 +120,10 @@ static void look_again(stk__uploads *u, stk__upload_job *j, const stk_error *mis
 static void follow(stk__uploads *u, stk__upload_job *j)
 {
     stk__upload_append_parts(u, j->url, &j->before);
-    if (j->kind == STK__UPLOAD_JOB_PUT && j->part.count && !j->part.number)
-        stk__upload_look_once_more(u, j);
+    if (j->kind != STK__UPLOAD_JOB_PUT || !j->part.count || j->part.number)
+        return;
+    stk__upload_note_first(u, j);
+    stk__upload_look_once_more(u, j);
 }
 
 /* A part that was put, or may have been, when it was no more wanted: the first knows nothing of it.
@@ -162,8 +164,8 @@ static void end_job(stk__uploads *u, stk__upload_job *j, bool final, bool waits)
     if (j->dropped)
         unwanted(u, j);
     stk__upload_take_out(u, j);
-    if (!final && j->kind == STK__UPLOAD_JOB_PUT)
-        stk__upload_add_void(u, &j->part);
+    if (!final)
+        stk__upload_void_put(u, j);
     stk__upload_job_free(u, j);
 }
 

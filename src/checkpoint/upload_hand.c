@@ -45,6 +45,7 @@ static void keep_newest(stk__uploads *u, stk__upload_local *file, const char *ur
         return;
     u->newest = file;
     u->newest_part = *part;
+    u->newest_there = false;
     file->users++;
 }
 
@@ -104,6 +105,7 @@ stk_status stk__uploads_copy(stk__uploads *u, const char *from, const char *url,
                                               url, here ? NULL : from, here ? u->newest_mark : "");
     if (j && here) {
         j->part = u->newest_part;
+        j->there = u->newest_there;
         stk__upload_local_use(j, u->newest);
     }
     pthread_mutex_unlock(&u->lock);

@@ -45,8 +45,7 @@ void stk__upload_take_back(stk__uploads *u, stk__upload_job *j)
         last = &next->next;
     }
     stk__upload_take_out(u, j);
-    if (j->kind == STK__UPLOAD_JOB_PUT)
-        stk__upload_add_void(u, &j->part);
+    stk__upload_void_put(u, j);
     stk__upload_job_free(u, j);
     for (stk__upload_job *next; moved; moved = next) {
         next = moved->next;
@@ -143,6 +142,19 @@ void stk__upload_add_void(stk__uploads *u, const stk__checkpoint_part *part)
         return;
     u->voids = grown;
     u->voids[u->num_voids++] = *part;
+}
+
+void stk__upload_void_put(stk__uploads *u, const stk__upload_job *j)
+{
+    if (j->kind == STK__UPLOAD_JOB_PUT && !j->there)
+        stk__upload_add_void(u, &j->part);
+}
+
+void stk__upload_note_first(stk__uploads *u, const stk__upload_job *done)
+{
+    for (stk__upload_job *j = u->first; j; j = j->next)
+        j->there |= j->kind == STK__UPLOAD_JOB_PUT && stk__part_same_save(&j->part, &done->part);
+    u->newest_there |= stk__part_same_save(&u->newest_part, &done->part);
 }
 
 void stk__upload_look_once_more(stk__uploads *u, const stk__upload_job *done)

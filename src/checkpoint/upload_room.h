@@ -42,6 +42,7 @@ typedef struct stk__upload_job {
     bool working;       /* the thread is at it */
     bool dropped;       /* not to be tried again */
     bool begun;         /* first of parts: sent to its end, though it waits for others */
+    bool there;         /* PUT of a first: the store has the save by another name */
     bool kept;          /* its note stays; the thread's */
     const char *url;
     char texts[];
@@ -74,6 +75,7 @@ struct stk__uploads {
     stk__upload_local *newest; /* the file that was handed over last, with its URL and mark */
     char *newest_url, *newest_mark;
     stk__checkpoint_part newest_part;
+    bool newest_there;           /* it is the first of a save that the store has */
     stk__upload_own *own;        /* the last first */
     stk__checkpoint_part *voids; /* that were not told yet */
     size_t num_voids, void_room;
@@ -116,6 +118,11 @@ void stk__upload_take_back(stk__uploads *u, stk__upload_job *j);
 void stk__upload_look_once_more(stk__uploads *u, const stk__upload_job *done);
 /* No first will be put for the parts of a save, which no job needs any more. */
 void stk__upload_add_void(stk__uploads *u, const stk__checkpoint_part *part);
+/* The job is not done: the parts are void, unless the store has the save by another name. */
+void stk__upload_void_put(stk__uploads *u, const stk__upload_job *j);
+/* A job that has put the first of parts is done: the store has the save, whatever becomes of other
+ * names of it. */
+void stk__upload_note_first(stk__uploads *u, const stk__upload_job *done);
 /* The file of an object is not put, or is removed behind that. False: there is none to put. */
 bool stk__upload_drop_put(stk__uploads *u, const char *url);
 void stk__upload_append_removal(stk__uploads *u, const char *url, const stk__checkpoint_part *part);

@@ -126,6 +126,14 @@ static bool await_put_of(world *w, const char *name)
     return there;
 }
 
+static void await_removal(world *w)
+{
+    pthread_mutex_lock(&w->lock);
+    while (!w->clung)
+        stk__cond_wait_until(&w->moved, &w->lock, UINT64_MAX);
+    pthread_mutex_unlock(&w->lock);
+}
+
 /* The first that was begun is sent to its end, and then what is new: all ranks know which. */
 static void a_slow_store_gets_what_is_new(void **state)
 {
@@ -156,6 +164,56 @@ static void a_slow_store_gets_what_is_new(void **state)
     assert_int_equal(w->warnings, 0);
     close_ranks(&r);
     assert_int_equal(left(w), 0);
+}
+
+/* A later save takes the other name of one that the store has: that one keeps its parts. */
+static void a_name_that_is_not_made(void **state)
+{
+    world *w = *state;
+    stk_error err;
+    ranks r;
+
+    open_ranks(&r, w, UINT64_C(60000000000));
+    /* The other name is asked for before the store has the save, or behind that. */
+    for (int early = 0; early < 2; early++) {
+        const char *const old = early ? "noted://e/0.ckpt" : "noted://m/0.ckpt";
+        const char *const a = early ? "noted://e/a.ckpt" : "noted://m/a.ckpt";
+        const char *const b = early ? "noted://e/b.ckpt" : "noted://m/b.ckpt";
+        const char *const last = early ? "noted://e/last.ckpt" : "noted://m/last.ckpt";
+        const stk__checkpoint_part first = draw(), second = draw();
+        save(w, old, 0, NULL);
+        upload(w);
+        w->log[0] = 0;
+        cling(w, true);
+        for (uint32_t k = 1; k < PARTS; k++) {
+            save_part(&r, first, k, a, 1, NULL);
+            stk__checkpoint_upload(r.writers[k]);
+        }
+        hold(w, early);
+        save_part(&r, first, 0, a, 1, old);
+        if (early)
+            await_put(w);
+        else
+            await_removal(w);
+        assert_int_equal(!strstr(w->log, "put a.ckpt.complete\n"), early);
+        assert_ok(stk__checkpoint_link(w->writer, a, last, &err), &err);
+        flush(w);
+        hold(w, false);
+        assert_true(await_put_of(w, "put a.ckpt.complete\n"));
+        await_removal(w);
+        save_all(&r, &second, b, 2, NULL);
+        assert_ok(stk__checkpoint_link(w->writer, b, last, &err), &err);
+        flush(w);
+        cling(w, false);
+        tell_voids(&r, 0);
+        upload_all(&r);
+        assert_whole(&r, a, 1);
+        assert_whole(&r, b, 2);
+        assert_whole(&r, last, 2);
+        assert_int_equal(count_parts(&r, a, &first), 4);
+    }
+    assert_int_equal(w->warnings, 0);
+    close_ranks(&r);
 }
 
 /* What is void when it is being put is removed behind that. */
@@ -337,6 +395,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_first_comes_last, set_up, tear_down),
         cmocka_unit_test_setup_teardown(parts_go_behind_the_last_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_slow_store_gets_what_is_new, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_name_that_is_not_made, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_void_part_under_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_that_does_not_come, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_room_here, set_up, tear_down),

@@ -26,6 +26,8 @@ typedef struct world {
     int failures;          /* so many puts; -1: all */
     bool held;             /* puts wait */
     bool waits;            /* one does */
+    bool clings;           /* removals wait */
+    bool clung;            /* one does */
     bool shortens;         /* it says of what it holds that it is shorter */
     double age;            /* of objects, in seconds */
     unsigned reads, looks; /* looks: at what an object is */
@@ -76,6 +78,11 @@ static inline stk_status noted_remove(stk_store *store, const char *key, const s
                                       stk_error *err)
 {
     pthread_mutex_lock(&at->lock);
+    at->clung = at->clings;
+    pthread_cond_broadcast(&at->moved);
+    while (at->clings && !(call->canceled && call->canceled(call->user)))
+        stk__cond_wait_until(&at->moved, &at->lock, stk__now_ns() + 1000000);
+    at->clung = false;
     note("remove", key);
     const bool refused = at->keeps;
     pthread_mutex_unlock(&at->lock);
@@ -153,6 +160,14 @@ static inline void hold(world *w, bool held)
 {
     pthread_mutex_lock(&w->lock);
     w->held = held;
+    pthread_cond_broadcast(&w->moved);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static inline void cling(world *w, bool clings)
+{
+    pthread_mutex_lock(&w->lock);
+    w->clings = clings;
     pthread_cond_broadcast(&w->moved);
     pthread_mutex_unlock(&w->lock);
 }
