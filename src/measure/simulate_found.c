@@ -27,10 +27,10 @@
 #define NONE      UINT32_MAX
 
 typedef struct range {
-    uint32_t rows; /* planned that want it */
-    uint32_t hand; /* in which a row wanted it last, + 1; 0: none did */
-    uint64_t last; /* step of the last of these rows */
-    uint32_t next; /* of those that no row wants */
+    uint32_t rows;         /* planned that want it */
+    uint32_t hand;         /* in which a row wanted it last, + 1; 0: none did */
+    uint64_t last;         /* step of the last of these rows */
+    uint32_t next, before; /* of those that no row wants; NONE: there is none */
     bool lives, decoded, idle;
 } range;
 
@@ -53,7 +53,7 @@ typedef struct pool {
     bool draws;                    /* any row, time and again */
     uint64_t batch, admitted, decoded, prepared, counted_from, reclaimed; /* reclaimed: a step */
     double used, most;
-    uint32_t idle; /* the first of those that no row wants; NONE: there is none */
+    uint32_t idle, last_idle; /* of those that no row wants, by `last`; NONE: there is none */
     bool full;
 } pool;
 
@@ -135,26 +135,39 @@ static void give(pool *p, double bytes)
     p->full = false;
 }
 
+/* Rows end in order, and a range with the last of its rows: so the list is sorted. */
+static void add_idle(pool *p, uint32_t number)
+{
+    range *r = &p->ranges[number];
+
+    r->idle = true;
+    r->next = NONE;
+    r->before = p->last_idle;
+    *(r->before == NONE ? &p->idle : &p->ranges[r->before].next) = number;
+    p->last_idle = number;
+}
+
+static void take_idle(pool *p, range *r)
+{
+    r->idle = false;
+    *(r->before == NONE ? &p->idle : &p->ranges[r->before].next) = r->next;
+    *(r->next == NONE ? &p->last_idle : &p->ranges[r->next].before) = r->before;
+}
+
 /* Ranges that no row wants: those that none within the horizon can want any more, or all. */
 static void reclaim(pool *p, bool all)
 {
     const uint64_t step = p->admitted / p->batch;
-    uint32_t *at = &p->idle;
 
     if (!all && step == p->reclaimed)
         return;
     p->reclaimed = step;
-    while (*at != NONE) {
-        range *r = &p->ranges[*at];
-        const uint32_t number = *at;
-        if (!r->rows && !all && step <= r->last + p->set->horizon) {
-            at = &r->next;
-            continue;
-        }
-        *at = r->next;
-        r->idle = false;
-        if (r->rows)
-            continue;
+    while (p->idle != NONE) {
+        const uint32_t number = p->idle;
+        range *r = &p->ranges[number];
+        if (!all && step <= r->last + p->set->horizon)
+            break;
+        take_idle(p, r);
         r->lives = r->decoded = false;
         give(p, kind_of(p, number)->decoded);
     }
@@ -174,6 +187,8 @@ static void take_row(pool *p, uint64_t row, double *taken)
             k->missed += !r->lives;
         }
         *taken += r->lives ? 0 : k->read + k->decoded;
+        if (r->idle)
+            take_idle(p, r);
         r->lives = true;
         r->hand = hand;
         r->last = row / p->batch;
@@ -234,16 +249,14 @@ static void end_row(pool *p, uint64_t row)
     for (uint32_t i = 0; i < p->set->num_kinds; i++) {
         const uint32_t number = range_of(p, &p->kinds[i], row);
         range *r = &p->ranges[number];
-        if (--r->rows || r->idle)
+        if (--r->rows)
             continue;
         if (p->full) {
             r->lives = r->decoded = false;
             give(p, p->kinds[i].decoded);
-            continue;
+        } else {
+            add_idle(p, number);
         }
-        r->idle = true;
-        r->next = p->idle;
-        p->idle = number;
     }
 }
 
@@ -289,7 +302,7 @@ static stk_status make(pool *p, stk_context *ctx)
     p->rows = (uint32_t)STK_MIN(set->rows, (double)ROWS) / p->streams * p->streams;
     p->batch = STK_MIN(STK_MAX(set->batch, 1), p->rows);
     p->hands = p->draws ? 1 : HANDS;
-    p->idle = NONE;
+    p->idle = p->last_idle = NONE;
     for (uint32_t i = 0; i < set->num_kinds; i++)
         make_kind(p, i, &ranges);
     p->ranges = stk__calloc(ctx, ranges, sizeof *p->ranges);
