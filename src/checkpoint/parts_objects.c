@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/url.h"
 #include "checkpoint/parts.h"
@@ -175,25 +176,6 @@ static char *beside(stk_context *ctx, const char *url, const char *name)
     return path;
 }
 
-/* Whether an object of the list is the first part of the save. */
-static stk_status find_first(const names *found, const char *url, const stk__checkpoint_part *part,
-                             bool *is, stk_error *err)
-{
-    stk_status status = STK_OK;
-
-    for (size_t i = 0; i < found->n && status == STK_OK && !*is; i++) {
-        const char *slash = strrchr(found->list[i], '/');
-        stk__checkpoint_part other;
-        char *path = beside(found->ctx, url, slash ? slash + 1 : found->list[i]);
-        status = path ? stk__part_read(found->ctx, path, &other, err) : no_memory(url, err);
-        stk__free(found->ctx, path);
-        *is = status == STK_OK && stk__part_same_save(&other, part);
-        if (stk_status_fault(status) == STK_FAULT_SAMPLE && status != STK_EACCES)
-            status = STK_OK;
-    }
-    return status;
-}
-
 /* What lies beside an object; a folder that is not there has nothing. */
 static stk_status list_folder(stk__put_place *place, const char *url, stk_list_fn *each, void *user,
                               stk_error *err)
@@ -209,91 +191,189 @@ static stk_status list_folder(stk__put_place *place, const char *url, stk_list_f
     return status == STK_ENOENT ? STK_OK : status;
 }
 
-static stk_status is_needed(stk__put_place *place, const char *url,
-                            const stk__checkpoint_part *part, bool *needed, stk_error *err)
+/* ---- What nobody needs ----------------------------------------------------------------------- */
+
+/* A part that a folder has, or its mark. */
+typedef struct listed {
+    stk__checkpoint_part part;
+    bool young;
+    bool needed; /* of the first of a save: its first part is there */
+} listed;
+
+/* Sorted by saves, then by numbers. */
+typedef struct listing {
+    stk_context *ctx;
+    const stk__checkpoint_part *only; /* of this save; NULL: of all */
+    int64_t young_ns;                 /* Unix time from which on a first may yet come */
+    listed *list;
+    size_t n, room;
+    stk_error *err;
+} listing;
+
+static stk_status note_part(void *user, const char *key, const stk_object_info *info)
+{
+    const char *slash = strrchr(key, '/'), *own = slash ? slash + 1 : key;
+    const size_t mark = strlen(STK__UPLOAD_MARK), length = strlen(own);
+    char name[STK_MAX_OBJECT_KEY];
+    stk__checkpoint_part part;
+    listing *l = user;
+
+    snprintf(name, sizeof name, "%.*s",
+             (int)(length - (stk__ends_with(own, length, STK__UPLOAD_MARK) ? mark : 0)), own);
+    if (info->is_folder || !stk__part_name_parse(name, &part) ||
+        (l->only && !stk__part_same_save(l->only, &part)))
+        return STK_OK;
+    listed *grown = stk__grow(l->ctx, l->list, &l->room, l->n + 1, sizeof *grown);
+    if (!grown)
+        return no_memory(key, l->err);
+    l->list = grown;
+    l->list[l->n++] = (listed){part, info->mtime_ns > l->young_ns, false};
+    return STK_OK;
+}
+
+static int compare_saves(const stk__checkpoint_part *a, const stk__checkpoint_part *b)
+{
+    if (a->save[0] != b->save[0])
+        return a->save[0] < b->save[0] ? -1 : 1;
+    return (a->save[1] > b->save[1]) - (a->save[1] < b->save[1]);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const stk__checkpoint_part *x = &((const listed *)a)->part, *y = &((const listed *)b)->part;
+    const int order = compare_saves(x, y);
+
+    if (order)
+        return order;
+    return x->number != y->number ? (x->number < y->number ? -1 : 1)
+                                  : (x->count > y->count) - (x->count < y->count);
+}
+
+/* The first of a save in the list; NULL: none is of it. */
+static listed *find_save(const listing *l, const stk__checkpoint_part *part)
+{
+    size_t low = 0, high = l->n;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (compare_saves(&l->list[middle].part, part) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < l->n && stk__part_same_save(&l->list[low].part, part) ? &l->list[low] : NULL;
+}
+
+/* Behind those of the save that is the first in [from, n). *young: one of them is. */
+static size_t end_of_save(const listing *l, size_t from, bool *young)
+{
+    size_t end = from;
+
+    for (*young = false; end < l->n; end++) {
+        if (!stk__part_same_save(&l->list[from].part, &l->list[end].part))
+            break;
+        *young |= l->list[end].young;
+    }
+    return end;
+}
+
+/* Mark the saves whose first part is one of the objects, until `open` of them are. */
+static stk_status find_firsts(const names *found, const char *url, const listing *l, size_t open,
+                              stk_error *err)
+{
+    stk_status status = STK_OK;
+
+    for (size_t i = 0; i < found->n && status == STK_OK && open; i++) {
+        const char *slash = strrchr(found->list[i], '/');
+        stk__checkpoint_part part;
+        char *path = beside(found->ctx, url, slash ? slash + 1 : found->list[i]);
+        status = path ? stk__part_read(found->ctx, path, &part, err) : no_memory(url, err);
+        stk__free(found->ctx, path);
+        listed *save = status == STK_OK ? find_save(l, &part) : NULL;
+        open -= save && !save->needed;
+        if (save)
+            save->needed = true;
+        if (stk_status_fault(status) == STK_FAULT_SAMPLE && status != STK_EACCES)
+            status = STK_OK;
+    }
+    return status;
+}
+
+static stk_status look_for_firsts(stk__put_place *place, const char *url, const listing *l,
+                                  stk_error *err)
 {
     names found = {.ctx = place->context, .err = err};
+    size_t open = 0;
+    bool young;
 
-    *needed = false;
+    for (size_t i = 0; i < l->n; open++)
+        i = end_of_save(l, i, &young);
+    if (open == 0)
+        return STK_OK;
     stk_status status = list_folder(place, url, note_name, &found, err);
     if (status == STK_OK)
-        status = find_first(&found, url, part, needed, err);
+        status = find_firsts(&found, url, l, open, err);
     for (size_t i = 0; i < found.n; i++)
         stk__free(place->context, found.list[i]);
     stk__free(place->context, found.list);
     return status;
 }
 
-stk_status stk__parts_objects_drop(stk__put_place *place, const char *url,
-                                   const stk__checkpoint_part *part, stk_error *err)
+/* Those of a save, [from, end): what is there, whatever number its names say. */
+static stk_status remove_listed(stk__put_place *place, const char *url, const listing *l,
+                                size_t from, size_t end, stk_error *err)
 {
-    bool needed;
+    stk_status status = STK_OK;
 
-    stk_status status = is_needed(place, url, part, &needed, err);
-    for (uint32_t k = 1; k < part->count && status == STK_OK && !needed; k++) {
-        char *path = stk__part_path(place->context, url, part, k);
+    for (size_t i = from; i < end && status == STK_OK; i++) {
+        const stk__checkpoint_part *part = &l->list[i].part;
+        /* The first lies elsewhere; an object stands beside its mark. */
+        if (!part->number || (i > from && compare(&l->list[i - 1], &l->list[i]) == 0))
+            continue;
+        char *path = stk__part_path(place->context, url, part, part->number);
         status = path ? stk__upload_remove_marked(place, path, err) : no_memory(url, err);
         stk__free(place->context, path);
     }
     return status;
 }
 
-/* ---- What nobody needs ----------------------------------------------------------------------- */
-
-/* The saves that a folder has parts of. */
-typedef struct saves {
-    stk_context *ctx;
-    struct {
-        stk__checkpoint_part part;
-        bool young;
-    } * list;
-    size_t n, room;
-    int64_t young_ns; /* Unix time from which on a first may yet come */
-    stk_error *err;
-} saves;
-
-static stk_status note_save(void *user, const char *key, const stk_object_info *info)
+/* Of the parts that are listed those of saves without a first, which none of is young. */
+static stk_status remove_unneeded(stk__put_place *place, const char *url, listing *l,
+                                  stk_error *err)
 {
-    const char *slash = strrchr(key, '/'), *own = slash ? slash + 1 : key;
-    const size_t mark = strlen(STK__UPLOAD_MARK), length = strlen(own);
-    char name[STK_MAX_OBJECT_KEY];
-    stk__checkpoint_part part;
-    saves *found = user;
-    size_t i = 0;
+    bool young;
 
-    snprintf(name, sizeof name, "%.*s",
-             (int)(length - (stk__ends_with(own, length, STK__UPLOAD_MARK) ? mark : 0)), own);
-    if (info->is_folder || !stk__part_name_parse(name, &part))
-        return STK_OK;
-    while (i < found->n && !stk__part_same_save(&found->list[i].part, &part))
-        i++;
-    if (i == found->n) {
-        void *grown =
-            stk__grow(found->ctx, found->list, &found->room, found->n + 1, sizeof *found->list);
-        if (!grown)
-            return no_memory(key, found->err);
-        found->list = grown;
-        found->list[found->n++].young = false;
-        found->list[i].part = part;
+    l->ctx = place->context;
+    l->err = err;
+    char *any = beside(place->context, url, STK__CHECKPOINT_PARTS "/x");
+    if (!any)
+        return no_memory(url, err);
+    stk_status status = list_folder(place, any, note_part, l, err);
+    stk__free(place->context, any);
+    if (l->n)
+        qsort(l->list, l->n, sizeof *l->list, compare);
+    if (status == STK_OK)
+        status = look_for_firsts(place, url, l, err);
+    for (size_t i = 0, end; i < l->n && status == STK_OK; i = end) {
+        end = end_of_save(l, i, &young);
+        if (!young && !l->list[i].needed)
+            status = remove_listed(place, url, l, i, end, err);
     }
-    found->list[i].young |= info->mtime_ns > found->young_ns;
-    return STK_OK;
+    stk__free(place->context, l->list);
+    return status;
+}
+
+stk_status stk__parts_objects_drop(stk__put_place *place, const char *url,
+                                   const stk__checkpoint_part *part, stk_error *err)
+{
+    listing l = {.only = part, .young_ns = INT64_MAX};
+
+    return remove_unneeded(place, url, &l, err);
 }
 
 stk_status stk__parts_objects_sweep(stk__put_place *place, const char *url, stk_error *err)
 {
-    saves found = {.ctx = place->context, .err = err};
-    stk_status status;
+    listing l = {.young_ns = (int64_t)((stk__wall_seconds() - STK__PARTS_YOUNG_S) * 1e9)};
 
-    found.young_ns = (int64_t)((stk__wall_seconds() - STK__PARTS_YOUNG_S) * 1e9);
-    char *any = beside(place->context, url, STK__CHECKPOINT_PARTS "/x");
-    if (!any)
-        return no_memory(url, err);
-    status = list_folder(place, any, note_save, &found, err);
-    stk__free(place->context, any);
-    for (size_t i = 0; i < found.n && status == STK_OK; i++)
-        if (!found.list[i].young)
-            status = stk__parts_objects_drop(place, url, &found.list[i].part, err);
-    stk__free(place->context, found.list);
-    return status;
+    return remove_unneeded(place, url, &l, err);
 }
