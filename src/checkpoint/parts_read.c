@@ -493,18 +493,24 @@ stk_status stk__parts_verify(stk__safetensors_file *file, const char *path, uint
     return status;
 }
 
-/* Bytes of the block of all tensors, each from a cache line on. */
+/* A tensor begins with a cache line. False: no memory is so large. */
+static bool add_bytes(uint64_t tensor, uint64_t *bytes)
+{
+    return tensor <= UINT64_MAX - STK_CACHE_LINE &&
+           stk__add_size(*bytes, stk__round_up(tensor, STK_CACHE_LINE), bytes);
+}
+
+/* Bytes of the block of all tensors. */
 static uint64_t block_bytes(const joining *j)
 {
     const stk__safetensors *s = &j->first->parsed;
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < s->num_tensors; i++)
-        if (!is_joined(&s->tensors[i]) &&
-            !stk__add_size(bytes, stk__round_up(s->tensors[i].bytes, STK_CACHE_LINE), &bytes))
+        if (!is_joined(&s->tensors[i]) && !add_bytes(s->tensors[i].bytes, &bytes))
             return UINT64_MAX;
     for (size_t i = 0; i < j->n; i++)
-        if (!stk__add_size(bytes, stk__round_up(j->tensors[i].bytes, STK_CACHE_LINE), &bytes))
+        if (!add_bytes(j->tensors[i].bytes, &bytes))
             return UINT64_MAX;
     return bytes;
 }
