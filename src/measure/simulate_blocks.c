@@ -96,7 +96,7 @@ void stk__stages_bound(stk__stages *stages, double exponent)
 
 static void set_reads(stk__stages *stages, double reads, double bytes)
 {
-    const double by = stages->read_bytes > 0 ? bytes / reads / stages->read_bytes : 1;
+    const double by = stages->read_bytes > 0 && bytes > 0 ? bytes / reads / stages->read_bytes : 1;
 
     if (!(stages->reads > 0) || !(reads > 0))
         return;
@@ -133,6 +133,8 @@ stk_status stk__blocks_change(stk__stages *stages, stk__setting *set, bool whole
         slow = rest + PAGE_MOST * work + now.ranges * RANGE_SECONDS;
         fast = rest + PAGE_LEAST * work;
     }
+    if (!(fast > 0))
+        return stk__blocks_refuse(set, whole, "its log does not say what rows would decode", err);
     set_reads(stages, now.ranges, now.read);
     stages->decoded_bytes = now.decoded;
     stages->unsure = sqrt(slow / fast);
