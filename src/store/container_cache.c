@@ -98,12 +98,16 @@ static bool make_room_locked(stk__container_store *store, uint64_t size)
 static void carry(stk__container_store *store, stk__container_block *b, stk__container_part *part)
 {
     stk_context *ctx = store->base.context;
+    const stk__container_reading *r = part->reading;
     stk_status status = STK_ENOMEM;
+    stk__container_run run;
 
     if (b->size <= stk__memory_left(ctx))
         b->data = stk__alloc_buffer(ctx, b->size);
     if (b->data)
-        status = stk__container_submit_part(part);
+        status = stk__container_find_run(store->container, r->file, part->from, &run);
+    if (status == STK_OK)
+        status = stk__container_submit_part(part, &run);
     if (status != STK_OK)
         stk__container_block_end(part, status, 0);
 }

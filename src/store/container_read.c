@@ -259,19 +259,17 @@ static stk_status aim(stk__container_part *part, const stk__container_run *e)
     return STK_OK;
 }
 
-stk_status stk__container_submit_part(stk__container_part *part)
+stk_status stk__container_submit_part(stk__container_part *part, const stk__container_run *run)
 {
     stk__container_reading *r = part->reading;
     stk__container_store *store = r->store;
-    stk__container_run e;
 
     part->inner = (stk_read){.struct_size = sizeof part->inner,
                              .key = store->key,
                              .deadline_ns = r->outer->deadline_ns,
                              .needed_next = r->outer->needed_next,
                              .done = part_done};
-    STK_TRY(stk__container_find_run(store->container, r->file, part->from, &e));
-    STK_TRY(aim(part, &e));
+    STK_TRY(aim(part, run));
     pthread_mutex_lock(&store->mutex);
     const bool stop = r->stop;
     part->sender = pthread_self();
@@ -293,15 +291,16 @@ stk_status stk__container_submit_part(stk__container_part *part)
     return status;
 }
 
-/* Read bytes of a file that one read brings. On failure nothing is pending. Whoever calls has
- * something pending itself. */
-static stk_status send(stk__container_reading *r, uint64_t from, uint64_t length)
+/* Read bytes of a file that one read brings, the first of which are of `run`. On failure nothing is
+ * pending. Whoever calls has something pending itself. */
+static stk_status send(stk__container_reading *r, uint64_t from, uint64_t length,
+                       const stk__container_run *run)
 {
     stk__container_part *part = stk__container_add_part(r, from, length);
 
     if (!part)
         return STK_ENOMEM;
-    const stk_status status = stk__container_submit_part(part);
+    const stk_status status = stk__container_submit_part(part, run);
     if (status == STK_OK)
         return STK_OK;
     /* Who sends has something pending itself: this is not the last. */
@@ -349,7 +348,7 @@ static stk_status use_lead(stk__container_part *part, bool *unpack)
         return STK_OK;
     if (!run.raw && part->length != run.decoded)
         return stk__container_share(r, part->from, part->length, &run);
-    return send(r, part->from, part->length);
+    return send(r, part->from, part->length, &run);
 }
 
 static void part_done(stk_read *inner, stk_status status)
@@ -423,7 +422,7 @@ static stk_status submit_parts(stk__container_reading *r)
         if (is_part(&e, from, end))
             STK_TRY(stk__container_share(r, from, length, &e));
         else
-            STK_TRY(send(r, from, length));
+            STK_TRY(send(r, from, length, &e));
     }
     return STK_OK;
 }

@@ -122,8 +122,10 @@ static inline char *stk__container_place_of(const stk__container_reading *r, uin
 {
     return (char *)r->outer->data + (from - r->offset);
 }
-/* Submit the read of a part. Ends by its done(), or on failure not. */
-stk_status stk__container_submit_part(stk__container_part *part);
+/* Submit the read of a part, whose first bytes are of `run`, as it was when it was found that the
+ * part is one: others may learn more of the file meanwhile. Ends by its done(), or on failure not.
+ */
+stk_status stk__container_submit_part(stk__container_part *part, const stk__container_run *run);
 /* End all reads and free what was made for them. */
 void stk__container_reads_end(stk__container_store *store);
 /* Say why a file cannot be read: a read has a status alone. */

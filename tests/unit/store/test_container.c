@@ -373,59 +373,6 @@ static void packed_files_are_unpacked_once(void **state)
     stk_store_close(&store);
 }
 
-#define THREADS 4
-
-typedef struct reader {
-    pthread_t thread;
-    const fixture *f;
-    stk_store *store;
-    uint64_t seed;
-    bool bad;
-    stk_error err;
-} reader;
-
-static void *read_parts(void *argument)
-{
-    reader *r = argument;
-    unsigned char found[TWO], other[700];
-
-    for (int i = 0; i < 200 && !r->bad; i++) {
-        const uint64_t from = test_random(&r->seed) % TWO;
-        const uint64_t length = 1 + test_random(&r->seed) % (TWO - from);
-        r->bad = stk_store_read(r->store, "c/two.txt", from, length, found, &r->err) != STK_OK ||
-                 memcmp(found, r->f->two + from, length) != 0 ||
-                 stk_store_read(r->store, "one.bin", from % 700, 1, other, &r->err) != STK_OK;
-    }
-    return NULL;
-}
-
-static void threads_share_what_is_unpacked(void **state)
-{
-    static const char *const urls[] = {
-        "zip:mem://z/d.zip!/b?unpacked_cache=1000",
-        "zip:slow+mem://z/d.zip!/b?unpacked_cache=1000&latency=20us&jitter=20us&order=random",
-        "slow+zip:slow+mem://z/d.zip!/b?latency=10us&fail=0.002",
-        "zip:slow+mem://z/s.zip!/b?latency=20us&jitter=20us",
-    };
-
-    for (size_t u = 0; u < STK_COUNT(urls); u++) {
-        reader readers[THREADS];
-        stk_store *store = NULL;
-        stk_error err;
-        assert_ok(stk_store_open(((fixture *)*state)->ctx, urls[u], &store, NULL, 0, &err), &err);
-        for (int i = 0; i < THREADS; i++) {
-            readers[i] = (reader){.f = *state, .store = store, .seed = (uint64_t)i + 1};
-            assert_int_equal(pthread_create(&readers[i].thread, NULL, read_parts, &readers[i]), 0);
-        }
-        for (int i = 0; i < THREADS; i++) {
-            pthread_join(readers[i].thread, NULL);
-            if (readers[i].bad)
-                fail_msg("%s: %s", urls[u], readers[i].err.text);
-        }
-        stk_store_close(&store);
-    }
-}
-
 /* ---- Ending early ---- */
 
 #define MANY 32
@@ -589,7 +536,6 @@ int main(void)
         TEST(what_it_holds_is_said),
         TEST(tables_are_read_once),
         TEST(packed_files_are_unpacked_once),
-        TEST(threads_share_what_is_unpacked),
         TEST(reads_end_early),
         TEST(a_waiter_ends_at_once),
         TEST(a_changed_archive_is_refused),
