@@ -360,8 +360,8 @@ STK_API STK_NODISCARD stk_status stk_trainer_peek(stk_trainer *trainer, const ch
  * checkpoints, by callbacks, and for nan_policy rewind. Of several ranks, what this one copies: by
  * ddp rank 0 alone has those of checkpoints. By zero_1 to zero_3 an Nth is this rank's of moments,
  * and by zero_3 of what learns (but for an element of each bucket), and each copies its own for its
- * part of a checkpoint. Where default_root_dir is no local folder rank 0 copies all of that, and
- * has it twice meanwhile.
+ * part of a checkpoint. Where default_root_dir is neither a local folder nor in an object store
+ * rank 0 copies all of that, and has it twice meanwhile.
  */
 STK_API uint64_t stk_trainer_copy_bytes(const stk_trainer *trainer, const stk_state_bytes *of);
 STK_API STK_NODISCARD stk_status stk_trainer_validate(stk_trainer *trainer, stk_module *module,

@@ -94,19 +94,25 @@ static stk_status is_shared(stk_trainer *t, const char *folder, bool *shared, st
 /* ---- The save -------------------------------------------------------------------------------- */
 
 /* A plain path of this machine; a URL of it has other names for its folder. */
-static bool is_plain(stk_trainer *t, const char *path)
+static bool is_plain(const stk_trainer *t, const char *path)
 {
     stk__url url;
 
     stk__url_scan(t->ctx, path, &url);
-    return url.plain && !url.inner && strlen(path) < STK_MAX_OBJECT_KEY;
+    return url.plain && !url.inner;
+}
+
+/* Whether parts may lie there, where all ranks see it; a store is the same to all of them. */
+static bool takes_parts(const stk_trainer *t, const char *path)
+{
+    return t->ranks.strategy.world_size <= STK__CHECKPOINT_MOST_PARTS &&
+           strlen(path) < STK_MAX_OBJECT_KEY &&
+           (is_plain(t, path) || stk__checkpoint_parts_store(t->ctx, path));
 }
 
 bool stk__state_in_parts(const stk_trainer *t)
 {
-    return stk__shards_stage(t) && t->ranks.strategy.world_size <= STK__CHECKPOINT_MOST_PARTS &&
-           (!stk__url_elsewhere(t->ctx, t->options.default_root_dir) ||
-            stk__checkpoint_parts_store(t->ctx, t->options.default_root_dir));
+    return stk__shards_stage(t) && takes_parts(t, t->options.default_root_dir);
 }
 
 /* What rank 0 says of a save. */
@@ -117,12 +123,6 @@ typedef struct save_name {
     uint64_t number[2];
     char path[STK_MAX_OBJECT_KEY]; /* empty: it writes all of it */
 } save_name;
-
-/* A store, which is the same to all of them. */
-static bool in_store(stk_trainer *t, const char *path)
-{
-    return stk__checkpoint_parts_store(t->ctx, path) && strlen(path) < STK_MAX_OBJECT_KEY;
-}
 
 static void hear_voids(stk_trainer *t, const stk__checkpoint_part *voids, uint64_t n)
 {
@@ -148,9 +148,9 @@ stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_pa
 
     *part = (stk__checkpoint_part){.count = 0};
     *first = 0;
-    if (t->ranks.shards.stage == 0 || s->world_size > STK__CHECKPOINT_MOST_PARTS)
+    if (t->ranks.shards.stage == 0)
         return STK_OK;
-    if (s->rank == 0 && (is_plain(t, path) || in_store(t, path))) {
+    if (s->rank == 0 && takes_parts(t, path)) {
         stk__checkpoint_part_draw(part);
         memcpy(name.number, part->save, sizeof name.number);
         snprintf(name.path, sizeof name.path, "%s", path);
@@ -159,7 +159,7 @@ stk_status stk__state_parts(stk_trainer *t, const char *path, stk__checkpoint_pa
     STK_TRY(stk__share_text(t, (char *)&name, sizeof name, err));
     if (!*name.path)
         return STK_OK;
-    if (in_store(t, name.path)) {
+    if (!is_plain(t, name.path)) {
         t->ranks.parts_stored = true;
         hear_voids(t, name.voids, name.num_voids);
         take_name(t, &name, part, first);

@@ -8,8 +8,7 @@
 typedef struct sizes {
     const stk_trainer *t;
     stk_state_bytes of;
-    uint64_t other_weights, other_optimizer, own;
-    uint64_t own_weights; /* of `own` */
+    uint64_t other_weights, other_optimizer, own_weights, own_optimizer;
 } sizes;
 
 /* What callbacks keep of what a rank has; in *saved what they add to a checkpoint. */
@@ -45,7 +44,7 @@ static uint64_t own_bytes(const sizes *s)
     uint64_t saved;
 
     callback_bytes(s->t, &parts, &saved);
-    return s->own + saved;
+    return s->own_weights + s->own_optimizer + saved;
 }
 
 /* Of the copy that this rank's part of a checkpoint is written from, within a window of
@@ -71,10 +70,10 @@ static void share_bytes(sizes *s)
     const uint64_t learns = stage < 3 ? 0 : STK_MIN(s->of.gradients, s->of.weights);
     const uint64_t moments = stage ? s->of.optimizer : 0;
 
-    s->other_weights = learns - stk__part_from(learns, world, 1);
-    s->other_optimizer = moments - stk__part_from(moments, world, 1);
-    s->own = learns + moments - s->other_weights - s->other_optimizer;
-    s->own_weights = learns - s->other_weights;
+    s->own_weights = stk__part_from(learns, world, 1);
+    s->own_optimizer = stk__part_from(moments, world, 1);
+    s->other_weights = learns - s->own_weights;
+    s->other_optimizer = moments - s->own_optimizer;
 }
 
 uint64_t stk_trainer_copy_bytes(const stk_trainer *t, const stk_state_bytes *given)
@@ -89,7 +88,7 @@ uint64_t stk_trainer_copy_bytes(const stk_trainer *t, const stk_state_bytes *giv
         kept += snapshot_bytes(&s, saved);
     /* Rank 0 has it put together when the copy is taken. */
     if (t->settings.checkpointing && t->ranks.strategy.rank == 0 && !stk__state_in_parts(t))
-        kept += s.own + s.other_weights + s.other_optimizer;
+        kept += s.own_weights + s.own_optimizer + s.other_weights + s.other_optimizer;
     if (t->options.nan_policy == STK_NAN_REWIND)
         kept += s.of.weights + s.of.optimizer - s.other_weights - s.other_optimizer;
     return kept;
@@ -102,17 +101,12 @@ static stk_status add_size(void *user, stk_state_kind kind, const stk_state_tens
     stk_state_tensor whole;
     size_t parameter;
 
-    if (stk__shard_whole(s->t, kind, tensor, &whole, &parameter)) {
-        s->own += tensor->bytes;
-        s->own_weights += kind == STK_STATE_PARAMETER ? tensor->bytes : 0;
-    }
-    if (kind == STK_STATE_OPTIMIZER) {
-        s->of.optimizer += whole.bytes;
-        s->other_optimizer += whole.bytes - tensor->bytes;
-    } else {
-        s->of.weights += whole.bytes;
-        s->other_weights += whole.bytes - tensor->bytes;
-    }
+    const uint64_t own =
+        stk__shard_whole(s->t, kind, tensor, &whole, &parameter) ? tensor->bytes : 0;
+    const bool moments = kind == STK_STATE_OPTIMIZER;
+    *(moments ? &s->of.optimizer : &s->of.weights) += whole.bytes;
+    *(moments ? &s->own_optimizer : &s->own_weights) += own;
+    *(moments ? &s->other_optimizer : &s->other_weights) += whole.bytes - tensor->bytes;
     if (kind == STK_STATE_PARAMETER)
         s->of.gradients += whole.bytes;
     return STK_OK;

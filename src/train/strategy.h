@@ -14,9 +14,8 @@ typedef struct stk__gradient_piece {
     size_t parameter; /* its number then */
 } stk__gradient_piece;
 
-#define STK__BUCKET                                                                                \
-    (UINT64_C(25) << 20) /* most bytes of a bucket, but for a piece that has more                  \
-                          */
+/* Most bytes of a bucket, but for a piece that has more. */
+#define STK__BUCKET (UINT64_C(25) << 20)
 
 /* Pieces that are combined together, from `first` on: in reverse order of state(). */
 typedef struct stk__gradient_bucket {

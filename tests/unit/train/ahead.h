@@ -27,7 +27,7 @@ typedef struct watching {
     stk_model_probe_fn *probe;
 } watching;
 
-static watching todo;
+static watching script;
 
 /* A call of the strategy. */
 typedef struct seen_call {
@@ -69,9 +69,9 @@ static inline stk_status enter(watched *w, char kind, uint64_t count, stk_error 
     assert_true(w->num_calls < MAX_CALLS);
     w->calls[w->num_calls++] = (seen_call){kind, away, count};
     w->away += away;
-    if (todo.slow && away && w->inner.rank + 1 == w->inner.world_size)
+    if (script.slow && away && w->inner.rank + 1 == w->inner.world_size)
         take_time(w);
-    if (!away || w->inner.rank != 1 || w->away != todo.fails_call)
+    if (!away || w->inner.rank != 1 || w->away != script.fails_call)
         return STK_OK;
     atomic_store(&w->busy, false);
     return stk__fail(err, STK_EIO, STK_STAGE_TRAIN, "call %c fails on purpose", kind);

@@ -33,13 +33,13 @@ static stk_status watched_step(stk_module *module, stk_trainer *t, const stk_mom
     const bool first = w->inner.rank == 1;
 
     w->steps++;
-    if (todo.odd_at == w->steps && (first || !todo.alone))
+    if (script.odd_at == w->steps && (first || !script.alone))
         STK_TRY(ask_oddly(module, t, err));
     STK_TRY(w->training_step(module, t, at, loss, err));
-    loss->skip |= first && todo.skip_at == w->steps;
-    if (first && todo.fail_at == w->steps)
+    loss->skip |= first && script.skip_at == w->steps;
+    if (first && script.fail_at == w->steps)
         return stk__fail(err, STK_EIO, STK_STAGE_TRAIN, "rank 1 fails on purpose");
-    if (first && todo.stop_at == w->steps)
+    if (first && script.stop_at == w->steps)
         stk_trainer_stop(t);
     return STK_OK;
 }
@@ -50,7 +50,7 @@ static stk_status watched_backward(stk_module *module, const stk_loss *loss, dou
     watched *w = watched_here;
 
     STK_TRY(w->backward(module, loss, scale, err));
-    return todo.late_at == w->steps ? ask_oddly(module, w->t, err) : STK_OK;
+    return script.late_at == w->steps ? ask_oddly(module, w->t, err) : STK_OK;
 }
 
 static stk_status watch_setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -58,7 +58,7 @@ static stk_status watch_setup(stk_callback *callback, stk_trainer *t, const stk_
 {
     watched *w = watched_of(t);
 
-    t->ranks.later = todo.later;
+    t->ranks.later = script.later;
     w->t = t;
     w->training_step = t->ops.training_step;
     t->ops.training_step = watched_step;
@@ -71,7 +71,7 @@ static stk_status watch_setup(stk_callback *callback, stk_trainer *t, const stk_
 static stk_status watch_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                               stk_error *err)
 {
-    stk_model_set_probe(stk_model_module_model(at->module), todo.probe, watched_of(t));
+    stk_model_set_probe(stk_model_module_model(at->module), script.probe, watched_of(t));
     return STK_OK;
 }
 
@@ -82,7 +82,7 @@ static stk_status watch_between(stk_callback *callback, stk_trainer *t, const st
     double one = 1;
     char path[512];
 
-    if (!todo.speaks)
+    if (!script.speaks)
         return STK_OK;
     STK_TRY(stk_trainer_reduce(t, &one, 1, STK_COMBINE_SUM, err));
     assert_true(one == (double)t->ranks.strategy.world_size);
@@ -220,7 +220,7 @@ static void dawdle(void *user, size_t number, bool backward, uint64_t start_ns, 
 {
     watched *w = user;
 
-    if (todo.slow && w->inner.rank == 0)
+    if (script.slow && w->inner.rank == 0)
         take_time(w);
 }
 
@@ -269,7 +269,7 @@ static void the_next_one_and_no_more(void **state)
         for (int thread = 0; thread < 2; thread++) {
             one of_thread = like;
             of_thread.self.one_thread = !thread;
-            todo = (watching){.later = LATER, .probe = look, .slow = true};
+            script = (watching){.later = LATER, .probe = look, .slow = true};
             run_watched(all_ranks, world, &of_thread);
             for (uint64_t r = 0; r < world; r++) {
                 assert_ok(all_ranks[r].status, &all_ranks[r].b.err);
@@ -321,7 +321,7 @@ static void the_order_is_one(void **state)
 
     for (uint64_t world = 2; world <= 3; world++)
         for (int run = 0; run < 3; run++) {
-            todo = (watching){
+            script = (watching){
                 .later = LATER, .late_at = 1, .slow = run > 0, .probe = run > 1 ? dawdle : NULL};
             run_watched(all_ranks, world, &like);
             for (uint64_t r = 0; r < world; r++) {
@@ -358,7 +358,7 @@ static void the_order_of_a_step(void **state)
     like.layers = "flatten, linear(256, bias=false), relu, linear(256, bias=false), relu, "
                   "linear(256, bias=false), relu, linear(256, bias=false), relu, "
                   "linear(10, bias=false)";
-    todo = (watching){.later = 300000};
+    script = (watching){.later = 300000};
     run_watched(all_ranks, 2, &like);
     for (size_t i = 0; i < ranks_seen[0].num_calls; i++)
         if (ranks_seen[0].calls[i].away)
@@ -385,7 +385,7 @@ static void train_watched(char saved[512], uint64_t world, const char *strategy,
                       .join = join_watched};
 
     run_watched(all_ranks, world, &like);
-    if (ckpt_path == NULL && todo.stop_at)
+    if (ckpt_path == NULL && script.stop_at)
         return;
     assert_run(all_ranks);
     snprintf(saved, 512, "%s", all_ranks[0].saved);
@@ -441,14 +441,14 @@ static void the_same_bits(void **state)
     static const char wide[] = "flatten, linear(1003), relu, linear(301), relu, linear(10)";
 
     for (uint64_t world = 2; world <= 3; world++) {
-        todo =
+        script =
             (watching){.later = 16 << 10, .skip_at = 3, .odd_at = 5, .speaks = true, .slow = true};
         as_by_ddp(world, small, much_between);
-        todo = (watching){.later = 16 << 10, .slow = true};
+        script = (watching){.later = 16 << 10, .slow = true};
         as_by_ddp(world, small, synchronous);
         as_by_ddp(world, small, accumulates);
     }
-    todo = (watching){.later = STK__BUCKET};
+    script = (watching){.later = STK__BUCKET};
     as_by_ddp(3, wide, two_batches);
     for (int r = 0; r < 3; r++)
         assert_in_range(all_ranks[r].aside, (4 << 20) - 64, 4 << 20);
@@ -465,7 +465,7 @@ static void many_at_a_time(void **state)
     for (int i = 0; i < MANY; i++)
         strcat(layers, ", linear(5)"); /* NOLINT: there is room */
     strcat(layers, ", linear(10)");    /* NOLINT */
-    todo = (watching){.later = 64, .slow = true};
+    script = (watching){.later = 64, .slow = true};
     for (size_t i = 0; i < STK_COUNT(strategies); i++) {
         test_folder(folders[i]);
         train_watched(saved[i], 2, strategies[i], layers, folders[i], NULL, two_batches);
@@ -482,16 +482,16 @@ static void a_stop_is_none(void **state)
 
     for (uint64_t world = 2; world <= 3; world++) {
         test_folder(folders[0]);
-        todo = (watching){.later = LATER};
+        script = (watching){.later = LATER};
         train_watched(saved[0], world, "ddp", small, folders[0], NULL, clips);
         test_folder(folders[1]);
-        todo.stop_at = 3;
+        script.stop_at = 3;
         train_watched(saved[1], world, "zero_3", small, folders[1], NULL, clips);
         for (uint64_t r = 0; r < world; r++) {
             assert_int_equal(all_ranks[r].status, STK_ECANCELED);
             assert_int_equal(ranks_seen[r].steps, 3);
         }
-        todo.stop_at = 0;
+        script.stop_at = 0;
         snprintf(path, sizeof path, "%s/checkpoints/interrupted.safetensors", folders[1]);
         train_watched(saved[1], world, "zero_3", small, folders[1], path, clips);
         assert_same_checkpoints(saved[0], saved[1]);
@@ -509,7 +509,7 @@ static void failures_are_told(void **state)
 
     for (uint64_t world = 2; world <= 3; world++)
         for (uint64_t n = 1; n < 46; n += 3 * world + 1) {
-            todo = (watching){.later = LATER, .fails_call = n};
+            script = (watching){.later = LATER, .fails_call = n};
             run_watched(all_ranks, world, &like);
             assert_fails(all_ranks[1].status, STK_EIO, &all_ranks[1].b.err, "fails on purpose");
             assert_int_equal(ranks_seen[1].away, n);
@@ -517,7 +517,7 @@ static void failures_are_told(void **state)
                 assert_fails(all_ranks[r].status, STK_EIO, &all_ranks[r].b.err,
                              "another rank is gone");
         }
-    todo = (watching){.later = LATER, .fail_at = 2};
+    script = (watching){.later = LATER, .fail_at = 2};
     run_watched(all_ranks, 3, &like);
     assert_fails(all_ranks[1].status, STK_EIO, &all_ranks[1].b.err, "rank 1 fails on purpose");
     for (int r = 0; r < 3; r += 2)
@@ -568,16 +568,16 @@ static void run_networked(uint64_t world)
 static void ranks_that_differ(void **state)
 {
     for (uint64_t world = 2; world <= 3; world++) {
-        todo = (watching){.later = LATER};
+        script = (watching){.later = LATER};
         run_networked(world);
         for (uint64_t r = 0; r < world; r++)
             assert_ok(all_ranks[r].status, &all_ranks[r].b.err);
-        todo = (watching){.later = LATER, .odd_at = 3, .alone = true};
+        script = (watching){.later = LATER, .odd_at = 3, .alone = true};
         run_networked(world);
         for (uint64_t r = 0; r < world; r++)
             assert_fails(all_ranks[r].status, STK_EMISMATCH, &all_ranks[r].b.err,
                          "the ranks make different calls");
-        todo = (watching){.later = LATER, .fail_at = 3};
+        script = (watching){.later = LATER, .fail_at = 3};
         run_networked(world);
         for (uint64_t r = 0; r < world; r += 2)
             assert_fails(all_ranks[r].status, STK_EIO, &all_ranks[r].b.err, "has failed: it says");
