@@ -54,10 +54,10 @@ static amounts pages_of(const stk__sharing *s, const double *found)
 
     for (uint32_t i = 0; i < s->num_kinds; i++) {
         const stk__shared_kind *k = &s->kinds[i];
-        const double share = 1 / k->rows + (1 - 1 / k->rows) * (1 - found[i]);
-        sum.ranges += share * k->needs;
-        sum.read += share * k->read;
-        sum.decoded += share * k->decoded;
+        const double ranges = k->needs * (1 / k->rows + (1 - 1 / k->rows) * (1 - found[i]));
+        sum.ranges += ranges;
+        sum.read += ranges * k->read;
+        sum.decoded += ranges * k->decoded;
     }
     return sum;
 }
@@ -69,7 +69,7 @@ static double columns_of(const stk__sharing *s)
 
     for (uint32_t i = 0; i < s->num_kinds; i++) {
         needs += s->kinds[i].needs;
-        once += s->kinds[i].decoded / s->kinds[i].rows;
+        once += s->kinds[i].needs * s->kinds[i].decoded / s->kinds[i].rows;
     }
     return needs * once / (double)s->claims.block;
 }
@@ -96,10 +96,9 @@ void stk__stages_bound(stk__stages *stages, double exponent)
 
 static void set_reads(stk__stages *stages, double reads, double bytes)
 {
-    const double by = stages->read_bytes > 0 && bytes > 0 ? bytes / reads / stages->read_bytes : 1;
-
     if (!(stages->reads > 0) || !(reads > 0))
         return;
+    const double by = stages->read_bytes > 0 && bytes > 0 ? bytes / reads / stages->read_bytes : 1;
     stages->reads = reads;
     for (uint64_t i = 0; i < stages->num_reads; i++)
         stages->bytes[i] *= (float)by;
@@ -123,10 +122,9 @@ stk_status stk__blocks_change(stk__stages *stages, stk__setting *set, bool whole
         return stk__blocks_refuse(set, whole, "it decoded too little to know what that takes", err);
     if (!s->num_kinds)
         return stk__blocks_refuse(set, whole, "its log does not say what rows would need", err);
-    if (whole)
-        now.ranges = columns_of(s);
     const double work = s->seconds * now.decoded / s->decoded;
     if (whole) {
+        now.ranges = columns_of(s);
         slow = rest + work / PAGE_LEAST;
         fast = REST_LEAST * rest + work / PAGE_MOST;
     } else {
