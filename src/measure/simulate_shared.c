@@ -17,10 +17,9 @@
 #include <math.h>
 
 #define ROW_RECORD  256  /* bytes of the record of a row, about, where it is not recorded */
-#define AHEAD_MOST  4096 /* batches, as of the loader */
 #define HEAD        192  /* bytes of a buffer beside its own [loader/pool.c] */
 #define READ_RECORD 320  /* bytes of a read beside its own and a quarter of them */
-#define NEAR        0.02
+#define NEAR        0.02 /* next to all, or nothing */
 
 static double ratio(double a, double b)
 {
@@ -101,7 +100,7 @@ static uint64_t bytes_of(double bytes)
 
 uint32_t stk__setting_slabs(const stk__setting *set)
 {
-    const uint64_t ahead = STK_MIN((uint64_t)set->prefetch * set->workers, AHEAD_MOST);
+    const uint64_t ahead = STK_MIN((uint64_t)set->prefetch * set->workers, STK__AHEAD_MOST);
 
     return set->workers ? (uint32_t)STK_MAX(ahead, UINT64_C(1)) + 1 : 2;
 }
