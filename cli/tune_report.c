@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #define MIB (1024.0 * 1024.0)
 
@@ -141,9 +140,10 @@ void tune_print(const struct tune_view *view, FILE *out)
 /* ---- JSON and CSV -----------------------------------------------------------------------------
  */
 
-static void json_count(FILE *out, const char *name, int64_t value)
+/* Below 0: not known. */
+static double count_of(int64_t value)
 {
-    cli_json_member_number(out, name, value < 0 ? NAN : (double)value);
+    return value < 0 ? (double)NAN : (double)value;
 }
 
 static void json_point(const struct tune_view *view, size_t i, FILE *out)
@@ -155,9 +155,9 @@ static void json_point(const struct tune_view *view, size_t i, FILE *out)
     fputs("{\"label\": ", out);
     cli_json_string(out, bench_setting(view->plan, p.setting).label);
     cli_json_member_text(out, "role", *role_of(view, i) ? role_of(view, i) : NULL);
-    json_count(out, "num_workers", p.num_workers);
-    json_count(out, "io_depth", p.io_depth);
-    json_count(out, "prefetch_factor", p.prefetch_factor);
+    cli_json_member_number(out, "num_workers", count_of(p.num_workers));
+    cli_json_member_number(out, "io_depth", count_of(p.io_depth));
+    cli_json_member_number(out, "prefetch_factor", count_of(p.prefetch_factor));
     fprintf(out, ", \"runs\": %" PRIu64 ", \"allowed\": %s, \"front\": %s", p.runs,
             p.allowed ? "true" : "false", p.front ? "true" : "false");
     for (size_t k = 0; stk_tune_point_number(&p, k, &name, &value); k++)
@@ -183,8 +183,10 @@ void tune_json(const struct tune_view *view, FILE *out)
     fprintf(out, ", \"ended\": %s, \"gain\": %s, \"reached\": %s", a->ended ? "true" : "false",
             a->gain ? "true" : "false", a->reached ? "true" : "false");
     cli_json_member_number(out, "speed_up", a->speed_up);
-    json_count(out, "saturated_workers", a->more_workers ? -1 : a->saturated_workers);
-    json_count(out, "saturated_depth", a->more_depth ? -1 : a->saturated_depth);
+    cli_json_member_number(out, "saturated_workers",
+                           count_of(a->more_workers ? -1 : a->saturated_workers));
+    cli_json_member_number(out, "saturated_depth",
+                           count_of(a->more_depth ? -1 : a->saturated_depth));
     fprintf(out, ", \"predicted\": %" PRIu64 ", \"measured\": %" PRIu64 ", \"runs\": %" PRIu64,
             a->predicted, a->measured, a->runs);
     fprintf(out, ", \"timed_out\": %s", a->timed_out ? "true" : "false");
@@ -195,12 +197,11 @@ void tune_json(const struct tune_view *view, FILE *out)
     fputs("}\n", out);
 }
 
-/* Below 0: not known. */
-static void csv_count(FILE *out, int64_t value)
+static void csv_number(FILE *out, double value)
 {
     char number[32];
 
-    stk_number_format(value < 0 ? (double)NAN : (double)value, number);
+    stk_number_format(value, number);
     fprintf(out, ",%s", number);
 }
 
@@ -209,7 +210,6 @@ void tune_csv(const struct tune_view *view, FILE *out)
     const stk_tune_point none = {.struct_size = sizeof none};
     const size_t n = stk_tune_count(view->tune);
     const char *name;
-    char number[32];
     double value;
 
     fputs("label,role,num_workers,io_depth,prefetch_factor,runs,allowed,front", out);
@@ -221,15 +221,13 @@ void tune_csv(const struct tune_view *view, FILE *out)
         cli_csv_string(out, bench_setting(view->plan, p.setting).label);
         fputc(',', out);
         cli_csv_string(out, role_of(view, i));
-        csv_count(out, p.num_workers);
-        csv_count(out, p.io_depth);
-        csv_count(out, p.prefetch_factor);
+        csv_number(out, count_of(p.num_workers));
+        csv_number(out, count_of(p.io_depth));
+        csv_number(out, count_of(p.prefetch_factor));
         fprintf(out, ",%" PRIu64 ",%s,%s", p.runs, p.allowed ? "true" : "false",
                 p.front ? "true" : "false");
-        for (size_t k = 0; stk_tune_point_number(&p, k, &name, &value); k++) {
-            stk_number_format(value, number);
-            fprintf(out, ",%s", number);
-        }
+        for (size_t k = 0; stk_tune_point_number(&p, k, &name, &value); k++)
+            csv_number(out, value);
         fputc('\n', out);
     }
 }

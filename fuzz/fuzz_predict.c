@@ -32,7 +32,7 @@ static const uint64_t sizes[] = {0,
                                  UINT64_C(1) << 62};
 static const double seconds[] = {0, 1e-12, 1e-6, 1e-3, 1, 1e6, 1e15};
 
-#define PICK(list, byte) (list)[(byte) % (sizeof(list) / sizeof *(list))]
+#define PICK(list, byte) (list)[(byte) % STK_COUNT(list)]
 
 /* A run whose samples are cut from chunks, or whose rows need pages. */
 static stk_figures recorded(void)
@@ -89,7 +89,7 @@ static void set_figure(stk_figures *f, uint8_t which, uint8_t value)
                              &f->read_seconds,  &f->wall,         &f->cpu_s,
                              &f->samples_per_s};
     bool *const switches[] = {&c->scattered, &c->reads, &c->ragged, &c->caches, &c->whole};
-    const size_t n = sizeof counts / sizeof *counts, k = sizeof times / sizeof *times;
+    const size_t n = STK_COUNT(counts), k = STK_COUNT(times);
 
     if (which < 4 * STK_CLAIM_KINDS) {
         stk_claim_kind *kind = &c->kinds[which / 4];

@@ -7,6 +7,7 @@
 
 #define STK__LEAST_POOL  (UINT64_C(256) << 10) /* for reads, where there are any */
 #define STK__LEAST_CACHE (UINT64_C(512) << 10)
+#define STK__AHEAD_MOST  4096 /* batches of prefetch_factor and workers together */
 
 /* What there is to be divided, and what is wanted of it; bytes. */
 typedef struct stk__demand {

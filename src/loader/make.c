@@ -198,8 +198,9 @@ static stk_status settle_options(stk_loader *loader, stk_error *err)
                    most = STK_MIN(STK_MAX(2 * part, LEAST_AUTO), MOST_AUTO);
     if (o->num_workers == STK_AUTO && most > cores.preparation)
         budget->spare = most - cores.preparation;
-    budget->depth =
-        budget->workers ? (uint32_t)STK_MIN(o->prefetch_factor * budget->workers, 4096) : 1;
+    budget->depth = budget->workers
+                        ? (uint32_t)STK_MIN(o->prefetch_factor * budget->workers, STK__AHEAD_MOST)
+                        : 1;
     if (o->memory_budget == 0)
         o->memory_budget = STK_MIN(stk__context_memory_share(loader->ctx) / 4, MOST_BUDGET);
     budget->io_depth = 64;

@@ -76,9 +76,7 @@ static double crowding(const stk__setting *set, const stk_scale *scale)
  * of trainings of 4 and 8 ranks on two cores (bench/RESULTS.md). */
 static double turns(const stk__setting *set, const stk_scale *scale)
 {
-    const double many = crowding(set, scale);
-
-    return set->compute > 0 ? 1 + TURNS * (1 - 1 / many) : 1;
+    return set->compute > 0 ? 1 + TURNS * (1 - 1 / crowding(set, scale)) : 1;
 }
 
 /* Any of the ranks may have a slow step. */

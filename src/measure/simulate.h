@@ -16,11 +16,10 @@
 /* ---- What samples share (simulate_shared.c) ---------------------------------------------------
  */
 
-/* Ranges that samples share, of which as many samples need one: what those of one sample take. */
+/* Ranges that samples share, of which as many samples need one. */
 typedef struct stk__shared_kind {
-    double rows, needs;                 /* samples of a range; ranges of a sample */
-    double read, decoded;               /* bytes, */
-    double read_buffer, decoded_buffer; /* and of the pool for them */
+    double rows, needs;   /* samples of a range; ranges of a sample */
+    double read, decoded; /* bytes of a range */
 } stk__shared_kind;
 
 /* What the recorded loader claimed of its budget, and how samples shared what was decoded for them:
@@ -28,9 +27,8 @@ typedef struct stk__shared_kind {
 typedef struct stk__sharing {
     stk_claims claims;
     double batch;   /* rows of the batch that these are of */
-    bool known;     /* what is shared, and among how many; else it stays as it was recorded */
     double asked;   /* bytes for a sample, were they decoded for it alone */
-    double once;    /* the same, were each decoded once for all */
+    double once;    /* the same, were each decoded once for all; 0: not known, it stays as it was */
     double decoded; /* the same, as they were */
     double seconds; /* of a worker for a sample, on decoding them */
     double rows;    /* among which the order picks the next sample */
@@ -123,6 +121,8 @@ void stk__stages_shorten(stk__stages *stages, double by);
 /* (simulate_shared.c) What a buffer takes: sizes come in four classes for each power of two
  * [loader/pool.c]. */
 double stk__buffer_of(double bytes);
+/* What a read is admitted for, beside what it becomes [loader/budget.c]. */
+double stk__read_of(double bytes);
 /* Of figures, which have room for no more than what is known. */
 void stk__sharing_of(const stk_figures *figures, stk__sharing *out);
 /* Batches that a setting asks for, with the one at hand. */

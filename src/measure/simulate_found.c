@@ -23,7 +23,6 @@
 #define LEAST     4096u  /* rows that are counted at least */
 #define HANDS     4u     /* that are told apart: planning is two ahead at most */
 #define MOST_EACH 65536u /* ranges of a kind at hand: of more next to none is found */
-#define AHEAD     320 /* bytes, and a quarter of those read, that a read is admitted for on top */
 #define NONE      UINT32_MAX
 
 typedef struct range {
@@ -31,7 +30,7 @@ typedef struct range {
     uint32_t hand;         /* in which a row wanted it last, + 1; 0: none did */
     uint64_t last;         /* step of the last of these rows */
     uint32_t next, before; /* of those that no row wants; NONE: there is none */
-    bool lives, decoded, idle;
+    bool lives, decoded;
 } range;
 
 typedef struct kind {
@@ -51,7 +50,7 @@ typedef struct pool {
     uint32_t rows, hands, streams; /* of a hand; hands that have ranges of their own */
     uint32_t drawn;                /* hands */
     bool draws;                    /* any row, time and again */
-    uint64_t batch, admitted, decoded, prepared, counted_from, reclaimed; /* reclaimed: a step */
+    uint64_t batch, admitted, decoded, prepared, reclaimed; /* reclaimed: a step */
     double used, most;
     uint32_t idle, last_idle; /* of those that no row wants, by `last`; NONE: there is none */
     bool full;
@@ -140,7 +139,6 @@ static void add_idle(pool *p, uint32_t number)
 {
     range *r = &p->ranges[number];
 
-    r->idle = true;
     r->next = NONE;
     r->before = p->last_idle;
     *(r->before == NONE ? &p->idle : &p->ranges[r->before].next) = number;
@@ -149,7 +147,6 @@ static void add_idle(pool *p, uint32_t number)
 
 static void take_idle(pool *p, range *r)
 {
-    r->idle = false;
     *(r->before == NONE ? &p->idle : &p->ranges[r->before].next) = r->next;
     *(r->next == NONE ? &p->last_idle : &p->ranges[r->next].before) = r->before;
 }
@@ -181,13 +178,13 @@ static void take_row(pool *p, uint64_t row, double *taken)
     for (uint32_t i = 0; i < p->set->num_kinds; i++) {
         kind *k = &p->kinds[i];
         range *r = &p->ranges[range_of(p, k, row)];
-        if (row >= p->counted_from) {
+        if (row >= p->rows) { /* after the first hand */
             k->asked++;
             k->first += p->draws ? !r->hand : r->hand != hand;
             k->missed += !r->lives;
         }
         *taken += r->lives ? 0 : k->read + k->decoded;
-        if (r->idle)
+        if (r->lives && !r->rows)
             take_idle(p, r);
         r->lives = true;
         r->hand = hand;
@@ -278,16 +275,16 @@ static void make_kind(pool *p, uint32_t i, uint32_t *ranges)
 {
     const stk__shared_kind *from = &p->set->kinds[i];
     const double hand = p->set->rows / p->streams, wanted = hand / STK_MAX(from->rows, 1.0),
-                 whole = STK_MIN(STK_MAX(round(wanted), 1.0), (double)(MOST_EACH / p->streams + 1)),
-                 /* As much is at hand where there is no part of a range. */
-        share = STK_MIN(wanted / whole, 2.0);
+                 whole = STK_MIN(STK_MAX(round(wanted), 1.0), (double)(MOST_EACH / p->streams + 1));
+    /* As much is at hand where there is no part of a range. */
+    const double needs = STK_MIN(wanted / whole, 2.0) * from->needs,
+                 decoded = stk__buffer_of(from->decoded);
 
-    p->kinds[i] = (kind){
-        .each = (uint32_t)whole,
-        .base = *ranges,
-        .read = share * from->read_buffer,
-        .decoded = share * from->decoded_buffer,
-        .admitted = share * (1.25 * from->read + AHEAD * from->needs + from->decoded_buffer)};
+    p->kinds[i] = (kind){.each = (uint32_t)whole,
+                         .base = *ranges,
+                         .read = needs * stk__buffer_of(from->read),
+                         .decoded = needs * decoded,
+                         .admitted = needs * (stk__read_of(from->read) + decoded)};
     *ranges += p->kinds[i].each * p->streams * p->hands;
 }
 
@@ -297,7 +294,7 @@ static stk_status make(pool *p, stk_context *ctx)
     uint32_t ranges = 0;
 
     p->streams =
-        (uint32_t)STK_MIN(STK_MAX(set->streams, 1u), STK_MAX(STK_MIN(set->rows, ROWS / 4.0), 1.0));
+        (uint32_t)STK_MIN(STK_MAX(set->streams, 1), STK_MAX(STK_MIN(set->rows, ROWS / 4.0), 1.0));
     p->draws = set->rows > ROWS;
     p->rows = (uint32_t)STK_MIN(set->rows, (double)ROWS) / p->streams * p->streams;
     p->batch = STK_MIN(STK_MAX(set->batch, 1), p->rows);
@@ -319,7 +316,6 @@ stk_status stk__found_simulate(stk_context *ctx, const stk__mixing *set, double 
     const stk_status status = make(&p, ctx);
 
     if (status == STK_OK) {
-        p.counted_from = p.rows;
         const uint64_t all = p.rows + stk__divide_up(STK_MAX(p.rows, LEAST), p.rows) * p.rows;
         while (p.prepared < all)
             go_on(&p);

@@ -6,7 +6,6 @@
 
 #define TASK_SECONDS 100e-6 /* of work that a task has, about [loader/work.c] */
 #define TASK_MOST    512
-#define READ_RECORD  320 /* beyond its bytes and a quarter of them [loader/budget.c] */
 #define WARM_MOST    64
 
 /* What the budget has room for of what is wanted; without one all of it. What is planned beyond the
@@ -120,8 +119,8 @@ stk_status stk__sim_make(stk__sim *m, stk_error *err)
     m->clock.cores = set->cores;
     m->depth = set->connections ? STK_MIN(set->depth, set->connections) : set->depth;
     m->slab = (double)set->batch * s->sample_bytes;
-    m->decoded = s->sharing.known && s->reads > 0 ? s->decoded_bytes / s->reads : 0;
-    m->read_cost = 1.25 * s->read_bytes + READ_RECORD + m->decoded;
+    m->decoded = s->sharing.once > 0 && s->reads > 0 ? s->decoded_bytes / s->reads : 0;
+    m->read_cost = stk__read_of(s->read_bytes) + m->decoded;
     m->task_rows = (uint32_t)STK_MAX(STK_MIN(STK_MIN(rows, TASK_MOST), set->batch), 1.0);
     if ((uint64_t)set->ranks * set->workers > STK__SIMULATED_WORKERS ||
         set->ranks > STK__SIMULATED_RANKS)

@@ -16,10 +16,10 @@
 
 #include <math.h>
 
-#define ROW_RECORD 256  /* bytes of the record of a row, about, where it is not recorded */
-#define AHEAD_MOST 4096 /* batches, as of the loader */
-#define HEAD       192  /* bytes of a buffer beside its own [loader/pool.c] */
-#define NEAR       0.02
+#define ROW_RECORD  256  /* bytes of the record of a row, about, where it is not recorded */
+#define HEAD        192  /* bytes of a buffer beside its own [loader/pool.c] */
+#define READ_RECORD 320  /* bytes of a read beside its own and a quarter of them */
+#define NEAR        0.02 /* next to all, or nothing */
 
 static double ratio(double a, double b)
 {
@@ -33,6 +33,11 @@ double stk__buffer_of(double bytes)
     return ceil(size / step) * step + HEAD;
 }
 
+double stk__read_of(double bytes)
+{
+    return 1.25 * bytes + READ_RECORD;
+}
+
 /* Chunks are all alike. */
 static void take_chunks(const stk_figures *f, stk__sharing *out)
 {
@@ -40,30 +45,23 @@ static void take_chunks(const stk_figures *f, stk__sharing *out)
                  needs = (double)f->chunks_needed / (double)f->samples,
                  once = (double)f->claims.shared / (double)f->claims.samples;
 
-    if (!(needs > 0))
-        return;
-    out->num_kinds = 1;
-    out->kinds[0] =
-        (stk__shared_kind){.rows = STK_MAX(needs * chunk / once, 1.0),
-                           .needs = needs,
-                           .read = needs * (double)f->bytes_read / n,
-                           .decoded = needs * chunk,
-                           .read_buffer = needs * stk__buffer_of((double)f->bytes_read / n),
-                           .decoded_buffer = needs * stk__buffer_of(chunk)};
+    if (needs > 0)
+        out->kinds[out->num_kinds++] =
+            (stk__shared_kind){.rows = STK_MAX(needs * chunk / once, 1.0),
+                               .needs = needs,
+                               .read = (double)f->bytes_read / n,
+                               .decoded = chunk};
 }
 
 static void take_kinds(const stk_claims *c, stk__sharing *out)
 {
     for (size_t i = 0; i < STK_CLAIM_KINDS && c->kinds[i].rows; i++) {
-        const double needs = (double)STK_MAX(c->kinds[i].needs, 1), read = (double)c->kinds[i].read,
-                     decoded = (double)c->kinds[i].decoded;
+        const double needs = (double)STK_MAX(c->kinds[i].needs, 1);
         out->kinds[out->num_kinds++] =
             (stk__shared_kind){.rows = (double)c->kinds[i].rows,
                                .needs = needs,
-                               .read = read,
-                               .decoded = decoded,
-                               .read_buffer = needs * stk__buffer_of(read / needs),
-                               .decoded_buffer = needs * stk__buffer_of(decoded / needs)};
+                               .read = (double)c->kinds[i].read / needs,
+                               .decoded = (double)c->kinds[i].decoded / needs};
     }
 }
 
@@ -87,10 +85,10 @@ void stk__sharing_of(const stk_figures *f, stk__sharing *out)
     if (!out->num_kinds && c->shared)
         take_chunks(f, out);
     for (uint32_t i = 0; i < out->num_kinds; i++) {
-        out->asked += out->kinds[i].decoded;
-        out->once += out->kinds[i].decoded / out->kinds[i].rows;
+        const stk__shared_kind *k = &out->kinds[i];
+        out->asked += k->needs * k->decoded;
+        out->once += k->needs * k->decoded / k->rows;
     }
-    out->known = out->once > 0;
 }
 
 /* ---- The budget ------------------------------------------------------------------------------ */
@@ -102,7 +100,7 @@ static uint64_t bytes_of(double bytes)
 
 uint32_t stk__setting_slabs(const stk__setting *set)
 {
-    const uint64_t ahead = STK_MIN((uint64_t)set->prefetch * set->workers, AHEAD_MOST);
+    const uint64_t ahead = STK_MIN((uint64_t)set->prefetch * set->workers, STK__AHEAD_MOST);
 
     return set->workers ? (uint32_t)STK_MAX(ahead, UINT64_C(1)) + 1 : 2;
 }
@@ -146,13 +144,19 @@ stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set
     *found = *stay = 0;
     for (uint32_t i = 0; i < STK_CLAIM_KINDS; i++)
         of_kinds[i] = 1;
-    if (!s->known || !(set->budget > 0))
+    if (!(s->once > 0) || !(set->budget > 0))
         return STK_OK;
     const stk__shares shares = stk__setting_shares(stages, set);
+    if (stk__setting_whole(stages, set)) {
+        *found = 1;
+        *stay =
+            STK_MIN((double)s->claims.mixed_blocks * (double)s->claims.block, (double)shares.pool);
+        return STK_OK;
+    }
     const stk__mixing mixing = {
         .kinds = s->kinds,
         .num_kinds = s->num_kinds,
-        .streams = (uint32_t)STK_MIN(STK_MAX(s->claims.streams, 1), (uint64_t)s->rows),
+        .streams = s->claims.streams,
         .rows = s->rows,
         .pool = (double)shares.pool,
         .batch = set->batch,
@@ -160,15 +164,9 @@ stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set
         .horizon = stk__shares_horizon(set->depth, set->batch, s->claims.mixed, set->batch),
         .grouped = s->claims.kinds[0].rows != 0,
         .one_thread = set->workers == 0 || (set->workers == 1 && s->own >= STK__HELP_SECONDS)};
-    if (stk__setting_whole(stages, set)) {
-        *found = 1;
-        *stay =
-            STK_MIN((double)s->claims.mixed_blocks * (double)s->claims.block, (double)shares.pool);
-        return STK_OK;
-    }
     STK_TRY(stk__found_simulate(stages->ctx, &mixing, of_kinds, stay, err));
     for (uint32_t i = 0; i < s->num_kinds; i++) {
-        const double more = s->kinds[i].decoded * (1 - 1 / s->kinds[i].rows);
+        const double more = s->kinds[i].needs * s->kinds[i].decoded * (1 - 1 / s->kinds[i].rows);
         again += more;
         kept += more * of_kinds[i];
     }
@@ -176,11 +174,11 @@ stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set
     return STK_OK;
 }
 
-/* Decoded bytes for a sample, where the share that was expected to find its chunk and that is now
- * are these. */
-static double decoded_with(const stk__sharing *s, double was, double is)
+/* Decoded bytes for a sample, where such a share is expected to find its chunk now. */
+static double decoded_with(const stk__sharing *s, double is)
 {
-    const double lost = s->asked > s->once ? (s->decoded - s->once) / (s->asked - s->once) : 0;
+    const double lost = s->asked > s->once ? (s->decoded - s->once) / (s->asked - s->once) : 0,
+                 was = s->found;
     double off = 1;
 
     /* Where next to all or nothing is lost what was recorded is of its beginning, and its ends. */
@@ -214,13 +212,12 @@ stk_status stk__setting_share(stk__stages *stages, const stk__setting *before, s
         return STK_OK;
     if (s->claims.step)
         set->workers = STK_MIN(set->workers, stk__setting_shares(stages, set).workers);
-    const double was = s->found;
     const bool whole = stk__setting_whole(stages, set);
-    double is = was, of_kinds[STK_CLAIM_KINDS];
+    double is, of_kinds[STK_CLAIM_KINDS];
     STK_TRY(stk__setting_found(stages, set, &is, of_kinds, &set->shared_bytes, err));
     if (whole != stk__setting_whole(stages, before))
         return stk__blocks_change(stages, set, whole, of_kinds, err);
-    if (s->known && is != was)
-        decode_more(stages, decoded_with(s, was, is) / s->decoded);
+    if (s->once > 0 && is != s->found)
+        decode_more(stages, decoded_with(s, is) / s->decoded);
     return STK_OK;
 }

@@ -9,11 +9,12 @@
 /* (simulate_found.c) What the order and the pool are to be gone through with. */
 typedef struct stk__mixing {
     const stk__shared_kind *kinds;
-    uint32_t num_kinds, streams; /* streams: that take turns, with as many of the rows */
-    double rows, pool;           /* mixed at a time; bytes */
-    uint64_t batch, steps;       /* rows; steps that are planned at a time, */
-    uint64_t horizon;            /* and within which what nobody needs is kept */
-    bool grouped;                /* rows of a step that need the same are one */
+    uint32_t num_kinds;
+    uint64_t streams;      /* that take turns, with as many of the rows; 0: as one */
+    double rows, pool;     /* mixed at a time; bytes */
+    uint64_t batch, steps; /* rows; steps that are planned at a time, */
+    uint64_t horizon;      /* and within which what nobody needs is kept */
+    bool grouped;          /* rows of a step that need the same are one */
     bool one_thread; /* that decodes and prepares: what a step wants is decoded before its rows */
 } stk__mixing;
 /* The share of the rows that find their range of each kind, of those that are not its first; and

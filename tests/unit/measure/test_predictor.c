@@ -2,9 +2,8 @@
 /* Many settings predicted from one recording are each what it is when asked for alone. */
 #include <string.h>
 
-#include "support/support.h"
-
 #include "measure/measure.h"
+#include "unit/measure/near.h"
 
 static void test_one_after_the_other(void **state)
 {
@@ -100,12 +99,6 @@ static stk_prediction asked(stk_context *ctx, const stk_recording *recording, co
     assert_ok(stk_what_if_parse(ctx, text, &what, &err), &err);
     assert_ok(stk_predict(ctx, recording, &what, &out, &err), &err);
     return out;
-}
-
-static void assert_near(double value, double wanted, double share)
-{
-    if (!(value >= (1 - share) * wanted && value <= (1 + share) * wanted))
-        fail_msg("%.6g is not within %.3g of %.6g", value, share, wanted);
 }
 
 /* What was decoded is not decoded again, and takes four times the memory of what was read. */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many ranks whose rate is known in closed form, and what may never be the other way round. */
-#include "support/support.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "base/random.h"
 #include "measure/scale.h"
 #include "measure/simulate.h"
+#include "unit/measure/near.h"
 
 static stk_context *ctx;
 static stk_error err;
@@ -22,12 +21,6 @@ static int tear_down(void **state)
 {
     stk_context_destroy(&ctx);
     return 0;
-}
-
-static void assert_near(double value, double wanted, double share)
-{
-    if (!(fabs(value - wanted) <= share * fabs(wanted)))
-        fail_msg("%.9g is not within %.3g of %.9g", value, share, wanted);
 }
 
 /* ---- Formulas ---- */

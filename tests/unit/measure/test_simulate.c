@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loaders whose rate is known in closed form, and what may never be the other way round. */
-#include "support/support.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "measure/simulate.h"
+#include "unit/measure/near.h"
 
 static stk_context *ctx;
 static stk_error err;
@@ -70,12 +69,6 @@ static stk_prediction predict(const stk_figures *f, const char *text)
     const stk_recording recording = {.struct_size = sizeof recording, .figures = f};
 
     return predict_recording(&recording, text);
-}
-
-static void assert_near(double value, double wanted, double share)
-{
-    if (!(fabs(value - wanted) <= share * wanted))
-        fail_msg("%.6g is not within %.3g of %.6g", value, share, wanted);
 }
 
 /* ---- Closed forms ---- */

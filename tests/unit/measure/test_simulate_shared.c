@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What samples share, as memory and batches ahead change: held against a loader, a cache that is
  * simulated sample by sample, and closed forms. */
-#include "support/support.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +8,7 @@
 #include <stoker/loader.h>
 
 #include "measure/simulate.h"
+#include "unit/measure/near.h"
 
 #define MIB (1024.0 * 1024.0)
 
@@ -188,12 +187,6 @@ static stk_prediction predict_budget(const stk_figures *f, double mib)
 
     snprintf(text, sizeof text, "memory_budget=%.0f", mib * MIB);
     return predict(f, text);
-}
-
-static void assert_near(double value, double wanted, double share)
-{
-    if (!(fabs(value - wanted) <= share * wanted))
-        fail_msg("%.6g is not within %.3g of %.6g", value, share, wanted);
 }
 
 /* Decoded bytes for a sample with so much in the pool. */

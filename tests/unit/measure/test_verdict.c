@@ -27,13 +27,11 @@ static void test_decode(void **state)
     f.picture_pixels = 0;
     assert_null(strstr(judge(&f).text, "--max-side"));
     f.decode_seconds = 0.499 * f.prepare_busy;
-    v = judge(&f);
-    assert_int_equal(v.limit, STK_LIMIT_CORES);
+    assert_int_equal(judge(&f).limit, STK_LIMIT_CORES);
     /* Nothing is said of what is not known. */
     f.decode_seconds = f.prepare_busy;
     f.entropy_share = 0;
-    v = judge(&f);
-    assert_null(strstr(v.text, "entropy"));
+    assert_null(strstr(judge(&f).text, "entropy"));
     /* A step that never waits is not slowed by decoding. */
     f = plant(0.010, 0);
     f.pictures = 1;
@@ -428,7 +426,8 @@ static void test_waits_for_workers(void **state)
     assert_true(cores.limit_share > 0.696 && cores.limit_share < 0.697);
     /* Fewer threads would not get more of what others have; of what they leave they would. */
     late.num_workers = 8;
-    late.prepare_busy = 8 * f.wall, late.runnable_s = 6.5 * f.wall;
+    late.prepare_busy = 8 * f.wall;
+    late.runnable_s = 6.5 * f.wall;
     late.cpu_s = 1.5 * f.wall;
     cores = judge(&late);
     assert_int_equal(cores.limit, STK_LIMIT_CORES);
@@ -438,6 +437,7 @@ static void test_waits_for_workers(void **state)
     late.other_cores = 1.9;
     late.cpu_s = 2.1 * f.wall;
     cores = judge(&late);
+    assert_int_equal(cores.limit, STK_LIMIT_CORES);
     assert_string_equal(cores.knob, "num_workers");
     assert_non_null(strstr(cores.text, "keep 1.9 of 4 usable cores busy. More threads than cores"));
     /* Workers that sleep may be more than there are cores. */
