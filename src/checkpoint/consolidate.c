@@ -105,6 +105,7 @@ static stk_status consolidate(consolidation *c, stk_error *err)
     const bool elsewhere = stk__url_elsewhere(c->ctx, c->to);
     stk__put_place place = {.context = c->ctx};
     stk__checkpoint_part before = {.count = 0};
+    stk_status status = STK_OK;
     bool any;
 
     STK_TRY(check_target(c, err));
@@ -112,10 +113,11 @@ static stk_status consolidate(consolidation *c, stk_error *err)
     STK_TRY(list_all(c, err));
     STK_TRY(make_head(c, err));
     if (elsewhere)
-        STK_TRY(stk__parts_object_of(&place, c->to, &any, &before, err));
+        status = stk__parts_object_of(&place, c->to, &any, &before, err);
     else if (!stk__parts_of(c->ctx, c->to, &before))
         before.count = 0;
-    stk_status status = write_file(c, err);
+    if (status == STK_OK)
+        status = write_file(c, err);
     if (status == STK_OK && before.count && elsewhere)
         status = stk__parts_objects_drop(&place, c->to, &before, err);
     else if (status == STK_OK && before.count)

@@ -29,6 +29,12 @@ static inline bool stk__part_same_save(const stk__checkpoint_part *a, const stk_
     return a->save[0] == b->save[0] && a->save[1] == b->save[1];
 }
 
+/* Whether it is the first of several. */
+static inline bool stk__part_is_first(const stk__checkpoint_part *part)
+{
+    return part->count && !part->number;
+}
+
 /* ---- Writing (parts_write.c) ---- */
 
 /* Wait until the parts of all others are on the disk, under their names. `path`: of the first.

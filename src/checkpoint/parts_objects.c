@@ -39,14 +39,6 @@ bool stk__parts_same_folder(const char *a, const char *b)
     return n == (in_b ? (size_t)(in_b - b) : 0) && memcmp(a, b, n) == 0;
 }
 
-static stk_store_call call_of(const stk__put_place *place)
-{
-    return (stk_store_call){.struct_size = sizeof(stk_store_call),
-                            .deadline_ns = stk__store_put_deadline(0),
-                            .canceled = place->canceled,
-                            .user = place->user};
-}
-
 /* ---- What is there --------------------------------------------------------------------------- */
 
 stk_status stk__parts_object_of(stk__put_place *place, const char *url, bool *any,
@@ -86,7 +78,7 @@ stk_status stk__parts_object_of(stk__put_place *place, const char *url, bool *an
 static stk_status is_marked(stk__put_place *place, const char *url, bool *there, stk_error *err)
 {
     stk_object_info info = {.struct_size = sizeof info};
-    const stk_store_call call = call_of(place);
+    const stk_store_call call = stk__upload_call(place, 0);
     stk_error own;
 
     *there = false;
@@ -176,19 +168,14 @@ static char *beside(stk_context *ctx, const char *url, const char *name)
     return path;
 }
 
-/* What lies beside an object; a folder that is not there has nothing. */
+/* What lies beside an object. */
 static stk_status list_folder(stk__put_place *place, const char *url, stk_list_fn *each, void *user,
                               stk_error *err)
 {
-    char folder[STK_MAX_OBJECT_KEY];
-
     STK_TRY(stk__put_place_open(place, url, err));
-    const char *slash = strrchr(place->key, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - place->key) : 0, place->key);
-    const stk_store_call call = call_of(place);
-    const stk_status status = stk_store_list(place->store, folder, &call, each, user, err);
+    const stk_status status = stk__upload_list_beside(place, each, user, err);
     stk__put_place_rest(place);
-    return status == STK_ENOENT ? STK_OK : status;
+    return status;
 }
 
 /* ---- What nobody needs ----------------------------------------------------------------------- */

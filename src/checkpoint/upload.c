@@ -119,8 +119,8 @@ static void look_again(stk__uploads *u, stk__upload_job *j, const stk_error *mis
 /* What follows from a job that is done. */
 static void follow(stk__uploads *u, stk__upload_job *j)
 {
-    stk__upload_append_parts(u, j->url, &j->before);
-    if (j->kind != STK__UPLOAD_JOB_PUT || !j->part.count || j->part.number)
+    stk__upload_append_removal(u, STK__UPLOAD_JOB_PARTS, j->url, &j->before);
+    if (j->kind != STK__UPLOAD_JOB_PUT || !stk__part_is_first(&j->part))
         return;
     stk__upload_note_first(u, j);
     stk__upload_look_once_more(u, j);
@@ -131,7 +131,7 @@ static void follow(stk__uploads *u, stk__upload_job *j)
 static void unwanted(stk__uploads *u, const stk__upload_job *j)
 {
     if (j->kind == STK__UPLOAD_JOB_PUT && j->part.number)
-        stk__upload_append_removal(u, j->url, &j->part);
+        stk__upload_append_removal(u, STK__UPLOAD_JOB_REMOVE, j->url, &j->part);
 }
 
 /* Of those that wait for parts of others the one that was looked at first is sent to its end, so
@@ -142,7 +142,7 @@ static void begin(stk__uploads *u, stk__upload_job *j)
 
     while (other && !other->begun)
         other = other->next;
-    if (j->kind == STK__UPLOAD_JOB_PUT && j->part.count && !j->part.number)
+    if (j->kind == STK__UPLOAD_JOB_PUT && stk__part_is_first(&j->part))
         j->begun |= !other;
 }
 

@@ -227,7 +227,7 @@ void stk__uploads_void(stk__uploads *u, const stk__checkpoint_part *part)
     pthread_mutex_lock(&u->lock);
     stk__upload_own *own = take_own(u, part);
     if (own && !stk__upload_drop_put(u, own->url))
-        stk__upload_append_removal(u, own->url, &own->part);
+        stk__upload_append_removal(u, STK__UPLOAD_JOB_REMOVE, own->url, &own->part);
     pthread_cond_signal(&u->has_jobs);
     pthread_mutex_unlock(&u->lock);
     stk__free(u->ctx, own);

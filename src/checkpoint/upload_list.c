@@ -89,21 +89,11 @@ bool stk__upload_works(const stk__uploads *u)
 
 /* ---- Parts ---- */
 
-void stk__upload_append_parts(stk__uploads *u, const char *url, const stk__checkpoint_part *part)
+void stk__upload_append_removal(stk__uploads *u, stk__upload_kind kind, const char *url,
+                                const stk__checkpoint_part *part)
 {
     /* Without memory they stay in the store, where nothing needs them. */
-    stk__upload_job *j =
-        part->count ? stk__upload_job_make(u, STK__UPLOAD_JOB_PARTS, url, NULL, NULL) : NULL;
-
-    if (!j)
-        return;
-    j->part = *part;
-    stk__upload_append(u, j);
-}
-
-void stk__upload_append_removal(stk__uploads *u, const char *url, const stk__checkpoint_part *part)
-{
-    stk__upload_job *j = stk__upload_job_make(u, STK__UPLOAD_JOB_REMOVE, url, NULL, NULL);
+    stk__upload_job *j = part->count ? stk__upload_job_make(u, kind, url, NULL, NULL) : NULL;
 
     if (!j)
         return;
@@ -126,15 +116,15 @@ bool stk__upload_needs(const stk__uploads *u, const stk__checkpoint_part *part)
 {
     const stk__upload_job *j = u->first;
 
-    while (j && (j->kind != STK__UPLOAD_JOB_PUT || (j->dropped && !j->begun) || !j->part.count ||
-                 j->part.number || !stk__part_same_save(&j->part, part)))
+    while (j && (j->kind != STK__UPLOAD_JOB_PUT || (j->dropped && !j->begun) ||
+                 !stk__part_is_first(&j->part) || !stk__part_same_save(&j->part, part)))
         j = j->next;
     return j;
 }
 
 void stk__upload_add_void(stk__uploads *u, const stk__checkpoint_part *part)
 {
-    if (!part->count || part->number || stk__upload_needs(u, part))
+    if (!stk__part_is_first(part) || stk__upload_needs(u, part))
         return;
     stk__checkpoint_part *grown =
         stk__grow(u->ctx, u->voids, &u->void_room, u->num_voids + 1, sizeof *grown);

@@ -36,7 +36,7 @@ static void note_parts(stk__uploads *u, const stk__upload_job *j)
 stk_status stk__upload_put(stk__uploads *u, stk__upload_job *j, stk_error *err)
 {
     note_parts(u, j);
-    if (j->part.count && !j->part.number)
+    if (stk__part_is_first(&j->part))
         STK_TRY(stk__parts_objects_look(&u->sender.place, j->url, &j->part, &j->next_part, err));
     STK_TRY(look_before(u, j, err));
     return stk__upload_file(&u->sender, j->file->path, j->url, j->mark, &j->most, err);

@@ -125,11 +125,12 @@ void stk__upload_void_put(stk__uploads *u, const stk__upload_job *j);
 void stk__upload_note_first(stk__uploads *u, const stk__upload_job *done);
 /* The file of an object is not put, or is removed behind that. False: there is none to put. */
 bool stk__upload_drop_put(stk__uploads *u, const char *url);
-void stk__upload_append_removal(stk__uploads *u, const char *url, const stk__checkpoint_part *part);
 /* Whether a job that was not dropped puts the first part of the save. */
 bool stk__upload_needs(const stk__uploads *u, const stk__checkpoint_part *part);
-/* Have the parts of a save be removed; those that a job needs are looked at then. */
-void stk__upload_append_parts(stk__uploads *u, const char *url, const stk__checkpoint_part *part);
+/* Have a part be removed (REMOVE), or those of a save (PARTS), where no job needs them then.
+ * Nothing is done for a count of 0. */
+void stk__upload_append_removal(stk__uploads *u, stk__upload_kind kind, const char *url,
+                                const stk__checkpoint_part *part);
 bool stk__upload_works(const stk__uploads *u);
 /* Whether nothing but parts of others is waited for, which are not there. */
 bool stk__upload_is_stuck(const stk__uploads *u);

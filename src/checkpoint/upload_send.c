@@ -45,14 +45,25 @@ void stk__upload_sender_init(stk__upload_sender *s, stk_context *ctx)
     s->place = (stk__put_place){.context = ctx, .canceled = is_canceled, .user = s};
 }
 
-/* A call about so many bytes. */
-static stk_store_call make_call(stk__upload_sender *s, uint64_t length)
+stk_store_call stk__upload_call(const stk__put_place *place, uint64_t length)
 {
     return (stk_store_call){.struct_size = sizeof(stk_store_call),
                             .deadline_ns = stk__store_put_deadline(length),
-                            .canceled = is_canceled,
-                            .user = s,
+                            .canceled = place->canceled,
+                            .user = place->user,
                             .length = length};
+}
+
+stk_status stk__upload_list_beside(const stk__put_place *place, stk_list_fn *each, void *user,
+                                   stk_error *err)
+{
+    const stk_store_call call = stk__upload_call(place, 0);
+    char folder[STK_MAX_OBJECT_KEY];
+    const char *slash = strrchr(place->key, '/');
+
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - place->key) : 0, place->key);
+    const stk_status status = stk_store_list(place->store, folder, &call, each, user, err);
+    return status == STK_ENOENT ? STK_OK : status;
 }
 
 static stk_status send_pieces(stk__upload_sender *s, const stk__checkpoint_source *from,
@@ -80,7 +91,7 @@ static stk_status send_pieces(stk__upload_sender *s, const stk__checkpoint_sourc
 static stk_status put_file(stk__upload_sender *s, const stk__checkpoint_source *from,
                            const char *path, uint64_t *most, stk_error *err)
 {
-    const stk_store_call call = make_call(s, from->size);
+    const stk_store_call call = stk__upload_call(&s->place, from->size);
     stk_put *put = NULL;
 
     STK_TRY(stk__store_put_begin(s->place.store, s->place.key, &call, &put, err));
@@ -95,7 +106,7 @@ static stk_status put_file(stk__upload_sender *s, const stk__checkpoint_source *
 static stk_status verify(stk__upload_sender *s, const char *url, uint64_t size, stk_error *err)
 {
     stk_object_info info = {.struct_size = sizeof info};
-    const stk_store_call call = make_call(s, 0);
+    const stk_store_call call = stk__upload_call(&s->place, 0);
 
     STK_TRY(stk_store_stat(s->place.store, s->place.key, &call, &info, err));
     if (info.size == size)
@@ -156,22 +167,18 @@ static stk_status look_for_younger(void *user, const char *key, const stk_object
 }
 
 /* Whether a mark in the folder of the object is younger. What cannot be listed says nothing. */
-static stk_status find_younger(stk__upload_sender *s, younger *y, stk_error *err)
+static stk_status find_younger(const stk__upload_sender *s, younger *y, stk_error *err)
 {
-    char folder[STK_MAX_OBJECT_KEY];
-    const char *slash = strrchr(s->place.key, '/');
+    const stk_status status = stk__upload_list_beside(&s->place, look_for_younger, y, err);
 
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - s->place.key) : 0, s->place.key);
-    const stk_status status =
-        stk_store_list(s->place.store, folder, NULL, look_for_younger, y, err);
-    return status == STK_ENOENT || status == STK_ENOTSUP ? STK_OK : status;
+    return status == STK_ENOTSUP ? STK_OK : status;
 }
 
 /* What the mark of the object says, in `text`; "": there is none. */
 static stk_status read_mark(stk__upload_sender *s, char text[MARK_ROOM], stk_error *err)
 {
     stk_object_info info = {.struct_size = sizeof info};
-    const stk_store_call call = make_call(s, 0);
+    const stk_store_call call = stk__upload_call(&s->place, 0);
     char key[STK_MAX_OBJECT_KEY];
 
     text[0] = 0;
@@ -226,7 +233,7 @@ stk_status stk__upload_left(stk__upload_sender *s, const stk__upload_found *file
                                                                     : STK__UPLOAD_SENT;
     if (*fate == STK__UPLOAD_OLD || there[0])
         return STK_OK;
-    if (part->count && !part->number)
+    if (stk__part_is_first(part))
         STK_TRY(stk__parts_objects_look(&s->place, file->url, part, next, err));
     return stk__upload_file(s, file->path, file->url, file->mark, most, err);
 }

@@ -28,6 +28,11 @@ static inline void stk__upload_sender_advance(stk__upload_sender *s)
     atomic_fetch_add_explicit(&s->moved, 1, memory_order_relaxed);
 }
 
+/* A call about so many bytes of what the place is open for. */
+stk_store_call stk__upload_call(const stk__put_place *place, uint64_t length);
+/* List the folder of the object that the place is open for; one that is not there has nothing. */
+stk_status stk__upload_list_beside(const stk__put_place *place, stk_list_fn *each, void *user,
+                                   stk_error *err);
 /* The URL of an object's mark, the caller's; NULL: no memory. */
 char *stk__upload_mark_url(stk_context *ctx, const char *url);
 /* Say that an object is whole. */

@@ -18,7 +18,7 @@
 static stk_status wait_for_parts(stk__checkpoint_writer *writer, const char *path,
                                  const stk__checkpoint_part *part, uint64_t took_ns, stk_error *err)
 {
-    if (part->count == 0 || part->number)
+    if (!stk__part_is_first(part))
         return STK_OK;
     return stk__parts_wait_for(writer->ctx, writer->place.calls, path, part,
                                PARTS_NS + PARTS_TIMES * took_ns, &writer->hurry, err);
@@ -75,7 +75,7 @@ static stk_status wait_for_objects(stk__checkpoint_writer *writer, const stk__wr
     uint32_t next = 1;
     stk_status status;
 
-    if (j->part.count == 0 || j->part.number)
+    if (!stk__part_is_first(&j->part))
         return STK_OK;
     do {
         const uint64_t now = stk__now_ns();

@@ -127,6 +127,19 @@ void test_write(const char *folder, const char *name, const void *data, size_t l
     assert_int_equal(fclose(f), 0);
 }
 
+void test_flip_bit(const char *path, long from_end)
+{
+    FILE *f = fopen(path, "r+b");
+
+    assert_non_null(f);
+    assert_int_equal(fseek(f, -from_end, SEEK_END), 0);
+    const int byte = fgetc(f);
+    assert_int_not_equal(byte, EOF);
+    assert_int_equal(fseek(f, -from_end, SEEK_END), 0);
+    assert_int_equal(fputc(byte ^ 1, f), byte ^ 1);
+    assert_int_equal(fclose(f), 0);
+}
+
 bool test_has_data(const char *name, char path[256])
 {
     const char *base = getenv("STOKER_TEST_DATA");

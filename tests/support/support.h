@@ -61,6 +61,8 @@ const char *test_folder(char path[256]);
 void test_folder_remove(const char *path);
 /* Write a file below a folder; path parts are made. */
 void test_write(const char *folder, const char *name, const void *data, size_t length);
+/* Change one bit of a file; `from_end`: 1 is its last byte. */
+void test_flip_bit(const char *path, long from_end);
 /* Whether there is a folder of real data, for tests that make such data where there is not. */
 bool test_has_data(const char *name, char path[256]);
 /* The folder of real data, or NULL after saying that the test is skipped. */

@@ -35,15 +35,6 @@ static stk_status claiming_open(stk_context *ctx, const char *url, const void *o
     return test_open_over_mem(&claiming, ctx, url, out, err);
 }
 
-static void put_bytes(world *w, const char *url, const void *bytes, size_t n)
-{
-    stk__put_place place = {.context = w->ctx};
-    stk_error err;
-
-    assert_ok(stk__url_put(&place, url, bytes, n, &err), &err);
-    stk__put_place_close(&place);
-}
-
 /* The first of a save, with BYTES bytes of a tensor of two sides; the rest is said to lie in two
  * more parts. */
 static void put_first(world *w, const stk__checkpoint_part *part, const char *url,

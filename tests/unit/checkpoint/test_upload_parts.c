@@ -216,6 +216,40 @@ static void a_name_that_is_not_made(void **state)
     close_ranks(&r);
 }
 
+/* That the store has the save before says nothing of one that never comes there. */
+static void a_save_behind_one_that_is_there(void **state)
+{
+    static const char *const a = "noted://k/a.ckpt", *const b = "noted://k/b.ckpt",
+                             *const last = "noted://k/last.ckpt";
+    const stk__checkpoint_part first = draw(), second = draw(), third = draw();
+    const stk__checkpoint_part *const later[] = {&second, &third};
+    world *w = *state;
+    stk_error err;
+    ranks r;
+
+    open_ranks(&r, w, UINT64_C(60000000000));
+    save_all(&r, &first, a, 1, NULL);
+    upload_all(&r);
+    /* The thread is at another file, so neither name of the second save is begun. */
+    hold(w, true);
+    save(w, "noted://k/0.ckpt", 0, NULL);
+    await_put(w);
+    for (int i = 0; i < 2; i++) {
+        save_all(&r, later[i], b, 2 + (float)i, NULL);
+        assert_ok(stk__checkpoint_link(w->writer, b, last, &err), &err);
+        flush(w);
+    }
+    tell_voids(&r, 1);
+    hold(w, false);
+    upload_all(&r);
+    assert_whole(&r, a, 1);
+    assert_whole(&r, b, 3);
+    assert_whole(&r, last, 3);
+    assert_int_equal(count_parts(&r, b, &second), 0);
+    assert_int_equal(w->warnings, 0);
+    close_ranks(&r);
+}
+
 /* What is void when it is being put is removed behind that. */
 static void a_void_part_under_way(void **state)
 {
@@ -396,6 +430,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(parts_go_behind_the_last_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_slow_store_gets_what_is_new, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_name_that_is_not_made, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_save_behind_one_that_is_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_void_part_under_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_that_does_not_come, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_room_here, set_up, tear_down),

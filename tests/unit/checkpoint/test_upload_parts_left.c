@@ -9,15 +9,6 @@
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static void put_bytes(world *w, const char *url, const void *bytes, size_t n)
-{
-    stk__put_place place = {.context = w->ctx};
-    stk_error err;
-
-    assert_ok(stk__url_put(&place, url, bytes, n, &err), &err);
-    stk__put_place_close(&place);
-}
-
 static size_t get_bytes(world *w, const char *url, uint8_t *bytes, size_t room)
 {
     stk_object_info info = {.struct_size = sizeof info};
@@ -148,13 +139,7 @@ static void damage(const world *w, const char *name)
     snprintf(pattern, sizeof pattern, "%s/*/*/%s", w->dir, name);
     assert_int_equal(glob(pattern, 0, NULL, &found), 0);
     assert_int_equal(found.gl_pathc, 1);
-    FILE *f = fopen(found.gl_pathv[0], "r+b");
-    assert_non_null(f);
-    assert_int_equal(fseek(f, -1, SEEK_END), 0);
-    const int byte = fgetc(f);
-    assert_int_equal(fseek(f, -1, SEEK_END), 0);
-    fputc(byte ^ 1, f);
-    fclose(f);
+    test_flip_bit(found.gl_pathv[0], 1);
     globfree(&found);
 }
 

@@ -292,6 +292,15 @@ static inline float value_of(world *w, const char *path)
     return value;
 }
 
+static inline void put_bytes(world *w, const char *url, const void *bytes, size_t n)
+{
+    stk__put_place place = {.context = w->ctx};
+    stk_error err;
+
+    assert_ok(stk__url_put(&place, url, bytes, n, &err), &err);
+    stk__put_place_close(&place);
+}
+
 static inline bool is_there(world *w, const char *url)
 {
     stk_object_info info = {.struct_size = sizeof info};
