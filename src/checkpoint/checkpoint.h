@@ -25,7 +25,7 @@ static inline bool stk__checkpoint_is_own(const char *name)
     return strncmp(name, STK__CHECKPOINT_OWN, strlen(STK__CHECKPOINT_OWN)) == 0;
 }
 
-/* ---- Writing (checkpoint_write.c) ---- */
+/* ---- Writing (write.c) ---- */
 
 /* One background thread, one snapshot at a time. One caller at a time. */
 typedef struct stk__checkpoint_writer stk__checkpoint_writer;
@@ -164,7 +164,7 @@ typedef stk_status stk__upload_meet_fn(void *user, double sums[STK__UPLOAD_SUMS]
 bool stk__checkpoint_upload_together(stk__checkpoint_writer *writer, stk__upload_meet_fn *meet,
                                      void *user);
 
-/* ---- Reading (checkpoint_read.c) ---- */
+/* ---- Reading (read.c) ---- */
 
 /* A checkpoint in memory, verified. */
 typedef struct stk__checkpoint stk__checkpoint;

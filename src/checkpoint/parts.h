@@ -53,6 +53,12 @@ void stk__part_tell_failure(const stk__file_calls *calls, const char *path);
 stk_status stk__part_read(stk_context *ctx, const char *path, stk__checkpoint_part *out,
                           stk_error *err);
 
+/* Whether that says for sure that it is no part, or is not there. */
+static inline bool stk__part_is_none(stk_status status)
+{
+    return stk_status_fault(status) == STK_FAULT_SAMPLE && status != STK_EACCES;
+}
+
 /* All of these take paths of local checkpoints, which may lie in one file. */
 
 /* What the checkpoint is the first of; false: it lies in no parts, as far as it can be read. */

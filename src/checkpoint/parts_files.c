@@ -68,9 +68,7 @@ static bool is_needed(stk_context *ctx, const char *folder, const stk__checkpoin
         char *path = stk__format(ctx, "%s/%s", folder, entry->d_name);
         const stk_status status = path ? stk__part_read(ctx, path, &other, NULL) : STK_ENOMEM;
         stk__free(ctx, path);
-        needed = status == STK_OK
-                     ? stk__part_same_save(&other, part)
-                     : stk_status_fault(status) != STK_FAULT_SAMPLE || status == STK_EACCES;
+        needed = status == STK_OK ? stk__part_same_save(&other, part) : !stk__part_is_none(status);
     }
     closedir(dir);
     return needed;

@@ -68,7 +68,7 @@ stk_status stk__parts_object_of(stk__put_place *place, const char *url, bool *an
     if (status != STK_OK || out->number)
         out->count = 0;
     /* What is there and is none needs no parts. */
-    if (status == STK_OK || (stk_status_fault(status) == STK_FAULT_SAMPLE && status != STK_EACCES))
+    if (status == STK_OK || stk__part_is_none(status))
         return STK_OK;
     *err = own;
     return status;
@@ -280,7 +280,7 @@ static stk_status find_firsts(const names *found, const char *url, const listing
         open -= save && !save->needed;
         if (save)
             save->needed = true;
-        if (stk_status_fault(status) == STK_FAULT_SAMPLE && status != STK_EACCES)
+        if (stk__part_is_none(status))
             status = STK_OK;
     }
     return status;

@@ -335,15 +335,15 @@ bool stk__uploads_find(stk__uploads *u, const char *url, char *path, size_t size
     return found;
 }
 
-/* Files that are left; the URL of the last. */
-static size_t count_left(const stk__uploads *u, const char **url, bool *parts)
+/* Files that are left, and the last of them. */
+static size_t count_left(const stk__uploads *u, const stk__upload_job **newest)
 {
     size_t n = 0;
 
+    *newest = NULL;
     for (const stk__upload_job *j = u->first; j; j = j->next)
         if (!stk__upload_removes(j) && !j->dropped) {
-            *url = j->url;
-            *parts = j->part.count;
+            *newest = j;
             n++;
         }
     return n;
@@ -361,24 +361,23 @@ static const char *why_left(const stk__uploads *u)
 /* End what is at work, and say what is left. What is to be removed is old, and not worth a word. */
 static void give_up(stk__uploads *u)
 {
-    const char *url = "";
-    bool parts = false;
+    const stk__upload_job *newest;
 
     u->gave_up = true;
     atomic_store(&u->sender.cancel, true);
     while (stk__upload_works(u))
         stk__cond_wait_until(&u->done, &u->lock, UINT64_MAX);
-    const size_t n = count_left(u, &url, &parts);
+    const size_t n = count_left(u, &newest);
     const char *const them = n > 1 ? "them" : "it";
     char *text =
         n ? stk__format(
                 u->ctx,
                 "%zu %s%s not uploaded, '%s' the newest: %s; kept in '%s': the next run with this "
                 "default_root_dir and upload_dir uploads %s%s",
-                n, parts ? "part" : "checkpoint", n > 1 ? "s are" : " is", url, why_left(u),
-                u->folder ? u->folder->path : stk__upload_dir(u), them,
-                parts ? ", with the parts of the other ranks"
-                      : "; or give the path there as ckpt_path to go on from it")
+                n, newest->part.count ? "part" : "checkpoint", n > 1 ? "s are" : " is", newest->url,
+                why_left(u), u->folder ? u->folder->path : stk__upload_dir(u), them,
+                newest->part.count ? ", with the parts of the other ranks"
+                                   : "; or give the path there as ckpt_path to go on from it")
           : NULL;
     pthread_mutex_unlock(&u->lock);
     if (n)
@@ -457,12 +456,11 @@ static bool wait_on(stk__uploads *u, waiting *w, uint64_t moved, bool alone)
 
 static bool end_waiting(stk__uploads *u)
 {
-    const char *url;
-    bool parts;
+    const stk__upload_job *newest;
 
     pthread_mutex_lock(&u->lock);
     u->hurry = u->waiting = false;
-    const bool all = count_left(u, &url, &parts) == 0;
+    const bool all = count_left(u, &newest) == 0;
     pthread_mutex_unlock(&u->lock);
     return all;
 }
@@ -490,14 +488,13 @@ _Static_assert(TOLD + 1 == STK__UPLOAD_SUMS, "what is added up");
 /* What this process says. */
 static void say(stk__uploads *u, const waiting *w, bool open, double sums[STK__UPLOAD_SUMS])
 {
-    const char *url;
-    bool parts;
+    const stk__upload_job *newest;
 
     pthread_mutex_lock(&u->lock);
     sums[MOVED] = (double)moved(u);
     sums[BUSY] = open && !stk__upload_is_stuck(u);
     sums[OPEN] = open;
-    sums[FAILED] = !open && (u->lost || count_left(u, &url, &parts) > 0);
+    sums[FAILED] = !open && (u->lost || count_left(u, &newest) > 0);
     sums[TOLD] = w->ends;
     pthread_mutex_unlock(&u->lock);
 }

@@ -120,6 +120,15 @@ static void left_parts_are_removed(void **state)
     assert_int_equal(count_parts(&r, a, &orphan), 0);
     assert_true(is_there(w, "noted://v/version_0/checkpoint.parts/notes.safetensors"));
     assert_whole(&r, a, 1);
+    /* What cannot be read now may be the first of parts: nothing takes its place. */
+    char file[400];
+    snprintf(file, sizeof file, "%s/file.ckpt", w->dir);
+    assert_ok(stk_checkpoint_consolidate(w->ctx, a, file, NULL, &err), &err);
+    w->unread = true;
+    assert_int_equal(stk_checkpoint_consolidate(w->ctx, file, a, NULL, &err), STK_EIO);
+    w->unread = false;
+    assert_whole(&r, a, 1);
+    assert_int_equal(count_parts(&r, a, &needed), 4);
     /* As one file in its own place it needs none. */
     assert_ok(stk_checkpoint_consolidate(w->ctx, a, a, NULL, &err), &err);
     assert_whole(&r, a, 1);

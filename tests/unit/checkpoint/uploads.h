@@ -30,6 +30,7 @@ typedef struct world {
     bool clung;            /* one does */
     bool shortens;         /* it says of what it holds that it is shorter */
     double age;            /* of objects, in seconds */
+    bool unread;           /* reads fail */
     unsigned reads, looks; /* looks: at what an object is */
     char log[4096];
     unsigned warnings;
@@ -134,8 +135,9 @@ static inline stk_status noted_submit(stk_store *store, stk_read *read)
 {
     pthread_mutex_lock(&at->lock);
     at->reads++;
+    const bool fails = at->unread;
     pthread_mutex_unlock(&at->lock);
-    return stk__store_mem.submit(store, read);
+    return fails ? STK_EIO : stk__store_mem.submit(store, read);
 }
 
 static inline stk_status noted_open(stk_context *ctx, const char *url, const void *options,
