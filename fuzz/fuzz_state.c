@@ -115,7 +115,7 @@ static void load(stk_context *ctx, const stk_callback_ops *ops, stk_callback *c,
     stk__checkpoint *checkpoint = checkpoint_of(ctx, "x.state", text);
     if (!checkpoint)
         return;
-    const stk_restorer restorer = {ctx, checkpoint, "x."};
+    const stk_restorer restorer = {.ctx = ctx, .checkpoint = checkpoint, .prefix = "x."};
     stk_error_init(&err);
     stk_status status = ops->load_state_dict(c, &restorer, &err);
     FUZZ_CHECK(status == STK_OK || (err.text[0] && status != STK_EINTERNAL));
