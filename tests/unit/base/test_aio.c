@@ -364,6 +364,57 @@ static void test_bad_arguments(void **state)
     stk__aio_destroy(NULL);
 }
 
+typedef struct turn {
+    const fixture *fixture;
+    stk_context *context;
+    atomic_uint *turns; /* whose it is, told without ordering anything else */
+    unsigned number;
+    bool good;
+} turn;
+
+static void *make_and_end(void *argument)
+{
+    turn *t = argument;
+    stk__aio *aio = NULL;
+    sem_t ended;
+    job j;
+
+    sem_init(&ended, 0, 0);
+    fill(&j, t->fixture->fd, 17, 3000, &ended);
+    while (atomic_load_explicit(t->turns, memory_order_relaxed) != t->number)
+        usleep(100);
+    t->good = stk__aio_create(t->context, t->fixture->engine, 4, &aio, NULL) == STK_OK &&
+              stk__aio_submit(aio, &j.read) == STK_OK;
+    if (t->good)
+        wait_for(&ended, 1);
+    t->good = t->good && is_good(&j, t->fixture);
+    stk__aio_destroy(&aio);
+    atomic_store_explicit(t->turns, t->number + 1, memory_order_relaxed);
+    free(j.data);
+    return NULL;
+}
+
+/* Engines of threads that know nothing of each other, the later ones where the first one was: to
+ * ThreadSanitizer, too, they come one after another. */
+static void test_one_after_another(void **state)
+{
+    atomic_uint turns = 0;
+    pthread_t threads[8];
+    turn all[STK_COUNT(threads)];
+    stk__aio *aio = engine_of(*state, 4); /* or it is skipped */
+
+    stk__aio_destroy(&aio);
+    for (unsigned i = 0; i < STK_COUNT(threads); i++) {
+        all[i] = (turn){.fixture = *state, .context = test_context(), .turns = &turns, .number = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, make_and_end, &all[i]), 0);
+    }
+    for (unsigned i = 0; i < STK_COUNT(threads); i++) {
+        pthread_join(threads[i], NULL);
+        stk_context_destroy(&all[i].context);
+        assert_true(all[i].good);
+    }
+}
+
 /* A child of the process that made the engine gives it up without waiting for threads it does not
  * have. */
 static void test_destroy_after_fork(void **state)
@@ -404,6 +455,7 @@ int main(void)
         BOTH(test_many_threads_with_cancels),
         BOTH(test_submit_from_done),
         BOTH(test_bad_arguments),
+        BOTH(test_one_after_another),
         BOTH(test_destroy_after_fork),
     };
 
