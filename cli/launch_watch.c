@@ -166,6 +166,22 @@ static void fail_silent(struct launch *launch, uint64_t rank, const struct look 
         kill((pid_t)look->row.pid, SIGKILL);
 }
 
+/* A rank of which nothing was ever heard: what others that wait, `waiting` of them, wait for. Only
+ * of this machine's it is known where it is. */
+static void fail_absent(struct launch *launch, uint64_t rank, uint64_t waiting)
+{
+    char why[256];
+
+    snprintf(why, sizeof why,
+             "no sign of life since it was started, %.1f s ago, and %" PRIu64 " %s in a collective",
+             (double)(cli_now_ns() - launch->began_ns) / 1e9, waiting,
+             waiting > 1 ? "others wait" : "other waits");
+    launch_fail(launch, (int64_t)rank,
+                launch->how == LAUNCH_LOCAL ? launch->host : "a machine unknown", CLI_FAILED, why);
+    if (launch->how != LAUNCH_LOCAL)
+        launch_signal(launch, SIGTERM);
+}
+
 /* A rank that mpirun or srun has: its end is seen by its process. */
 static bool fail_gone(struct launch *launch, uint64_t rank, const struct look *look)
 {
@@ -191,11 +207,14 @@ static void watch_beats(struct launch *launch, uint64_t now)
 {
     const uint64_t limit = limit_of(launch), least = launch_ns(launch->options.heartbeat_timeout);
     struct look worst = {0};
-    int64_t found = -1;
+    int64_t found = -1, absent = -1;
+    uint64_t waiting = 0;
     bool due = false;
 
     for (uint64_t r = 0; r < launch->ranks; r++) {
         struct look look = look_at(launch, r, now);
+        if (!look.row.beats && absent < 0)
+            absent = (int64_t)r;
         if (!look.row.beats || look.row.doing == STK_DOING_END)
             continue;
         if (fail_gone(launch, r, &look))
@@ -208,6 +227,7 @@ static void watch_beats(struct launch *launch, uint64_t now)
             look.row.beats > 2)
             launch->longest_ns = look.row.at_ns - *last;
         *last = look.row.at_ns;
+        waiting += look.row.doing == STK_DOING_COLLECTIVE;
         /* What is sent all the time is missed at once, however long a step may be silent. */
         due |= look.silent_ns > limit || (look.mute && now - look.row.heard_ns > least);
         /* Those that wait for it became silent a little later. */
@@ -216,7 +236,10 @@ static void watch_beats(struct launch *launch, uint64_t now)
             found = (int64_t)r;
         }
     }
-    if (due)
+    const bool waits = worst.row.doing == STK_DOING_COLLECTIVE && worst.state != 'T' && !worst.mute;
+    if (due && waits && absent >= 0)
+        fail_absent(launch, (uint64_t)absent, waiting);
+    else if (due)
         fail_silent(launch, (uint64_t)found, &worst);
 }
 

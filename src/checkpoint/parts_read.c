@@ -173,14 +173,19 @@ static stk_status open_part(const joining *j, uint32_t number, const char *path,
         return status;
     }
     const char *text = stk__safetensors_find_text(&file->parsed, STK__CHECKPOINT_PART);
-    if (text && stk__part_parse(text, &other) && stk__part_same_save(&other, &j->part) &&
-        other.number == number && other.count == j->part.count)
+    const bool is_part = text && stk__part_parse(text, &other);
+    const bool same =
+        is_part && stk__part_same_save(&other, &j->part) && other.count == j->part.count;
+    if (same && other.number == number)
         return STK_OK;
     stk__safetensors_file_close(file);
     return stk__fail_at(err, STK_EFORMAT, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
                         "'%.200s' is not part %" PRIu32 " of the checkpoint '%.200s', whatever its "
-                        "name says: it is of another save" REMEDY,
-                        path, number, j->path);
+                        "name says: it is %s" REMEDY,
+                        path, number, j->path,
+                        same      ? "another part of it"
+                        : is_part ? "of another save"
+                                  : "a file of its own");
 }
 
 static stk_status one_part(joining *j, uint32_t number, part_fn *each, stk_error *err)

@@ -61,7 +61,8 @@ bool stk__pool_fits(stk__pool *pool, uint64_t cost)
     return cost <= pool->limit && atomic_load(&pool->used) <= pool->limit - cost;
 }
 
-/* Free idle buffers until `cost` more bytes fit. */
+/* Free idle buffers until `cost` more bytes fit. Their pages go back at once: malloc keeps what
+ * lies between others, and the memory of a pool whose sizes change would grow beyond its limit. */
 static void make_room_locked(stk__pool *pool, uint64_t cost)
 {
     for (int i = STK__POOL_CLASSES - 1; i >= 0 && pool->held + cost > pool->limit; i--)
@@ -69,6 +70,7 @@ static void make_room_locked(stk__pool *pool, uint64_t cost)
             pool_buffer *b = pool->idle[i];
             pool->idle[i] = b->next;
             pool->held -= b->cost;
+            stk__give_pages_back(b, b->cost - STK_TAIL - STK_CACHE_LINE);
             stk__free(pool->ctx, b);
         }
 }

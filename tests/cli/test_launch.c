@@ -7,6 +7,7 @@
  * This program is the rank, too: "RANKS FOLDER".
  */
 #include <signal.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "cli/launched.h"
@@ -125,6 +126,37 @@ static void test_hang(void **state)
         count(text, "no sign of life for ") != 1)
         fail_msg("%s", text);
     check_steps(f);
+}
+
+/* One that never came as far as a sign of life is named, not those that wait for it. */
+static void test_absent(void **state)
+{
+    static const char *const options[] = {
+        "-n", "3", "--max-restarts", "1", "--heartbeat-timeout", "0.8", "--grace", "1", NULL};
+    struct fixture *f = *state;
+    const char *const command[] = {"env", "ABSENT=1", self, "RANKS", f->folder, NULL};
+    static const char *const launchers[] = {"local", "mpirun"};
+    static const char *const hosts[] = {"", "a machine unknown"};
+    static char text[65536];
+    char words[128];
+
+    if (!f->binary)
+        return;
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        if (i && system("command -v mpirun >/dev/null") != 0)
+            break;
+        f->launcher = launchers[i];
+        assert_int_equal(code_of(launch(f, options, command)), 0);
+        said(f, text);
+        snprintf(words, sizeof words, "rank 1 of 3 on %s", hosts[i]);
+        if (!strstr(text, words) || !strstr(text, ": no sign of life since it was started, ") ||
+            !strstr(text, " s ago, and 2 others wait in a collective; the others are stopped") ||
+            count(text, "no sign of life") != 1)
+            fail_msg("%s: %s", launchers[i], text);
+        check_steps(f);
+        test_folder_remove(f->folder);
+        assert_int_equal(mkdir(f->folder, 0700), 0);
+    }
 }
 
 /* ---- What is said of an end ------------------------------------------------------------------ */
@@ -249,6 +281,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_kills_with_fewer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stops, setup, teardown),
         cmocka_unit_test_setup_teardown(test_hang, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_absent, setup, teardown),
         cmocka_unit_test_setup_teardown(test_mpirun, setup, teardown),
     };
 

@@ -285,9 +285,11 @@ static void torn_parts(void **state)
     assert_int_equal(truncate(file, 0), 0);
     assert_torn(&b, STK_ETRUNCATED, "is empty");
 
-    /* Another part of this save, and this part of another one. */
+    /* Another part of this save, a checkpoint in one file, and this part of another save. */
     copy_file(part_file(&b, b.a, &part, 2), file);
-    assert_torn(&b, STK_EFORMAT, "it is of another save");
+    assert_torn(&b, STK_EFORMAT, "it is another part of it");
+    copy_file(b.b, file);
+    assert_torn(&b, STK_EFORMAT, "it is a file of its own");
     snprintf(other, sizeof other, "%s/other", b.folder);
     assert_int_equal(mkdir(other, 0777), 0);
     snprintf(other, sizeof other, "%s/other/a.ckpt", b.folder);

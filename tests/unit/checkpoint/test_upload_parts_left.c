@@ -72,7 +72,7 @@ static void torn_parts(void **state)
     bytes[n - 1] ^= 1;
     size_t m = get_bytes(w, part_url(&r, url, &part, 2), other, sizeof other);
     put_bytes(w, one, other, m);
-    assert_torn(w, url, STK_EFORMAT, "it is of another save");
+    assert_torn(w, url, STK_EFORMAT, "it is another part of it");
     m = get_bytes(w, part_url(&r, "noted://torn/other/x.ckpt", &foreign, 1), other, sizeof other);
     put_bytes(w, one, other, m);
     assert_torn(w, url, STK_EFORMAT, "it is of another save");
