@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "dataset/images.h"
+#include "dataset/recognise.h"
 #include "dataset/records/webdataset_fields.h"
 
 #define FORMAT_VERSION 2u
@@ -509,12 +510,14 @@ static stk_status webdataset_open(stk_context *ctx, const char *url, const void 
 }
 
 /* A name that ends as a shard does is one. */
+static bool is_shard(const char *key, size_t length)
+{
+    return length > 4 && memcmp(key + length - 4, ".tar", 4) == 0;
+}
+
 static int recognise(stk_context *ctx, const char *url)
 {
-    const size_t length = strcspn(url, "?");
-
-    (void)ctx;
-    return length > 4 && memcmp(url + length - 4, ".tar", 4) == 0 ? 2 : 0;
+    return is_shard(url, strcspn(url, "?")) ? 2 : stk__url_recognise_folder(ctx, url, is_shard);
 }
 
 const stk_dataset_ops stk__dataset_webdataset = {

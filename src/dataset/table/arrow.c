@@ -2,6 +2,7 @@
 /* arrow: files and streams of Arrow IPC, and Feather V2, which is such a file. */
 #include "dataset/table/arrow.h"
 
+#include "dataset/recognise.h"
 #include "dataset/table/formats.h"
 
 typedef struct arrow_options {
@@ -17,6 +18,12 @@ static const char *const suffixes[] = {".arrow", ".feather", ".ipc", ".arrows", 
 static stk_status arrow_open(stk_context *ctx, const char *url, const void *options,
                              stk_dataset **out, stk_error *err);
 
+static bool is_arrow(const char *key, size_t length)
+{
+    (void)length;
+    return stk__table_recognise(&stk__table_arrow, key);
+}
+
 /* By its first bytes; a stream, which has none of its own, by its name. */
 static int arrow_recognise(stk_context *ctx, const char *url)
 {
@@ -26,8 +33,10 @@ static int arrow_recognise(stk_context *ctx, const char *url)
     int sure = 0;
 
     stk_status status = stk_store_open(ctx, url, &store, key, sizeof key, NULL);
-    if (status == STK_OK)
-        status = key[0] ? stk_store_stat(store, key, NULL, &info, NULL) : STK_ENOENT;
+    if (status == STK_OK && !key[0])
+        sure = stk__folder_recognise(store, is_arrow);
+    else if (status == STK_OK)
+        status = stk_store_stat(store, key, NULL, &info, NULL);
     if (status == STK_OK && !info.is_folder && info.size >= sizeof head) {
         status = stk_store_read(store, key, 0, sizeof head, head, NULL);
         if (status == STK_OK && memcmp(head, STK__ARROW_MAGIC, sizeof head) == 0)

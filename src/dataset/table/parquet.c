@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "dataset/object.h"
+#include "dataset/recognise.h"
 #include "dataset/table/formats.h"
 #include "dataset/table/inside.h"
 #include "dataset/table/parquet.h"
@@ -174,6 +175,12 @@ static stk_status parquet_open(stk_context *ctx, const char *url, const void *op
     return stk__table_open(ctx, url, &stk__table_parquet, options, out, err);
 }
 
+static bool is_parquet(const char *key, size_t length)
+{
+    (void)length;
+    return stk__table_recognise(&stk__table_parquet, key);
+}
+
 static int recognise(stk_context *ctx, const char *url)
 {
     char key[STK_MAX_OBJECT_KEY] = "", magic[sizeof MAGIC - 1];
@@ -193,6 +200,8 @@ static int recognise(stk_context *ctx, const char *url)
             status = stk_store_read(store, key, 0, sizeof magic, magic, NULL);
         if (found && status == STK_OK && !memcmp(magic, MAGIC, sizeof magic))
             sure = 2;
+    } else if (status == STK_OK) {
+        sure = stk__folder_recognise(store, is_parquet);
     }
     stk_store_close(&store);
     return sure ? sure : stk__dataset_unsure(status);
