@@ -4,7 +4,7 @@
 
 A case is a small training on two cores with one thread of the step and one worker a rank, so that four and eight ranks share cores by
 design. One rank is recorded, and a training of two ranks tells how long an all-reduce takes by itself (`comm_alone` of `stoker report`
-over their logs, the least of its rounds): from both `stoker report --scale` predicts the efficiency of more ranks. Then one rank and
+over their logs, the least of its rounds) and what two cores take from each other (`own` over the step of the one): from both `stoker report --scale` predicts the efficiency of more ranks. Then one rank and
 2, 4 and 8 of them (`stoker launch`, MPI) are trained in turns. Efficiency is samples/s of all ranks over as many times those of one; what
 is true is the median of the rounds. The log that is predicted from is of another training than those it is held against.
 
@@ -78,10 +78,15 @@ class Scale(Bench):
             raise Failed(f"{self.why(done, TIMEOUT)}: report")
         return json.loads(done.stdout)
 
-    def predict(self, log, alone):
+    def contention(self, log, pairs):
+        """How many times as long a step takes on two cores as on one; the least of the pairs, as the most is what disturbed it."""
+        one = self.report([log])["runs"][0]["step_mean"]
+        return max(min(statistics.mean(r["own"] for r in p["world"]["ranks"]) for p in pairs) / one, 1)
+
+    def predict(self, log, alone, contention):
         """The efficiency of each number of ranks; `alone`: s of an all-reduce of two."""
         # Of two ranks each sends its gradients once: bytes over bytes/s is the time.
-        asked = f"ranks={','.join(map(str, self.ranks))},per_machine={max(self.ranks)},cores={CORES},gradients={MIB},beta={MIB / max(alone, 1e-6):.0f}B/s"
+        asked = f"ranks={','.join(map(str, self.ranks))},per_machine={max(self.ranks)},cores={CORES},gradients={MIB},beta={MIB / max(alone, 1e-6):.0f}B/s,contention={contention:.4f}"
         return {p["ranks"]: p["efficiency"] for p in self.report([log], "--scale", asked)["scale"]}
 
     def case(self, name):
@@ -89,10 +94,11 @@ class Scale(Bench):
         _, recording, _ = self.calm(lambda: self.train(config, 1, log), TRIES)
         pairs = [self.calm(lambda: self.train(config, 2, self.folder / "pair.jsonl"), TRIES)[0] for _ in range(1 if self.short else TRIES)]
         alone = min(p["world"]["comm_alone"] for p in pairs)
-        predicted = self.predict(log, alone)
+        contention = self.contention(log, pairs)
+        predicted = self.predict(log, alone, contention)
         counts = [1, *self.ranks]
         found = in_turns(self.rounds, [lambda n=n: self.train(config, n, self.folder / "turn.jsonl") for n in counts])
-        row = {"recording": recording, "all_reduce": alone, "predicted": predicted, "left_out": "", "good": None}
+        row = {"recording": recording, "all_reduce": alone, "contention": contention, "predicted": predicted, "left_out": "", "good": None}
         return judge(row, dict(zip(counts, found)))
 
 
@@ -114,9 +120,9 @@ def show(row):
     if row["left_out"]:
         print(f"  {row['case']:12} left out: {row['left_out']}", flush=True)
         return
-    print(f"  {row['case']:12} {row['rates'][1]:10.1f} {1e3 * row['all_reduce']:12.2f}", flush=True)
+    print(f"  {row['case']:12} {row['rates'][1]:10.1f} {1e3 * row['all_reduce']:12.2f} {row['contention']:10.2f}", flush=True)
     for n, off in row["off"].items():
-        print(f"  {'':36} {n:5} {row['rates'][n]:10.1f} {100 * row['predicted'][n]:10.1f} {100 * row['efficiency'][n]:10.1f} {100 * off:+8.1f} %  "
+        print(f"  {'':47} {n:5} {row['rates'][n]:10.1f} {100 * row['predicted'][n]:10.1f} {100 * row['efficiency'][n]:10.1f} {100 * off:+8.1f} %  "
               f"{'good' if abs(off) <= NEAR else 'BAD'}", flush=True)
 
 
@@ -140,7 +146,7 @@ def arguments():
 def main():
     args = arguments()
     removes_what_it_made()
-    head = f"\n  {'load':12} {'one, /s':>10} {'reduce, ms':>12} {'ranks':>5} {'all, /s':>10} {'predicted':>10} {'measured':>10} {'off':>10}"
+    head = f"\n  {'load':12} {'one, /s':>10} {'reduce, ms':>12} {'contention':>10} {'ranks':>5} {'all, /s':>10} {'predicted':>10} {'measured':>10} {'off':>10}"
     names = list(LOADS)[args.first:][:args.cases]
     return run_one("scale", "ranks", args, head,
                    lambda folder: each([(name, name) for name in names], Scale(args, folder).case, show), words)

@@ -424,6 +424,7 @@ typedef struct stk_scale {
     double mtbf;          /**< of one rank, from failure to failure, s; NaN: none fails */
     double checkpoint;    /**< that training stands to save, s */
     double restart;       /**< from a failure to the first step after it, s */
+    double contention;    /**< a step of all cores takes so many times as long as one of a core */
 } stk_scale;
 
 /** What a number of ranks would come to. Seconds are means of a step. */

@@ -79,6 +79,20 @@ static double turns(const stk__setting *set, const stk_scale *scale)
     return set->compute > 0 ? 1 + TURNS * (1 - 1 / crowding(set, scale)) : 1;
 }
 
+/* What cores that compute take from each other, memory, caches, the other half of a core, where
+ * more of a machine's do than in the recorded run. */
+static void contend(stk__stages *stages, const stk__setting *set, const stk_scale *scale)
+{
+    const double here = (double)STK_MIN(scale->ranks, scale->per_machine);
+
+    if (!(set->compute > 0) || !isfinite(set->cores) || set->cores <= 1)
+        return;
+    const double by = 1 + (scale->contention - 1) * STK_MIN((here - 1) / (set->cores - 1), 1.0);
+    for (uint64_t i = 0; i < stages->num_steps; i++)
+        stages->steps[i] = (float)(stages->steps[i] * by);
+    stages->mean_step *= by;
+}
+
 /* Any of the ranks may have a slow step. */
 static double slowness(const stk_scale *scale, double step)
 {
@@ -118,6 +132,7 @@ static stk_status predict(stk__stages *stages, stk__setting *set, const stk_scal
     stages->bandwidth = fmin(bandwidth, scale->storage);
     set->ranks = 1;
     STK_TRY(run_all(stages, set, space, &one, err));
+    contend(stages, set, scale);
     out->ranks = scale->ranks;
     out->machines = (scale->ranks + scale->per_machine - 1) / scale->per_machine;
     stages->bandwidth = fmin(bandwidth, scale->storage / (double)out->machines);

@@ -36,6 +36,9 @@ static const stk_option rows[] = {
      "That training stands for a checkpoint."},
     {"restart", STK_OPTION_DURATION, AT(restart), "0", 0, 1e6, NULL, "SECONDS",
      "From a failure to the first step after it: noticing, starting, loading."},
+    {"contention", STK_OPTION_DOUBLE, AT(contention), "1", 1, 100, NULL, "N",
+     "How many times as long a step that computes takes where all cores of its machine do: as "
+     "measured of as many ranks as cores."},
 };
 
 const stk_option_table stk__scale_option_table = {

@@ -134,8 +134,6 @@ static void say_others(const stk__case *v, stk_verdict *out)
 /* Threads that have nothing to do most of the time, and come too late when they have. */
 static bool says_idle(const stk__case *v, stk_verdict *out)
 {
-    const stk_figures *f = v->f;
-
     if (v->workers < 1 || !v->watched || v->busy >= STK_JUDGE_IDLE || workers_sleep(v))
         return false;
     const bool outside = waits_outside(v);

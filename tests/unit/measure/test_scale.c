@@ -295,6 +295,27 @@ static void test_turns(void **state)
     assert_near(eight.behind, 0.45 * 40e-3, 0.02);
 }
 
+/* Steps that compute are longer where more cores do: those of all cores by the factor, fewer by
+ * their share of it; those of accelerators are not. */
+static void test_contention(void **state)
+{
+    stk_figures f = planted();
+
+    (void)state;
+    f.usable_cores = 4;
+    assert_near(predict_of(&f, 0, "ranks=4,cores=4,contention=1.5").efficiency, 1, 1e-9);
+    f.spin = true;
+    f.compute_cores = 1;
+    f.prepare_busy = 0;
+    assert_near(predict_of(&f, 0, "ranks=4,cores=4,contention=1.5").efficiency, 1 / 1.5, 0.01);
+    assert_near(predict_of(&f, 0, "ranks=3,cores=4,contention=1.3").efficiency, 1 / 1.2, 0.01);
+    assert_near(predict_of(&f, 0, "ranks=1,cores=4,contention=1.3").efficiency, 1, 0.01);
+    /* They share the cores besides. */
+    const stk_scaled eight = predict_of(&f, 0, "ranks=8,cores=4,contention=1.5");
+    assert_near(eight.efficiency, 0.5 / 1.5 / 1.3, 0.02);
+    assert_near(eight.step, 30e-3, 0.02);
+}
+
 static void test_storage(void **state)
 {
     stk_figures f = planted();
@@ -403,6 +424,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_places, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_monotone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_turns, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_contention, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_machine, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_storage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failing, set_up, tear_down),
