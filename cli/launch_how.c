@@ -52,6 +52,21 @@ static int refuse(const char *program, const char *why)
     return CLI_FAILED;
 }
 
+/* mpirun would begin a command that is not there, and end in words of its own, once for each
+ * restart. */
+static int check_command(const char *command)
+{
+    const bool is_path = strchr(command, '/') != NULL;
+
+    if (is_path ? access(command, X_OK) == 0 : has_program(command))
+        return CLI_GO_ON;
+    cli_error("launch: '%s' is %s", command,
+              !is_path                     ? "not in the PATH; give the path of the program"
+              : access(command, F_OK) == 0 ? "no program that may be run"
+                                           : "not there");
+    return is_path && access(command, F_OK) == 0 ? 126 : 127;
+}
+
 int launch_choose(struct launch *launch)
 {
     const bool slurm = getenv("SLURM_JOB_ID") != NULL;
@@ -67,7 +82,7 @@ int launch_choose(struct launch *launch)
         return refuse("srun", "starts tasks within a job of Slurm, and this is none");
     if (launch->how == LAUNCH_MPIRUN && !launch_mpirun_find())
         return refuse("mpirun", "is not in the PATH");
-    return CLI_GO_ON;
+    return launch->how == LAUNCH_MPIRUN ? check_command(launch->command[0]) : CLI_GO_ON;
 }
 
 /* The words that are wanted of a list. */

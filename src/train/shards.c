@@ -343,7 +343,7 @@ static stk_status make_whole(stk_trainer *t, bool together, stk_error *err)
 
     if (together)
         STK_TRY(stk__shards_hold(t, err));
-    else
+    else if (t->begun)
         stk__message(t->ctx, STK_MESSAGE_WARNING,
                      "other ranks had parts of the parameters, and the training has failed: those "
                      "of this process are no longer whole; go on from a checkpoint");
