@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ranks of one training: which MPI carries their sums, and whether there is one. */
+#include "launch.h"
 #include "train.h"
 
 #include <stdlib.h>
@@ -34,11 +35,20 @@ static int transport_words(char **argv)
     return 0;
 }
 
+/* Whether this is a rank of `stoker launch`, which has no name of its own for the library. */
+static bool launched(void)
+{
+    return getenv("STOKER_HEARTBEAT") != NULL;
+}
+
 /* "mpirun -n 2 stoker train CONFIG --strategy ddp": the line of this run that works. */
 static void say_line(const struct cli *cli, uint64_t ranks, char *text, size_t size)
 {
-    size_t used = (size_t)snprintf(text, size, "mpirun -n %llu stoker %s",
-                                   (unsigned long long)(ranks > 1 ? ranks : 2), cli->usage->name);
+    size_t used =
+        (size_t)snprintf(text, size,
+                         launched() && launch_mpirun_find() ? "stoker launch -n %llu -- stoker %s"
+                                                            : "mpirun -n %llu stoker %s",
+                         (unsigned long long)(ranks > 1 ? ranks : 2), cli->usage->name);
     const bool leaves_out = wants_nccl(cli) && is_on_cpu(cli);
     bool left_out = false;
 
@@ -70,7 +80,8 @@ static int refuse(const struct cli *cli, const char *strategy)
     else if (r->world_size > 1)
         cli_error("trainer.strategy: %llu ranks of %s have nothing that carries their gradients: "
                   "on CPUs that is MPI%s. What works: %s",
-                  (unsigned long long)r->world_size, stk_launcher_name(r->launcher),
+                  (unsigned long long)r->world_size,
+                  launched() ? "stoker launch --launcher local" : stk_launcher_name(r->launcher),
                   is_on_cpu(cli) ? "" : ", and NCCL between GPUs is begun by one", line);
     else
         cli_error("trainer.strategy: %s trains in several processes, and this is one by itself. "

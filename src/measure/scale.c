@@ -146,7 +146,7 @@ static stk_status predict(stk__stages *stages, stk__setting *set, const stk_scal
     set->meets = true;
     set->meeting = out->comm_wait + slow;
     STK_TRY(run_machines(stages, set, space, &all, err));
-    all.rate /= turns(set, scale);
+    all.rate = set->batch / (set->batch / all.rate + (turns(set, scale) - 1) * all.step);
     out->one_per_s = one.rate;
     out->samples_per_s = all.rate * (double)scale->ranks;
     out->efficiency = one.rate > 0 ? all.rate / one.rate : 0;

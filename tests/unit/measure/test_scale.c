@@ -293,6 +293,8 @@ static void test_turns(void **state)
     assert_near(eight.efficiency, 0.25 / 1.45, 0.02);
     /* It is what the step does not take, nor its data. */
     assert_near(eight.behind, 0.45 * 40e-3, 0.02);
+    /* What a step waits for is no longer for it. */
+    assert_near(predict_of(&f, 0, "ranks=8,cores=2,alpha=50ms").behind, eight.behind, 0.02);
 }
 
 /* Steps that compute are longer where more cores do: those of all cores by the factor, fewer by
