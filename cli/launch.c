@@ -26,7 +26,8 @@ static const stk_option_table *launch_table(void)
         {"max_restarts", STK_OPTION_UINT, AT(max_restarts), "0", 0, 1000000, NULL, "N",
          "Times that all ranks are begun again after one was lost."},
         {"min_ranks", STK_OPTION_UINT, AT(min_ranks), "0", 0, LAUNCH_MOST, NULL, "N",
-         "Each restart has one rank less, down to so many; 0: as many as before. A training that is "
+         "Each restart has one rank less, down to so many; 0: as many as before. A training that "
+         "is "
          "to go on so has a --global-batch-size."},
         {"heartbeat_timeout", STK_OPTION_DOUBLE, AT(heartbeat_timeout), "30", 0, 1e6, NULL, "S",
          "Seconds without a sign of life after which a rank counts as lost, or twice the longest "
