@@ -167,6 +167,32 @@ static stk_status check_storage(const stk_scale *scale, const stk__stages *stage
                      "Record one that reads from such a storage");
 }
 
+/* What says nothing without another is a mistake. */
+static stk_status check_halves(const stk_scale *s, stk_error *err)
+{
+    const bool beta = !isnan(s->beta), fails = !isnan(s->mtbf);
+    const struct {
+        bool given, whole;
+        const char *name, *lacks;
+    } halves[] = {
+        {s->gradients > 0, beta, "gradients", "beta, the bytes a second that a rank sends"},
+        {beta, s->gradients > 0, "beta", "gradients, the bytes that are sent"},
+        {s->overlap > 0, s->alpha > 0 || beta, "overlap", "alpha or beta: there is no all-reduce"},
+        {s->slow_share > 0, s->slow_factor > 1, "slow_share", "slow_factor"},
+        {s->slow_factor > 1, s->slow_share > 0, "slow_factor", "slow_share"},
+        {fails, s->checkpoint > 0 || s->restart > 0, "mtbf", "checkpoint or restart"},
+        {s->checkpoint > 0, fails, "checkpoint", "mtbf: what never fails needs none"},
+        {s->restart > 0, fails, "restart", "mtbf: what never fails is not restarted"},
+    };
+
+    for (size_t i = 0; i < STK_COUNT(halves); i++)
+        if (halves[i].given && !halves[i].whole)
+            return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
+                             "scale.%s changes nothing without %s", halves[i].name,
+                             halves[i].lacks);
+    return STK_OK;
+}
+
 static stk_status work_out(stk__stages *stages, const stk_recording *recording,
                            const stk_what_if *what, const stk_scale *scale, scratch *space,
                            stk_scaled *out, stk_error *err)
@@ -182,6 +208,7 @@ static stk_status work_out(stk__stages *stages, const stk_recording *recording,
         return stk__blocks_refuse(&set, stk__setting_whole(stages, &set),
                                   "many ranks ask for more than bounds of its work", err);
     STK_TRY(check_storage(scale, stages, err));
+    STK_TRY(check_halves(scale, err));
     return predict(stages, &set, scale, space, out, err);
 }
 

@@ -359,6 +359,37 @@ static void test_failing(void **state)
 
 /* ---- What is asked for ---- */
 
+static void test_halves(void **state)
+{
+    static const char *const bad[][2] = {
+        {"ranks=8,gradients=1MB", "scale.gradients changes nothing without beta"},
+        {"ranks=8,gradients=1MB,alpha=1us", "scale.gradients changes nothing"},
+        {"ranks=8,beta=1GB/s", "scale.beta changes nothing without gradients"},
+        {"ranks=8,overlap=0.5", "scale.overlap changes nothing without alpha or beta"},
+        {"ranks=8,slow_share=0.5", "scale.slow_share changes nothing without slow_factor"},
+        {"ranks=8,slow_factor=2", "scale.slow_factor changes nothing without slow_share"},
+        {"ranks=8,mtbf=5h", "scale.mtbf changes nothing without checkpoint or restart"},
+        {"ranks=8,checkpoint=5s", "scale.checkpoint changes nothing without mtbf"},
+        {"ranks=8,restart=5s", "scale.restart changes nothing without mtbf"}};
+    const stk_figures f = planted();
+    const stk_recording recording = {
+        .struct_size = sizeof recording, .figures = &f, .steps = steps, .num_steps = 0};
+    stk_scaled out = {.struct_size = sizeof out};
+    uint64_t ranks[STK_SCALE_RANKS];
+    stk_what_if what;
+    stk_scale scale;
+    size_t n;
+
+    (void)state;
+    for (size_t i = 0; i < STK_COUNT(bad); i++) {
+        stk_scale_init(&scale);
+        stk_what_if_init(&what);
+        assert_ok(stk_scale_parse(ctx, bad[i][0], &scale, &what, ranks, &n, &err), &err);
+        assert_fails(stk_predict_scale(ctx, &recording, &what, &scale, &out, &err), STK_EINVAL,
+                     &err, bad[i][1]);
+    }
+}
+
 static void test_parse(void **state)
 {
     uint64_t ranks[STK_SCALE_RANKS];
@@ -430,6 +461,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_machine, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_storage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_halves, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_parse, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_again, set_up, tear_down),
     };
