@@ -146,6 +146,25 @@ static void refuse_unread(stk__table_layout *l)
             l->columns[i].kind = STK__COLUMN_REFUSED;
 }
 
+/* How much of what is said of a type is its unit of time, "timestamp[us" of "timestamp[us, UTC]";
+ * 0: it counts none. */
+static size_t unit_of(const char *note)
+{
+    static const char *const times[] = {"timestamp[", "time", "date", "duration[", "interval["};
+
+    for (size_t i = 0; note && i < STK_COUNT(times); i++)
+        if (strncmp(note, times[i], strlen(times[i])) == 0)
+            return strcspn(note, ",]:");
+    return 0;
+}
+
+static bool same_unit(const stk__table_column *a, const stk__table_column *b)
+{
+    const size_t unit = unit_of(a->note);
+
+    return unit == unit_of(b->note) && (!unit || memcmp(a->note, b->note, unit) == 0);
+}
+
 static stk_status match(stk__table *t, size_t file, stk_error *err)
 {
     stk__table_layout *l = t->files[file].layout;
@@ -169,6 +188,8 @@ static stk_status match(stk__table *t, size_t file, stk_error *err)
                  c->list != a->list || c->rank != a->rank ||
                  memcmp(c->shape, a->shape, sizeof a->shape) != 0)
             status = differs(t, file, a->name, "is of another type", err);
+        else if (!same_unit(c, a))
+            status = differs(t, file, a->name, "counts time in another unit", err);
         if (status != STK_OK)
             break;
         a->nullable |= c->nullable;

@@ -543,7 +543,9 @@ static bool same_column(const stk__table_column *a, const stk__table_column *b)
 {
     return strcmp(a->name, b->name) == 0 && a->kind == b->kind && a->dtype == b->dtype &&
            a->width == b->width && a->list == b->list && a->text == b->text &&
-           a->nullable == b->nullable && a->holes == b->holes;
+           a->nullable == b->nullable && a->holes == b->holes && a->rank == b->rank &&
+           memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
+           strcmp(a->note ? a->note : "", b->note ? b->note : "") == 0;
 }
 
 bool stk__table_layout_same(const stk__table_layout *a, const stk__table_layout *b)

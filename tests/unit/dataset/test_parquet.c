@@ -133,6 +133,28 @@ static void test_int96(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Numbers of one column count in one unit, whatever else the types of files say. */
+static void test_units(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_dataset *d = NULL;
+    stk_error err;
+
+    (void)state;
+    assert_ok(stk_dataset_open(ctx, "parquet:" GOLDEN "int96.parquet::" GOLDEN "times_ns.parquet",
+                               &d, &err),
+              &err);
+    row *r = row_take(d, 17);
+    IS("t", int64_t, (INT64_C(1000000000000000) + 8) * 1000);
+    row_free(r);
+    stk_dataset_close(&d);
+    assert_fails(
+        stk_dataset_open(ctx, "parquet:" GOLDEN "times_ns.parquet::" GOLDEN "times_us.parquet", &d,
+                         &err),
+        STK_EFORMAT, &err, "the column 't' of times_us.parquet counts time in another unit");
+    stk_context_destroy(&ctx);
+}
+
 /* What lists with nulls are by a policy: 40 rows of two columns, `kept` of them. */
 static void check_holes(const char *name, const char *nulls, uint64_t kept)
 {
@@ -475,12 +497,13 @@ static void test_brotli(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden), cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_int96),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_codes),  cmocka_unit_test(test_old_writers),
-        cmocka_unit_test(test_holes),  cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_bits),   cmocka_unit_test(test_checksum),
-        cmocka_unit_test(test_place),  cmocka_unit_test(test_brotli),
+        cmocka_unit_test(test_golden),      cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_int96),       cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_units),       cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_old_writers), cmocka_unit_test(test_holes),
+        cmocka_unit_test(test_ends),        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_checksum),    cmocka_unit_test(test_place),
+        cmocka_unit_test(test_brotli),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
