@@ -69,6 +69,14 @@ static stk_status transform_column(stk_loader *loader, stk__column *column, stk_
                   (has_pictures(loader->dataset) ? column->field.picture : column->source == 0);
     if (!wanted)
         return STK_OK;
+    if (column->field.layout != STK_FIXED && !header.encoded)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
+                         "transforms: they would be of '%s', the first field, whose values are %s: "
+                         "take the option out, or have another field first, as by columns=",
+                         column->field.name,
+                         column->field.layout == STK_BYTES
+                             ? "bytes and no pictures that can be read"
+                             : "of any length");
     STK_TRY(stk__pipeline_create(loader->ctx, loader->options.transforms, &header,
                                  &column->pipeline, err));
     if (stk__pipeline_empty(column->pipeline)) {
@@ -154,8 +162,7 @@ static stk_status make_columns(stk_loader *loader, stk_error *err)
         *num = n;
         if (column->field.layout == STK_FIXED)
             column->source_bytes = stk_field_bytes(&column->field);
-        if (column->field.layout == STK_FIXED || is_encoded(&column->field))
-            STK_TRY(transform_column(loader, column, err));
+        STK_TRY(transform_column(loader, column, err));
         if (column->field.layout != STK_FIXED) {
             column->ragged = ragged++;
             if (dataset->pads)

@@ -343,6 +343,39 @@ static void crops_fit(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Transforms that could only be left out unseen are refused: the first field has no size. */
+static void values_without_a_size_take_none(void **state)
+{
+    stk_context *ctx = test_context();
+    char folder[256], spec[300];
+    stk_dataset *dataset = NULL;
+    stk_loader *loader = NULL;
+    stk_loader_options o;
+    stk_error err;
+
+    (void)state;
+    test_folder(folder);
+    test_write(folder, "t.csv", "text,a\nx,1\nyy,2\n", 16);
+    snprintf(spec, sizeof spec, "csv:%s/t.csv", folder);
+    assert_ok(stk_dataset_open(ctx, spec, &dataset, &err), &err);
+    stk_loader_options_init(&o);
+    o.transforms = "nonsense(3)";
+    assert_fails(stk_loader_create(dataset, &o, &loader, &err), STK_EINVAL, &err,
+                 "transforms: they would be of 'text', the first field");
+    o.transforms = "";
+    assert_ok(stk_loader_create(dataset, &o, &loader, &err), &err);
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    snprintf(spec, sizeof spec, "csv:%s/t.csv?columns=a", folder);
+    assert_ok(stk_dataset_open(ctx, spec, &dataset, &err), &err);
+    o.transforms = "nonsense(3)";
+    assert_fails(stk_loader_create(dataset, &o, &loader, &err), STK_EINVAL, &err,
+                 "no transform \"nonsense\"");
+    stk_dataset_close(&dataset);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 static void sizes_must_become_one(void **state)
 {
     stk_context *ctx = test_context();
@@ -423,6 +456,7 @@ int main(void)
         cmocka_unit_test(work_is_limited),
         cmocka_unit_test(crops_fit),
         cmocka_unit_test(sizes_must_become_one),
+        cmocka_unit_test(values_without_a_size_take_none),
         cmocka_unit_test(the_budget_bounds_decoding),
     };
 
