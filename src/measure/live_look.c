@@ -297,11 +297,16 @@ static void judge(stk__live_watch *w, const stk__live_look *then, const stk__liv
         s->wait_shares[i] = stk__seconds(waits.parts_ns[i]) / window;
     if (!waits.batches)
         return;
-    stk__figures_begin(w->ctx, &none, &f);
+    const bool whole = stk__figures_begin(w->ctx, &none, &f);
     stk__figures_of_loader(&then->stats, &now->stats, &f);
     stk__figures_of_waits(&waits, now->samples - then->samples, window, &f);
     f.batch_size = f.samples / f.steps;
-    f.cpu_s = f.prepare_busy;
+    /* Workers that are busy may sleep, and so may the step: what computes is what the process was
+     * seen to, the step's part with it. */
+    f.cpu_s = s->process_cores * window;
+    f.spin = false;
+    if (whole)
+        f.other_cores = fmax(s->machine_cores - s->process_cores, 0);
     stk_judge(&f, &verdict);
     snprintf(s->limit, sizeof s->limit, "%s", stk_limit_name(verdict.limit));
     snprintf(s->verdict, sizeof s->verdict, "%s", verdict.text);

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a live sheet says of the last seconds: by what the process was seen to compute. */
+#include "support/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure/live.h"
+
+/* What is said of the seconds in which workers prepared 16 batches of samples that each sleep for a
+ * millisecond. `cpu_ns` and `machine_ns`: what the process and the machine had used before, as the
+ * first look shall have seen it: UINT64_MAX, so that nothing came since; 0, so that all did. The
+ * window is the true one, or a microsecond. */
+static void look_at_sleepers(stk__live_watch *w, uint64_t cpu_ns, uint64_t machine_ns, bool brief)
+{
+    stk_loader_options options;
+    stk_dataset *dataset;
+    stk_loader *loader;
+    stk_batch *batch;
+    stk_error err;
+
+    stk_loader_options_init(&options);
+    options.batch_size = 4;
+    options.num_workers = 4;
+    assert_ok(stk_dataset_open(w->ctx, "synthetic:?delay=1ms", &dataset, &err), &err);
+    assert_ok(stk_loader_create(dataset, &options, &loader, &err), &err);
+    const uint64_t began = stk__now_ns();
+    stk__live_watch_look(w, began);
+    w->looks[0].cpu_ns = cpu_ns;
+    w->looks[0].machine_ns = machine_ns;
+    for (int i = 0; i < 16; i++) {
+        assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+        stk_batch_release(&batch);
+    }
+    stk__live_event(w, &(stk__event){.kind = STK__EVENT_SAMPLE,
+                                     .worker = 0,
+                                     .start_ns = began,
+                                     .end_ns = began + 1,
+                                     .count = 64});
+    stk__live_watch_look(w, brief ? began + 1000 : stk__now_ns());
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+}
+
+/* Workers that are busy compute as much as the process was seen to, and others have the rest. */
+static void test_sleepers(void **state)
+{
+    static const struct {
+        uint64_t cpu_ns, machine_ns;
+        bool brief;
+    } cases[] = {
+        {UINT64_MAX, UINT64_MAX, false}, /* no core is in use */
+        {0, UINT64_MAX, true},           /* more than there are, all by this process */
+        {UINT64_MAX, 0, true},           /* all by others */
+    };
+    stk_cores cores = {.struct_size = sizeof cores};
+
+    stk_context_cores(*state, &cores);
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        stk__live_watch *w = calloc(1, sizeof *w);
+        assert_non_null(w);
+        w->ctx = *state;
+        look_at_sleepers(w, cases[i].cpu_ns, cases[i].machine_ns, cases[i].brief);
+        const char *text = w->state.verdict;
+        /* What others do on cores that this process may not use is not its. */
+        const bool others = i == 2 && cores.all_usable == cores.online;
+        assert_true(*text);
+        assert_true((strstr(text, "All cores are busy") != NULL) == (i == 1 || others));
+        assert_true((strstr(text, "Other programs keep") != NULL) == others);
+        assert_true((strstr(text, "They compute only 0 %") != NULL) == (i != 1 && !others));
+        free(w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_sleepers, test_context_open, test_context_close),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
