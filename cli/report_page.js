@@ -328,7 +328,7 @@ function unitOf(s) {
         /share$/.test(name) ? "%" : /_s$|seconds$/.test(name) ? "s" : "";
 }
 
-const titles = { queue: "Queues", cpu: "CPU", memory: "Memory", io: "Input and output" };
+const titles = { queue: "Queues", cpu: "CPU", memory: "Memory", io: "Input and output", pace: "Workers and reads" };
 const notes = { "queue.ready": "finished batches that wait for the step", "system.cpu": "cores in use", "system.io": "bytes a second" };
 
 function seriesCharts(run) {
