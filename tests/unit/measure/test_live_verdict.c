@@ -10,7 +10,7 @@
 /* What is said of the seconds in which workers prepared 16 batches of samples that each sleep for a
  * millisecond. `cpu_ns` and `machine_ns`: what the process and the machine had used before, as the
  * first look shall have seen it: UINT64_MAX, so that nothing came since; 0, so that all did. The
- * window is the true one, or a microsecond. */
+ * window is twice the true one, as if half were steps, or a microsecond. */
 static void look_at_sleepers(stk__live_watch *w, uint64_t cpu_ns, uint64_t machine_ns, bool brief)
 {
     stk_loader_options options;
@@ -37,7 +37,7 @@ static void look_at_sleepers(stk__live_watch *w, uint64_t cpu_ns, uint64_t machi
                                      .start_ns = began,
                                      .end_ns = began + 1,
                                      .count = 64});
-    stk__live_watch_look(w, brief ? began + 1000 : stk__now_ns());
+    stk__live_watch_look(w, brief ? began + 1000 : 2 * stk__now_ns() - began);
     stk_loader_destroy(&loader);
     stk_dataset_close(&dataset);
 }
@@ -68,6 +68,8 @@ static void test_sleepers(void **state)
         assert_true((strstr(text, "All cores are busy") != NULL) == (i == 1 || others));
         assert_true((strstr(text, "Other programs keep") != NULL) == others);
         assert_true((strstr(text, "They compute only 0 %") != NULL) == (i != 1 && !others));
+        /* The step is not taken to compute. */
+        assert_true((strstr(text, "while 0 % of ") != NULL) == (i != 1 && !others));
         free(w);
     }
 }
