@@ -41,7 +41,7 @@ int cli_live_bind(struct cli *cli)
         return cli_is_usage(status, &err) ? CLI_USAGE : CLI_FAILED;
     }
     snprintf(text, sizeof text, "live page: %s", cli->address.url);
-    cli_console_log(cli, STK_MESSAGE_INFO, text);
+    cli_console_answer(cli, text);
     return CLI_GO_ON;
 }
 
