@@ -450,7 +450,7 @@ static void test_worlds(void **state)
             assert_int_equal(w->ranks[k]->rank, k);
             assert_int_equal(w->ranks[k]->run / 3, i);
         }
-        assert_non_null(strstr(w->text, "The logs of 1 of 4 ranks are missing"));
+        assert_non_null(strstr(w->text, "The logs of 1 of 4 ranks are missing (3). "));
     }
 }
 
