@@ -52,7 +52,7 @@ typedef struct stk_live_loader {
 typedef struct stk_live_state {
     uint32_t struct_size;
     char stoker[32];   /**< version that wrote it */
-    char command[16];  /**< "bench", "train", "convert" */
+    char command[16];  /**< "bench", "train", "tune", "convert" */
     char label[128];   /**< what of it: a dataset, a setting */
     char machine[256]; /**< stk_machine_summary() */
     int64_t pid;       /**< as the process itself sees it */

@@ -218,8 +218,9 @@ static stk_status open_of(int64_t pid, int64_t *whose, int *fd, stk_error *err)
                          pid, n, below);
     return stk__fail(err, STK_ENOENT, STK_STAGE_MEASURE,
                      "process %" PRId64
-                     " runs nothing that can be looked at: 'stoker bench', 'train' and 'convert' "
-                     "do, and programs that call stk_live_open()",
+                     " runs nothing that can be looked at: 'stoker bench', 'train', 'validate', "
+                     "'test', 'predict', 'tune' and 'convert' do, and programs that call "
+                     "stk_live_open()",
                      pid);
 }
 
