@@ -87,7 +87,7 @@ typedef struct stk_live_state {
     double process_cores, machine_cores; /**< in use, of this process and of all */
     uint64_t process_bytes;              /**< anonymous and shared memory */
 
-    uint32_t num_workers; /**< of `worker`: those that did something */
+    uint32_t num_workers; /**< of `worker`: those that did something and are there */
     stk_live_worker worker[STK_LIVE_WORKERS];
     uint32_t num_metrics;
     stk_live_metric metric[STK_LIVE_METRICS]; /**< of a training, those of its progress bar */

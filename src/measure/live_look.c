@@ -114,7 +114,7 @@ static void show_loader(const stk_loader_stats *stats, stk_live_loader *out)
                              .batches = stats->waits.batches,
                              .workers = stats->workers,
                              .io_depth = stats->io_depth,
-                             .ready = stats->ready,
+                             .ready = STK_MIN(stats->ready, stats->depth),
                              .depth = stats->depth,
                              .memory_bytes = stats->memory_bytes,
                              .memory_budget = stats->memory_budget};
@@ -256,10 +256,15 @@ static void take_flow(stk__live_watch *w, const stk__live_look *then, const stk_
     s->machine_cores = rate(then->machine_ns, now->machine_ns, 1e9 * window);
 }
 
+/* Those that the loaders have now, or that did something in the window: an auto number sinks, too.
+ */
 static void take_workers(stk__live_watch *w, const stk__live_look *then, const stk__live_look *now)
 {
     stk_live_state *s = &w->state;
+    uint64_t most = s->num_loaders ? 1 : STK_LIVE_WORKERS; /* the caller of one without workers */
 
+    for (uint32_t i = 0; i < s->num_loaders; i++)
+        most = STK_MAX(most, s->loaders[i].workers);
     s->num_workers = 0;
     for (uint32_t i = 0; i < STK_LIVE_WORKERS; i++) {
         const stk__live_slot *slot = &w->counts.slots[i];
@@ -272,7 +277,8 @@ static void take_workers(stk__live_watch *w, const stk__live_look *then, const s
         worker->busy =
             fmin(rate(then->busy_ns[i], now->busy_ns[i], (double)(now->at_ns - then->at_ns)), 1);
         worker->idle = now->at_ns > end ? stk__seconds(now->at_ns - end) : 0;
-        s->num_workers = i + 1;
+        if (i < most || worker->busy > 0)
+            s->num_workers = i + 1;
     }
 }
 
@@ -317,7 +323,8 @@ static void take_loader(stk_live_state *s, const stk__live_look *now)
     s->loader = now->loader != NULL;
     s->workers = now->stats.workers;
     s->io_depth = now->stats.io_depth;
-    s->ready = now->stats.ready;
+    /* One more may be finished, which the consumer is about to take. */
+    s->ready = STK_MIN(now->stats.ready, now->stats.depth);
     s->depth = now->stats.depth;
     s->memory_bytes = now->stats.memory_bytes;
     s->memory_budget = now->stats.memory_budget;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a live sheet says of the last seconds: by what the process was seen to compute. */
+/* What a live sheet says of the last seconds, of loaders that work. */
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -74,10 +74,59 @@ static void test_sleepers(void **state)
     }
 }
 
+static void work(stk__live_watch *w, uint32_t worker, uint64_t at_ns)
+{
+    stk__live_event(w, &(stk__event){.kind = STK__EVENT_SAMPLE,
+                                     .worker = worker,
+                                     .start_ns = at_ns,
+                                     .end_ns = at_ns + 100,
+                                     .count = 1});
+}
+
+/* Of workers that a loader had, those that it has, and that did something, are shown; of batches
+ * that are finished no more than wait: the next is the consumer's. */
+static void test_what_is_there(void **state)
+{
+    stk__live_watch *w = calloc(1, sizeof *w);
+    stk_loader_stats stats = {.struct_size = sizeof stats};
+    stk_loader_options options;
+    stk_dataset *dataset;
+    stk_loader *loader;
+    stk_batch *batch;
+    stk_error err;
+
+    assert_non_null(w);
+    w->ctx = *state;
+    stk_loader_options_init(&options);
+    options.batch_size = 4;
+    options.num_workers = 2;
+    assert_ok(stk_dataset_open(w->ctx, "synthetic:", &dataset, &err), &err);
+    assert_ok(stk_loader_create(dataset, &options, &loader, &err), &err);
+    assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+    stk_batch_release(&batch);
+    do
+        stk_loader_get_stats(loader, &stats);
+    while (stats.ready <= stats.depth);
+    stk__live_watch_look(w, 1000);
+    work(w, 1, 1000);
+    work(w, 7, 1000);
+    stk__live_watch_look(w, 2000);
+    assert_int_equal(w->state.num_workers, 8);
+    assert_int_equal(w->state.ready, stats.depth);
+    assert_int_equal(w->state.loaders[0].ready, stats.depth);
+    for (uint64_t i = 0; i < STK__LIVE_LOOKS; i++)
+        stk__live_watch_look(w, 3000 + i);
+    assert_int_equal(w->state.num_workers, 2);
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_sleepers, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_what_is_there, test_context_open, test_context_close),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
