@@ -326,6 +326,8 @@ void cli_remove_folder(const char *path);
 
 /* The sinks of a context, writing to standard error. `user` is the struct cli. Any thread. */
 void cli_console_log(void *user, stk_message_level level, const char *message);
+/* What an option asked for, and nothing else tells: also with -q. */
+void cli_console_answer(const struct cli *cli, const char *message);
 void cli_console_progress(void *user, const char *what, uint64_t done, uint64_t total);
 /* From here on show equal messages of contexts once, in this process and those that it forks. */
 void cli_console_once(struct cli *cli);

@@ -190,19 +190,29 @@ static bool is_new(struct cli_said *said, const char *message)
     return true;
 }
 
-void cli_console_log(void *user, stk_message_level level, const char *message)
+static void say(const struct cli *cli, const char *head, const char *message)
 {
-    static const char *const heads[] = {"debug: ", "", "warning: ", "error: "};
-    const struct cli *cli = user;
     char name[48] = "stoker: ";
 
-    if (level == STK_MESSAGE_DEBUG || (level == STK_MESSAGE_INFO && cli->quiet))
-        return;
     if (cli->said && !is_new(cli->said, message))
         return;
     if (cli->ranks.rank)
         snprintf(name, sizeof name, "stoker: rank %llu: ", (unsigned long long)cli->ranks.rank);
-    print_line(name, heads[level], message);
+    print_line(name, head, message);
+}
+
+void cli_console_log(void *user, stk_message_level level, const char *message)
+{
+    static const char *const heads[] = {"debug: ", "", "warning: ", "error: "};
+    const struct cli *cli = user;
+
+    if (level != STK_MESSAGE_DEBUG && (level != STK_MESSAGE_INFO || !cli->quiet))
+        say(cli, heads[level], message);
+}
+
+void cli_console_answer(const struct cli *cli, const char *message)
+{
+    say(cli, "", message);
 }
 
 bool cli_is_usage(stk_status status, const stk_error *err)

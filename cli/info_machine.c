@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stoker info --machine: what figures of this machine are of. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <stoker/collectives.h>
 
@@ -82,6 +85,14 @@ static void print_json(const stk_context *context, const char *members, const st
 
 int info_machine(struct cli *cli, stk_context *context, const char *path, bool measure)
 {
+    /* A store that is measured says itself what it lacks. */
+    if (path && !measure && access(path, F_OK) != 0) {
+        if (errno == ENOENT)
+            cli_error("'%s' does not exist; check the path", path);
+        else
+            cli_error("'%s': %s", path, strerror(errno));
+        return CLI_FAILED;
+    }
     stk_machine machine = {.struct_size = sizeof machine};
     struct lines lines = {0}, store = {0};
     const bool json = cli->format == CLI_JSON;

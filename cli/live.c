@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Letting others look on at a command: its sheet for 'stoker top', its page with --dashboard. */
+#include <inttypes.h>
+
 #include "cli.h"
 
 struct live_options {
@@ -41,16 +43,22 @@ int cli_live_bind(struct cli *cli)
         return cli_is_usage(status, &err) ? CLI_USAGE : CLI_FAILED;
     }
     snprintf(text, sizeof text, "live page: %s", cli->address.url);
-    cli_console_log(cli, STK_MESSAGE_INFO, text);
+    cli_console_answer(cli, text);
     return CLI_GO_ON;
 }
 
 int cli_live(struct cli *cli, const char *what, bool page)
 {
+    char label[160];
     stk_error err;
 
     cli_live_end(cli);
     page = page && cli->address.struct_size;
+    if (cli->ranks.world_size > 1) {
+        snprintf(label, sizeof label, "rank %" PRIu64 " of %" PRIu64 ", %.100s", cli->ranks.rank,
+                 cli->ranks.world_size, what ? what : "");
+        what = label;
+    }
     stk_status status = stk_live_open(cli->context, cli->usage->name, what, &cli->live, &err);
     if (status == STK_OK && page)
         status = stk_live_serve(cli->live, &cli->address, &cli->server, &err);

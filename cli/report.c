@@ -159,12 +159,17 @@ static int print_beside(const struct report_view *view)
 }
 
 /* -o FILE.html is the page; else --html says where it goes. */
+static bool out_is_page(const struct cli *cli)
+{
+    return cli->format == CLI_TABLE && cli->out_path &&
+           (cli_ends_with(cli->out_path, ".html") || cli_ends_with(cli->out_path, ".htm"));
+}
+
 static int write_results(struct report_view *view, const struct report_options *options)
 {
     struct cli *cli = view->cli;
-    bool page = cli->format == CLI_TABLE && cli->out_path &&
-                (cli_ends_with(cli->out_path, ".html") || cli_ends_with(cli->out_path, ".htm"));
-    if (page) {
+
+    if (out_is_page(cli)) {
         const int code = write_page(view, cli->out);
         return code != CLI_GOOD || cli->quiet ? code : print_beside(view);
     }
@@ -185,6 +190,22 @@ static int write_results(struct report_view *view, const struct report_options *
     return code;
 }
 
+/* Options that do not go together. */
+static int refuse(const struct cli *cli, const struct report_options *options)
+{
+    if ((cli->num_repeated || options->scale) && cli->format == CLI_CSV) {
+        cli_error("--%s is not part of CSV: take --format json or table",
+                  cli->num_repeated ? "what-if" : "scale");
+        return CLI_USAGE;
+    }
+    if (options->html && out_is_page(cli)) {
+        cli_error("--html %s and -o %s both say where the page goes; leave one out", options->html,
+                  cli->out_path);
+        return CLI_USAGE;
+    }
+    return CLI_GO_ON;
+}
+
 int cli_report(struct cli *cli)
 {
     struct report_view view = {.cli = cli};
@@ -198,11 +219,8 @@ int cli_report(struct cli *cli)
     code = cli_apply(cli, report_option_table(), 0, &options);
     if (code == CLI_GO_ON && options.sync)
         return report_sync(cli, &options);
-    if (code == CLI_GO_ON && (cli->num_repeated || options.scale) && cli->format == CLI_CSV) {
-        cli_error("--%s is not part of CSV: take --format json or table",
-                  cli->num_repeated ? "what-if" : "scale");
-        return CLI_USAGE;
-    }
+    if (code == CLI_GO_ON)
+        code = refuse(cli, &options);
     if (code == CLI_GO_ON)
         code = cli_context(cli, 0, &context);
     if (code != CLI_GO_ON)

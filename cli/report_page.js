@@ -284,19 +284,20 @@ function over(title, note, series, unit, end) {
 
 const sum = list => list.reduce((a, b) => a + b, 0);
 
-// Parts of the wall time or of the waits, a bar for each epoch; the greatest part lies at the bottom.
-function stacked(title, list, perEpoch, unit = "s") {
+// Parts of the wall time or of the waits, a bar for each epoch; the greatest part lies at the bottom. `whole`: how long the
+// run was, of which a sum may be a part alone.
+function stacked(title, list, perEpoch, unit = "s", whole = 0) {
     const say = (v, digits) => unit === "s" ? seconds(v, digits) : amount(v, unit);
     const parts = list.map(p => ({ name: p.name.replace(/_/g, " "), values: p.sum.map(v => Math.max(0, v)), width: p.width, n: p.n }))
         .filter(p => sum(p.values) > 0).sort((a, b) => sum(b.values) - sum(a.values));
     const all = sum(parts.map(p => sum(p.values)));
     const share = p => `${(100 * sum(p.values) / all).toFixed(1)} %`;
-    const f = figure(title, parts.length ? `${say(all)} in all: ` + parts.slice(0, 3).map(p => `${p.name} ${share(p)}`).join(", ") : "nothing was measured");
+    const f = figure(title, parts.length ? `${say(all)} ${whole ? `of the run's ${say(whole)}` : "in all"}: ` + parts.slice(0, 3).map(p => `${p.name} ${share(p)}`).join(", ") : "nothing was measured");
     if (!parts.length) {
         return f;
     }
     const n = Math.max(...parts.map(p => p.n)), width = parts[0].width;
-    const labels = Array.from({ length: n }, (_, i) => !perEpoch ? "whole run" : width > 1 ? `${i * width} to ${(i + 1) * width - 1}` : String(i));
+    const labels = Array.from({ length: n }, (_, i) => !perEpoch ? (whole ? "in all" : "whole run") : width > 1 ? `${i * width} to ${(i + 1) * width - 1}` : String(i));
     plot(f, `${title}: ${parts.map(p => `${p.name} ${say(sum(p.values))}`).join(", ")}.`, {
         type: "bar",
         data: {
@@ -328,7 +329,7 @@ function unitOf(s) {
         /share$/.test(name) ? "%" : /_s$|seconds$/.test(name) ? "s" : "";
 }
 
-const titles = { queue: "Queues", cpu: "CPU", memory: "Memory", io: "Input and output" };
+const titles = { queue: "Queues", cpu: "CPU", memory: "Memory", io: "Input and output", pace: "Workers and reads" };
 const notes = { "queue.ready": "finished batches that wait for the step", "system.cpu": "cores in use", "system.io": "bytes a second" };
 
 function seriesCharts(run) {
@@ -346,7 +347,7 @@ function seriesCharts(run) {
         if (list[0].ledger) {
             const total = group.startsWith("ledger total"), name = last === "wait" ? "What the waits were for" : last === "parts" ? "Where the time went" : last === "tiers" ? "Where the bytes were found" : last;
             if (group.includes(".") && !(total && spent(`ledger.${last}`) > 0 && !(more && last === "parts"))) {
-                ledgers.push(stacked(total && more ? `${name}, setup and all` : name, list, !total, last === "tiers" ? "bytes" : "s"));
+                ledgers.push(stacked(total && more ? `${name}, outside of epochs, too` : name, list, !total, last === "tiers" ? "bytes" : "s", total && more ? run.length : 0));
             }
             continue;
         }

@@ -43,11 +43,11 @@ static const struct cli_usage usage = {
     .name = "top",
     .synopsis = "[PID | URL] [options]",
     .about =
-        "Looks on at a run of 'stoker bench', 'train', 'validate', 'test', 'predict' or 'convert', "
-        "or of a program that\n"
-        "calls stk_live_open(): rates of the last seconds, what the step waits for, workers, "
-        "memory, cores, storage,\n"
-        "metrics, progress, and what limits. The run need not have been started for it.\n"
+        "Looks on at a run of 'stoker bench', 'train', 'validate', 'test', 'predict', 'tune' or "
+        "'convert', or of a\n"
+        "program that calls stk_live_open(): rates of the last seconds, what the step waits for, "
+        "workers, memory, cores,\n"
+        "storage, metrics, progress, and what limits. The run need not have been started for it.\n"
         "\n"
         "PID is its process, or one that has started it; URL that of its page, on any machine "
         "(--dashboard prints it).\n"
@@ -417,8 +417,9 @@ static int find_run(struct cli *cli, int64_t *pid)
     if (n == 1)
         return CLI_GO_ON;
     if (n == 0) {
-        cli_error("nothing of this user runs that can be looked at: 'stoker bench', 'train' and "
-                  "'convert' do, and programs that call stk_live_open()");
+        cli_error("nothing of this user runs that can be looked at: 'stoker bench', 'train', "
+                  "'validate', 'test', 'predict', 'tune' and 'convert' do, and programs that call "
+                  "stk_live_open()");
         return CLI_FAILED;
     }
     fprintf(cli->out, "%zu runs; 'stoker top PID' looks on at one:\n", n);

@@ -234,6 +234,7 @@ def check_trainings(browser, stoker, options, folder):
         problems += trainings.check_png(browser)
         if logs[0] == one:
             problems += trainings.check_curves(browser, said[:len(logs)]) + trainings.check_colours(browser)
+            problems += trainings.check_whole(browser)
             problems += trainings.check_figures(stoker, logs, said[:len(logs)], folder)
         for problem in problems:
             print(f"  FAILED: {' '.join(pathlib.Path(log).name for log in logs)}: {problem}", file=sys.stderr)

@@ -39,6 +39,7 @@ def number(value):
 def train(path, *, rate, epochs=3, steps=40, every=5, label="train", gaps=(), hours=0.0, append=False, names=()):
     """A training whose loss falls. `gaps`: steps whose loss is no number. Returns {metric: [(step, epoch, value)]}."""
     log, said = Log(path, label, {"loader.batch_size": 32, "num_workers": 2, "lr": rate}, append), {}
+    began_all = log.now
     step_s = 3600 * hours / (epochs * steps) if hours else 0.05
 
     def metrics(step, at, epoch, values):
@@ -72,6 +73,10 @@ def train(path, *, rate, epochs=3, steps=40, every=5, label="train", gaps=(), ho
         log.event("ledger", epoch=epoch, duration=log.now - began, parts={
             "step": steps * step_s * 0.6, "data_wait": waited, "validation": 0.4, "logging": 0.01},
             wait={"decode": 0.7 * waited, "storage latency": 0.3 * waited})
+    # Of the whole training, which the setup came before.
+    spent = log.now - began_all
+    log.now += 0.1 * spent
+    log.event("ledger", duration=1.1 * spent, parts={"step": spent, "other": 0.1 * spent})
     log.close()
     return said
 
@@ -225,6 +230,18 @@ UNSAID = """[...document.querySelectorAll('th[scope], .cards dt, dt')].filter(e 
 def check_words(browser):
     """Every head of a column, card and figure says what it means."""
     return [f"the page does not say what '{word}' means" for word in sorted(set(browser.value(UNSAID)))]
+
+
+WHOLE = """[...document.querySelectorAll('figure')].filter(f => f.textContent.includes('Where the time went, outside of epochs, too'))
+  .map(f => f.textContent.match(/([0-9.]+ (?:ms|s|min)) of the run's ([0-9.]+ (?:ms|s|min)): step 90.9 %/)).map(m => m && [m[1], m[2]])"""
+
+
+def check_whole(browser):
+    """The ledger of all that the trainer did says of how much of the run it is: what came before is not in it."""
+    found = browser.value(WHOLE)
+    if len(found) == 1 and found[0] and found[0][0] != found[0][1]:
+        return []
+    return [f"the ledger of the whole training says {found}"]
 
 
 # ---- Figures --------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ typedef struct stk_live_loader {
 typedef struct stk_live_state {
     uint32_t struct_size;
     char stoker[32];   /**< version that wrote it */
-    char command[16];  /**< "bench", "train", "convert" */
+    char command[16];  /**< "bench", "train", "tune", "convert" */
     char label[128];   /**< what of it: a dataset, a setting */
     char machine[256]; /**< stk_machine_summary() */
     int64_t pid;       /**< as the process itself sees it */
@@ -87,7 +87,7 @@ typedef struct stk_live_state {
     double process_cores, machine_cores; /**< in use, of this process and of all */
     uint64_t process_bytes;              /**< anonymous and shared memory */
 
-    uint32_t num_workers; /**< of `worker`: those that did something */
+    uint32_t num_workers; /**< of `worker`: those that did something and are there */
     stk_live_worker worker[STK_LIVE_WORKERS];
     uint32_t num_metrics;
     stk_live_metric metric[STK_LIVE_METRICS]; /**< of a training, those of its progress bar */

@@ -22,8 +22,8 @@ typedef struct stk__pace_seen {
     double step;       /* between two waits, the median of some: what comes between is no step */
     double wait;       /* sum, without what was waited for at a start or at the turn of an epoch */
     double wait_reads; /* of it, for a slot, or for storage to answer */
-    double wait_bytes; /* of it, for the bytes of reads */
-    double wait_work;  /* of it, for a worker, or for its work */
+    double wait_transfer;    /* of it, for the bytes of reads */
+    double wait_work;        /* of it, for a worker, or for its work */
     uint32_t workers, depth; /* as they were meanwhile */
 } stk__pace_seen;
 

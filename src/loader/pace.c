@@ -57,7 +57,7 @@ void stk__pace_ask(stk__pace *p, const stk_waits *waits, uint64_t now_ns, stk__p
         .wait = STK_MAX(stk__seconds(waits->total_ns - p->then.total_ns) - cold, 0.0),
         .wait_reads = part(p, waits, STK_WAIT_READ_SLOT) +
                       part(p, waits, STK_WAIT_STORAGE_LATENCY) + part(p, waits, STK_WAIT_RETRY),
-        .wait_bytes = part(p, waits, STK_WAIT_STORAGE_TRANSFER),
+        .wait_transfer = part(p, waits, STK_WAIT_STORAGE_TRANSFER),
         .wait_work = part(p, waits, STK_WAIT_WORKER) + part(p, waits, STK_WAIT_DECODE_ENTROPY) +
                      part(p, waits, STK_WAIT_DECODE) + part(p, waits, STK_WAIT_TRANSFORM) +
                      part(p, waits, STK_WAIT_COLLATE) + part(p, waits, STK_WAIT_ORDERING),

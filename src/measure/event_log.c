@@ -174,7 +174,7 @@ static void write_pace(stk_event_log *log, const stk__event *event)
     } seconds[] = {{"step", n->seen.step},
                    {"wait", n->seen.wait},
                    {"wait_reads", n->seen.wait_reads},
-                   {"wait_bytes", n->seen.wait_bytes},
+                   {"wait_transfer", n->seen.wait_transfer},
                    {"wait_work", n->seen.wait_work}};
     for (size_t i = 0; i < STK_COUNT(seconds); i++) {
         stk__text_add(&out, ", \"%s\": ", seconds[i].name);

@@ -114,7 +114,7 @@ static void show_loader(const stk_loader_stats *stats, stk_live_loader *out)
                              .batches = stats->waits.batches,
                              .workers = stats->workers,
                              .io_depth = stats->io_depth,
-                             .ready = stats->ready,
+                             .ready = STK_MIN(stats->ready, stats->depth),
                              .depth = stats->depth,
                              .memory_bytes = stats->memory_bytes,
                              .memory_budget = stats->memory_budget};
@@ -256,10 +256,15 @@ static void take_flow(stk__live_watch *w, const stk__live_look *then, const stk_
     s->machine_cores = rate(then->machine_ns, now->machine_ns, 1e9 * window);
 }
 
+/* Those that the loaders have now, or that did something in the window: an auto number sinks, too.
+ */
 static void take_workers(stk__live_watch *w, const stk__live_look *then, const stk__live_look *now)
 {
     stk_live_state *s = &w->state;
+    uint64_t most = s->num_loaders ? 1 : STK_LIVE_WORKERS; /* the caller of one without workers */
 
+    for (uint32_t i = 0; i < s->num_loaders; i++)
+        most = STK_MAX(most, s->loaders[i].workers);
     s->num_workers = 0;
     for (uint32_t i = 0; i < STK_LIVE_WORKERS; i++) {
         const stk__live_slot *slot = &w->counts.slots[i];
@@ -272,7 +277,8 @@ static void take_workers(stk__live_watch *w, const stk__live_look *then, const s
         worker->busy =
             fmin(rate(then->busy_ns[i], now->busy_ns[i], (double)(now->at_ns - then->at_ns)), 1);
         worker->idle = now->at_ns > end ? stk__seconds(now->at_ns - end) : 0;
-        s->num_workers = i + 1;
+        if (i < most || worker->busy > 0)
+            s->num_workers = i + 1;
     }
 }
 
@@ -297,11 +303,16 @@ static void judge(stk__live_watch *w, const stk__live_look *then, const stk__liv
         s->wait_shares[i] = stk__seconds(waits.parts_ns[i]) / window;
     if (!waits.batches)
         return;
-    stk__figures_begin(w->ctx, &none, &f);
+    const bool whole = stk__figures_begin(w->ctx, &none, &f);
     stk__figures_of_loader(&then->stats, &now->stats, &f);
     stk__figures_of_waits(&waits, now->samples - then->samples, window, &f);
     f.batch_size = f.samples / f.steps;
-    f.cpu_s = f.prepare_busy;
+    /* Workers that are busy may sleep, and so may the step: what computes is what the process was
+     * seen to, the step's part with it. */
+    f.cpu_s = s->process_cores * window;
+    f.spin = false;
+    if (whole)
+        f.other_cores = fmax(s->machine_cores - s->process_cores, 0);
     stk_judge(&f, &verdict);
     snprintf(s->limit, sizeof s->limit, "%s", stk_limit_name(verdict.limit));
     snprintf(s->verdict, sizeof s->verdict, "%s", verdict.text);
@@ -312,7 +323,8 @@ static void take_loader(stk_live_state *s, const stk__live_look *now)
     s->loader = now->loader != NULL;
     s->workers = now->stats.workers;
     s->io_depth = now->stats.io_depth;
-    s->ready = now->stats.ready;
+    /* One more may be finished, which the consumer is about to take. */
+    s->ready = STK_MIN(now->stats.ready, now->stats.depth);
     s->depth = now->stats.depth;
     s->memory_bytes = now->stats.memory_bytes;
     s->memory_budget = now->stats.memory_budget;

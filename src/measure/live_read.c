@@ -70,7 +70,7 @@ stk_status stk__live_read_page(int fd, stk_live_state *out, stk_error *err)
             !read_at(fd, &after, sizeof after, sequence_at))
             return stk__fail(err, STK_EMISMATCH, STK_STAGE_MEASURE,
                              "the live sheet is shorter than it says");
-        if (before == after && before % 2 == 0) {
+        if (before == after && before % 2 == 0 && before > 0) {
             stk__live_tame(out);
             return STK_OK;
         }
@@ -218,8 +218,9 @@ static stk_status open_of(int64_t pid, int64_t *whose, int *fd, stk_error *err)
                          pid, n, below);
     return stk__fail(err, STK_ENOENT, STK_STAGE_MEASURE,
                      "process %" PRId64
-                     " runs nothing that can be looked at: 'stoker bench', 'train' and 'convert' "
-                     "do, and programs that call stk_live_open()",
+                     " runs nothing that can be looked at: 'stoker bench', 'train', 'validate', "
+                     "'test', 'predict', 'tune' and 'convert' do, and programs that call "
+                     "stk_live_open()",
                      pid);
 }
 

@@ -221,8 +221,11 @@ static stk_straggling cause_of_wait(const sight *s)
         return STK_STRAGGLING_CORES;
     }
     snprintf(s->text, s->size,
-             "It waits for its data; why, its log does not say: record a ledger, reads and samples "
-             "(--log).");
+             ledger
+                 ? "It waits for its data, and nothing that its log knows of differs: what reads "
+                   "and samples take, their size, its cores."
+                 : "It waits for its data; why, its log does not say: record a ledger, reads and "
+                   "samples (--log).");
     return STK_STRAGGLING_UNKNOWN;
 }
 

@@ -18,6 +18,14 @@ static bool is_place(const stk__json_member *m)
     return false;
 }
 
+/* Of what a policy was told and said, only what it has come to is a line: steps and seconds of what
+ * it saw would share its axis. */
+static bool is_shown(const char *event, const stk__json_member *m)
+{
+    return strcmp(event, "pace") != 0 || stk__json_member_key_is(m, "num_workers") ||
+           stk__json_member_key_is(m, "io_depth");
+}
+
 /* The series of that name, made when it is new; NULL with STK_OK when there are too many. */
 static stk_status find(stk_report *report, stk__run *run, const char *group, const char *name,
                        bool ledger, stk__series **out)
@@ -85,7 +93,7 @@ stk_status stk__run_series(stk_report *report, stk__run *run, const stk__log_lin
     for (size_t i = 0; i < line->object->n; i++) {
         const stk__json_member *m = &line->object->members[i];
         size_t n;
-        if (is_place(m))
+        if (is_place(m) || !is_shown(event, m))
             continue;
         if (m->kind == STK__JSON_NUMBER)
             STK_TRY(add(report, run, event, m, at, ledger));

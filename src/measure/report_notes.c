@@ -55,6 +55,18 @@ static void tell_reading(const stk_report_file *f, void (*each)(void *, const ch
     }
 }
 
+/* Whether it is one of several ranks, of which no other has a log here. */
+static bool is_alone(const stk_report_comparison *all, uint64_t i, const stk_report_run *run)
+{
+    if (!all || run->world_size < 2 || run->rank < 0 || run->rank >= run->world_size)
+        return false;
+    for (uint64_t k = 0; k < all->num_worlds; k++)
+        for (uint64_t r = 0; r < all->worlds[k]->num_ranks; r++)
+            if (all->worlds[k]->ranks[r]->run == i)
+                return false;
+    return true;
+}
+
 static void tell_run(const stk_report *report, uint64_t i, void (*each)(void *, const char *),
                      void *user)
 {
@@ -74,6 +86,13 @@ static void tell_run(const stk_report *report, uint64_t i, void (*each)(void *, 
         snprintf(line, sizeof line,
                  "%s ran on another machine, or on another state of it, than the first: %.300s.",
                  name, run->machine_summary);
+        each(user, line);
+    }
+    if (is_alone(all, i, run)) {
+        snprintf(line, sizeof line,
+                 "%s is rank %" PRId64 " of %" PRId64
+                 ", alone: give the logs of the others, too, to see who is waited for.",
+                 name, run->rank, run->world_size);
         each(user, line);
     }
     if (!run->ended) {

@@ -10,6 +10,7 @@
 #define TEXT         1400
 #define CLOCKS       700
 #define CLOCKS_SAID  6    /* ranks whose clock is told in words */
+#define MISSING_SAID 16   /* ranks without a log that are named */
 #define COMM_MATTERS 0.01 /* of the time, from which on collectives are worth words */
 
 typedef struct world {
@@ -158,16 +159,32 @@ static void say_clocks(world *w)
                  s->num_ranks > CLOCKS_SAID + 1 ? ", ..." : "", w->ranks[0].rank);
 }
 
+/* "The logs of 2 of 4 ranks are missing (1, 3). " */
+static size_t say_missing(const world *w, char *text, size_t size)
+{
+    const stk_report_world *s = &w->shown;
+    const uint64_t missing = s->world_size - s->num_ranks;
+    uint64_t next = 0, said = 0;
+
+    if (missing == 0)
+        return 0;
+    size_t n =
+        (size_t)snprintf(text, size, "The logs of %" PRIu64 " of %" PRIu64 " ranks are missing (",
+                         missing, s->world_size);
+    for (uint64_t rank = 0; rank < s->world_size && said < MISSING_SAID; rank++) {
+        if (next < s->num_ranks && (uint64_t)w->ranks[next].rank == rank)
+            next++;
+        else
+            n += (size_t)snprintf(text + n, size - n, "%s%" PRIu64, said++ ? ", " : "", rank);
+    }
+    return n + (size_t)snprintf(text + n, size - n, "%s). ", said < missing ? ", ..." : "");
+}
+
 static void say(world *w)
 {
     const stk_report_world *s = &w->shown;
-    size_t n = 0;
+    size_t n = say_missing(w, w->text, TEXT);
 
-    if (s->num_ranks < s->world_size)
-        n = (size_t)snprintf(w->text, TEXT,
-                             "The logs of %" PRIu64 " of %" PRIu64 " ranks are "
-                             "missing. ",
-                             s->world_size - s->num_ranks, s->world_size);
     if (s->slowest < 0) {
         snprintf(w->text + n, TEXT - n,
                  "The ranks have no step in common, by epoch and batch, that is logged from its "

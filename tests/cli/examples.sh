@@ -44,7 +44,7 @@ stoker train --dataset 'digits:?size=64' --test 'digits:?split=test&size=64' --t
 # A run to look on at, which serves its page where that is built in.
 dashboard=()
 ! stoker --version | grep -q '^libmicrohttpd: built in' || dashboard=(--dashboard 0)
-"$binary" bench digits: --train-step-time 0.01 --min-seconds 600 --max-seconds 600 "${dashboard[@]}" > bench.out 2>&1 &
+"$binary" bench digits: --train-step-time 0.01 --min-seconds 600 --max-seconds 600 -q "${dashboard[@]}" > bench.out 2>&1 &
 running=$!
 trap 'kill $running 2> log.out; rm -rf "$work"' EXIT
 for _ in $(seq 100); do
@@ -53,6 +53,7 @@ for _ in $(seq 100); do
 done
 
 page=$(sed -n 's/.*live page: //p' bench.out)
+[ ${#dashboard[@]} = 0 ] || [ -n "$page" ] || { echo "with -q the page is not named"; exit 1; }
 
 failed=0 ran=0
 for command in train $(stoker --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do

@@ -67,7 +67,7 @@ static stk__pace_seen see(const load *l, const stk__pace_want *now, double noise
     if (work >= read)
         seen.wait_work = seen.wait;
     else if (l->bandwidth > 0 && BATCH / l->bandwidth >= BATCH * l->read / now->depth)
-        seen.wait_bytes = seen.wait;
+        seen.wait_transfer = seen.wait;
     else
         seen.wait_reads = seen.wait;
     return seen;
@@ -316,7 +316,7 @@ static stk__pace_seen seen_of(const json_t *e)
                             .step = json_number_value(json_object_get(e, "step")),
                             .wait = json_number_value(json_object_get(e, "wait")),
                             .wait_reads = json_number_value(json_object_get(e, "wait_reads")),
-                            .wait_bytes = json_number_value(json_object_get(e, "wait_bytes")),
+                            .wait_transfer = json_number_value(json_object_get(e, "wait_transfer")),
                             .wait_work = json_number_value(json_object_get(e, "wait_work")),
                             .workers = (uint32_t)json_integer_value(json_object_get(e, "workers")),
                             .depth = (uint32_t)json_integer_value(json_object_get(e, "depth"))};

@@ -188,6 +188,7 @@ static void test_generic(void **state)
         "{\"event\": \"ledger\", \"epoch\": 1, \"time\": 105, \"wait\": {\"decode\": 0.5}}\n"
         "{\"event\": \"ledger\", \"time\": 105, \"wait\": {\"decode\": 2.0}}\n"
         "{\"event\": \"training start\", \"batch\": 0, \"time\": 105, \"ready\": 3}\n"
+        "{\"event\": \"pace\", \"time\": 105, \"steps\": 80, \"wait\": 0.5, \"num_workers\": 2}\n"
         "{\"event\": \"a name that is much longer than the forty-seven bytes that are kept of "
         "it\", "
         "\"time\": 105}\n"
@@ -201,7 +202,7 @@ static void test_generic(void **state)
     assert_int_equal(n, 1);
     assert_string_equal(run->rows[bars[0].row], "validation");
     assert_true(bars[0].start == 1.0 && bars[0].length == 2.0f);
-    assert_int_equal(run->num_series, 6);
+    assert_int_equal(run->num_series, 7);
     assert_string_equal(run->series[1].group, "system.memory");
     assert_string_equal(run->series[1].name, "anon_bytes");
     assert_true(run->series[1].sum[100] == 4000 && run->series[1].count[100] == 2);
@@ -213,6 +214,8 @@ static void test_generic(void **state)
     assert_true(run->series[4].sum[0] == 2 && run->series[4].n == 1);
     assert_string_equal(run->series[5].group, "queue");
     assert_string_equal(run->series[5].name, "ready");
+    /* Of a pace the lines are what it came to, not what it saw. */
+    assert_string_equal(run->series[6].name, "num_workers");
     assert_true(run->verdict_logged);
     assert_int_equal(run->verdict->limit, STK_LIMIT_STORAGE);
     assert_string_equal(run->verdict->value, "32");

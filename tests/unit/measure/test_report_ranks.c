@@ -450,7 +450,7 @@ static void test_worlds(void **state)
             assert_int_equal(w->ranks[k]->rank, k);
             assert_int_equal(w->ranks[k]->run / 3, i);
         }
-        assert_non_null(strstr(w->text, "The logs of 1 of 4 ranks are missing"));
+        assert_non_null(strstr(w->text, "The logs of 1 of 4 ranks are missing (3). "));
     }
 }
 
@@ -556,6 +556,27 @@ static void test_unknown_wait(void **state)
     }
 }
 
+/* A rank that waits longer, of which a ledger shows no more for anything, and one without a ledger.
+ */
+static void test_unexplained(void **state)
+{
+    stk__rank_parts parts[3];
+    char text[512];
+
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        for (size_t i = 0; i < 3 * sizeof *parts / sizeof(double); i++)
+            ((double *)parts)[i] = 1e-3;
+        parts[1].wait = 5e-3;
+        for (int r = 0; r < 3 && !known; r++)
+            parts[r].storage = parts[r].work = NAN;
+        assert_int_equal(stk__rank_cause(parts, 3, 1, (double[3]){0}, text, sizeof text),
+                         STK_STRAGGLING_UNKNOWN);
+        assert_true((strstr(text, "nothing that its log knows of differs") != NULL) == known);
+        assert_true((strstr(text, "record a ledger") != NULL) == !known);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -572,6 +593,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nothing_common, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hostile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unknown_wait, set_up, tear_down),
+        cmocka_unit_test(test_unexplained),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
