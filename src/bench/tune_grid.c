@@ -61,6 +61,8 @@ const stk_option_table stk__tune_option_table = {
 const char *const stk__tune_keys[STK__TUNE_OWN] = {"loader.num_workers", "loader.io_depth",
                                                    "loader.prefetch_factor"};
 
+const char stk__tune_source[] = "tune";
+
 /* Whether a list "a,b" has a value. */
 static bool has(const char *list, const char *value)
 {
@@ -154,10 +156,17 @@ static void list_of(const stk_config *config, const stk_tune_options *options, s
         add(list, ahead[i]);
 }
 
-/* An option without a value gets one. */
-static stk_status give(stk_config *config, const char *key, const char *value, stk_error *err)
+/* An option without a value gets one, which is known by its source. */
+static stk_status give(stk_config *config, const char *key, const char *text, stk_error *err)
 {
-    return stk_config_count(config, key) ? STK_OK : stk_config_set(config, key, value, false, err);
+    stk__config_value value = {.place = {.source = stk__tune_source}};
+
+    if (stk_config_count(config, key))
+        return STK_OK;
+    value.text = stk__config_copy(config, text, strlen(text));
+    if (!value.text)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for %s", key);
+    return stk__config_put(config, key, &value.place, &value, 1, 0, err);
 }
 
 /* Runs are short. What is so slow that it comes to few batches shows it by these. */

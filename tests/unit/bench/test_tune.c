@@ -41,7 +41,8 @@ static void test_wait(void **state)
     assert_true(t.answer.reached && t.answer.gain);
     assert_true(t.answer.speed_up > 1.9 && t.answer.speed_up < 2.1);
     assert_true(t.answer.saturated_workers == 4 && !t.answer.more_workers);
-    assert_non_null(strstr(t.answer.text, "Saturated from 4 workers on."));
+    /* With 8 none was run, as 4 are enough. */
+    assert_non_null(strstr(t.answer.text, "Saturated from 4 workers on (predicted)."));
     /* Nothing is read: how many reads at a time there may be is no matter. */
     assert_true(t.best.auto_depth);
     assert_null(strstr(t.answer.text, "reads at a time"));
@@ -107,6 +108,15 @@ static void test_limits(void **state)
     run_load(&t, &l, 1000);
     assert_int_equal(t.best.num_workers, 3);
     assert_true(rate_in(&l, 3, 4) >= 0.99 * best_rate(&t, &l, 3));
+    /* More were not tried, or they were: auto comes to two. */
+    assert_non_null(strstr(t.answer.text, "More than 3 workers may give still more"));
+    end(&t);
+    options.max_cores = 1;
+    make(&t, few, &options);
+    run_load(&t, &l, 1000);
+    assert_non_null(strstr(t.answer.text,
+                           "Settings with more than 1 worker are beyond the limits: with 2 "
+                           "there were 500 samples/s."));
     end(&t);
     options.max_cores = STK_AUTO;
     /* Room for three batches ahead and the one at hand, beyond what is always there. */
@@ -297,6 +307,7 @@ static void test_configuration(void **state)
 {
     load l = loads[1];
     stk_loader_options loader;
+    stk_bench_options bench;
     stk_config *again = NULL;
     stk_error err;
     tuned t;
@@ -322,8 +333,33 @@ static void test_configuration(void **state)
     assert_ok(stk_config_apply(again, stk_option_table_find("loader"), 0, &loader, &err), &err);
     assert_true(loader.batch_size == 10 && loader.num_workers == 2 && loader.io_depth == 64);
     assert_string_equal(stk_config_get(again, "dataset", 0), "digits:");
+    /* The step that was assumed is said; how long runs of a tuner are is not for those of others.
+     */
+    stk_bench_options_init(&bench);
+    assert_ok(stk_config_apply(again, stk_option_table_find("bench"), 0, &bench, &err), &err);
+    assert_int_equal(stk_config_count(again, "bench.train_step_time"), 1);
+    assert_true(bench.train_step_time == 0.01);
+    assert_non_null(strstr(t.answer.text, "The step was assumed to take 10 ms"));
+    assert_int_equal(stk_config_count(again, "bench.min_seconds"), 0);
+    assert_int_equal(stk_config_count(again, "bench.min_batches"), 0);
+    assert_int_equal(stk_config_count(again, "bench.max_seconds"), 0);
     assert_int_equal(stk_config_combinations(again), 1);
     stk_config_destroy(&again);
+    stk__text_release(&text);
+    end(&t);
+    /* What was given stays. */
+    make(&t,
+         "dataset: 'digits:'\nloader: {batch_size: 10, num_workers: [0, 1]}\n"
+         "bench: {train_step_time: 3ms, min_seconds: 3, min_batches: 20}\n",
+         NULL);
+    text = (stk__text){.ctx = t.p.ctx};
+    l.step = 3e-3;
+    run_load(&t, &l, 1000);
+    assert_ok(stk_tune_write(t.tune, add_line, &text, &err), &err);
+    assert_non_null(strstr(text.bytes, "  train_step_time: 3ms\n"));
+    assert_non_null(strstr(text.bytes, "  min_seconds: 3"));
+    assert_non_null(strstr(text.bytes, "  min_batches: 20\n"));
+    assert_null(strstr(text.bytes, "assumed"));
     stk__text_release(&text);
     end(&t);
 }
