@@ -61,7 +61,7 @@ const stk_option_table stk__tune_option_table = {
 const char *const stk__tune_keys[STK__TUNE_OWN] = {"loader.num_workers", "loader.io_depth",
                                                    "loader.prefetch_factor"};
 
-const char stk__tune_source[] = "tune";
+const char stk__tune_short[] = "tune", stk__tune_limit[] = "tune.max_memory";
 
 /* Whether a list "a,b" has a value. */
 static bool has(const char *list, const char *value)
@@ -156,17 +156,22 @@ static void list_of(const stk_config *config, const stk_tune_options *options, s
         add(list, ahead[i]);
 }
 
-/* An option without a value gets one, which is known by its source. */
-static stk_status give(stk_config *config, const char *key, const char *text, stk_error *err)
+/* A value that is known by its source. */
+static stk_status put(stk_config *config, const char *key, const char *text, const char *source,
+                      stk_error *err)
 {
-    stk__config_value value = {.place = {.source = stk__tune_source}};
+    stk__config_value value = {.place = {.source = source}};
 
-    if (stk_config_count(config, key))
-        return STK_OK;
     value.text = stk__config_copy(config, text, strlen(text));
     if (!value.text)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for %s", key);
     return stk__config_put(config, key, &value.place, &value, 1, 0, err);
+}
+
+/* An option without a value gets one. */
+static stk_status give(stk_config *config, const char *key, const char *text, stk_error *err)
+{
+    return stk_config_count(config, key) ? STK_OK : put(config, key, text, stk__tune_short, err);
 }
 
 /* Runs are short. What is so slow that it comes to few batches shows it by these. */
@@ -215,7 +220,7 @@ static stk_status bound_memory(stk_config *config, uint64_t most, stk_error *err
     if (loader.memory_budget && loader.memory_budget <= budget)
         return STK_OK;
     snprintf(text, sizeof text, "%" PRIu64, budget);
-    return stk_config_set(config, "loader.memory_budget", text, false, err);
+    return put(config, "loader.memory_budget", text, stk__tune_limit, err);
 }
 
 stk_status stk_tune_grid(stk_config *config, const stk_tune_options *options, stk_error *err)

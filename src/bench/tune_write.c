@@ -61,7 +61,7 @@ static stk_status copy_config(const stk_tune *tune, size_t best, stk_config *to,
 
     for (size_t i = 0; i < from->count; i++) {
         const stk__entry *e = &from->entries[i];
-        if (e->count && is_kept(tune, e->key) && e->place.source != stk__tune_source)
+        if (e->count && is_kept(tune, e->key) && e->place.source != stk__tune_short)
             STK_TRY(stk__config_put(to, e->key, &e->place, e->values, e->count, 0, err));
     }
     /* Without it a bench would take whatever it takes by default. */
