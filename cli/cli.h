@@ -47,6 +47,9 @@ enum cli_format { CLI_TABLE = 0, CLI_JSON, CLI_CSV };
 struct cli_options {
     const char *name;                     /* as stk_option_table_find() knows it, as "loader" */
     const stk_option_table *(*own)(void); /* gives it; `name` is NULL */
+    /* The same as the help has it, where the command takes less of it, or has defaults of its own;
+     * NULL: as it is. */
+    const stk_option_table *(*shown)(void);
 };
 
 /* What a command is and takes: for the parser and --help. */
@@ -105,6 +108,7 @@ struct cli {
     const struct cli_usage *usage;
     /* Private. */
     const stk_option_table *tables[CLI_MAX_TABLES + 1]; /* of the command and of the context */
+    const stk_option_table *shown[CLI_MAX_TABLES + 1];  /* the same, as the help has them */
     stk_context *config_context;                        /* the configuration's own */
     stk_context *context;                               /* made by cli_context() */
     stk_context_options context_options;                /* of `context` */

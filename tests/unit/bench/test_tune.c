@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a tuner finds of loads whose rate is known in closed form. */
+#include <stdlib.h>
+
 #include "tuned.h"
+
+#include "base/options.h"
 
 static void test_speed(void **state)
 {
@@ -293,6 +297,41 @@ static void test_grid(void **state)
     plan_end(&p);
     assert_refused("loader: {batch_size: [8, 16]}\n", "batch_size has 2 values");
     assert_refused("bench: {step: 'fit:a.yaml'}\n", "whole training");
+    assert_refused("bench: {repeat: 2}\n", "bench.repeat: it has no effect");
+    assert_refused("bench: {ceiling: true}\n", "bench.ceiling: it has no effect");
+    assert_refused("bench: {ladder: true}\n", "bench.ladder: it has no effect");
+    assert_refused("bench: {hash: '-'}\n", "bench.hash: it has no effect");
+}
+
+/* The help says what the grid does: the defaults are those that a configuration gets, and what is
+ * refused is not there. */
+static void test_table(void **state)
+{
+    static const char *const none[] = {"hash", "repeat", "ceiling", "ladder"};
+    const stk_option_table *table = stk_tune_bench_table(), *of = stk_option_table_find("bench");
+    planned p = plan_of("dataset: 'digits:'\nbench: {repeat: 1, ceiling: false}\n", NULL);
+    stk_error err;
+
+    (void)state;
+    assert_ok(stk__options_check(table, &err), &err);
+    for (size_t i = 0; i < STK_COUNT(none); i++)
+        assert_null(stk_options_find(table, none[i]));
+    assert_int_equal(table->count + STK_COUNT(none), of->count);
+    assert_ok(stk_tune_grid(p.config, NULL, &err), &err);
+    for (size_t i = 0; i < table->count; i++) {
+        const stk_option *option = &table->options[i], *its = stk_options_find(of, option->name);
+        char key[64];
+        snprintf(key, sizeof key, "bench.%s", option->name);
+        const char *got = stk_config_get(p.config, key, 0);
+        if (strcmp(option->name, "max_seconds") == 0)
+            assert_true(strtod(got, NULL) == 6 && !option->initial);
+        else if (got)
+            assert_string_equal(option->initial, got);
+        else if (its->initial)
+            assert_string_equal(option->initial, its->initial);
+        assert_true(option->offset == its->offset && option->type == its->type);
+    }
+    plan_end(&p);
 }
 
 /* ---- What is written --------------------------------------------------------------------------
@@ -461,13 +500,13 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_speed),     cmocka_unit_test(test_wait),
-        cmocka_unit_test(test_unreached), cmocka_unit_test(test_nothing_to_gain),
-        cmocka_unit_test(test_limits),    cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_cost),      cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_grid),      cmocka_unit_test(test_configuration),
-        cmocka_unit_test(test_choice),    cmocka_unit_test(test_correction),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_speed),         cmocka_unit_test(test_wait),
+        cmocka_unit_test(test_unreached),     cmocka_unit_test(test_nothing_to_gain),
+        cmocka_unit_test(test_limits),        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_cost),          cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_grid),          cmocka_unit_test(test_table),
+        cmocka_unit_test(test_configuration), cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_correction),    cmocka_unit_test(test_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
