@@ -105,6 +105,7 @@ struct cli {
     bool allow_plugins, print_config;
     const char *args[CLI_MAX_ARGS]; /* positional arguments */
     size_t num_args;
+    const char *training; /* a file that is the configuration of one; NULL: none is */
     const struct cli_usage *usage;
     /* Private. */
     const stk_option_table *tables[CLI_MAX_TABLES + 1]; /* of the command and of the context */
@@ -136,6 +137,11 @@ int cli_parse(struct cli *cli, const struct cli_usage *usage);
 
 /* Read a configuration, "-" from standard input. (config.c) */
 stk_status cli_config_load(stk_config *config, const char *path, stk_error *err);
+/* Once the files are read, and no flag: with the data or the model of a training the last one is
+ * its configuration, cli->training. */
+void cli_find_training(struct cli *cli, const char *last);
+/* Say that it is none of this command, but can be its step. CLI_USAGE. */
+int cli_fail_training(const struct cli *cli);
 /* Print that of the command, checked. Exit codes: CLI_GOOD, or as above. */
 int cli_config_print(struct cli *cli);
 
