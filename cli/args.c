@@ -480,8 +480,13 @@ static bool is_sweep(const struct cli *cli)
 /* Try every table now, so that nothing is found wrong after hours. */
 static int check_all(struct cli *cli)
 {
+    struct flag flag;
     stk_error err;
 
+    /* Where a step can be one of a training, and a training is nothing else. */
+    if (cli->training && find_flag(cli, "bench.step", &flag) &&
+        !find_flag(cli, "data.dataset", &flag))
+        return cli_fail_training(cli);
     for (size_t i = 0; cli->tables[i]; i++) {
         void *scratch = malloc(cli->tables[i]->struct_size);
         if (!scratch) {
@@ -511,8 +516,10 @@ static int load_all(struct parser *p)
         status = stk_config_create(cli->config_context, &cli->config, &err);
     for (size_t i = 0; i < p->num_files && status == STK_OK; i++)
         status = cli_config_load(cli->config, p->files[i], &err);
-    if (status == STK_OK)
+    if (status == STK_OK) {
+        cli_find_training(cli, p->num_files ? p->files[p->num_files - 1] : "-");
         return set_flags(p);
+    }
     int code = cli_fail(cli, status, &err);
     return cli->config && status != STK_ENOMEM ? CLI_USAGE : code;
 }

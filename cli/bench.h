@@ -133,6 +133,9 @@ struct bench_rows {
 bool bench_rows_make(const struct bench_plan *plan, size_t begun, const char *log,
                      struct bench_rows *rows);
 void bench_report(struct cli *cli, FILE *out, const struct bench_rows *rows);
+/* What all settings have in common, "digits:, batch_size 32, a step of 10 ms that sleeps, ": what
+ * follows is how long they are measured, but for whole trainings. */
+void bench_work_print(struct cli *cli, FILE *out, const stk_bench_setting *setting);
 /* That other programs took cores of the `cores` there are; nothing where they took next to none. */
 void bench_disturbance_print(FILE *out, size_t width, const stk_bench_summary *all, uint32_t cores);
 /* Begin the row of a table with its label; NULL where it has no figures, which it says. */

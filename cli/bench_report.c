@@ -315,8 +315,7 @@ enum bench_step bench_step_of(const char *step, const char **config)
     return named && strncmp(step, "train:", strlen("train:")) == 0 ? BENCH_TRAIN : BENCH_UNKNOWN;
 }
 
-/* What all rows have in common: the title of the table. */
-static void print_title(struct cli *cli, FILE *out, const stk_bench_setting *setting)
+void bench_work_print(struct cli *cli, FILE *out, const stk_bench_setting *setting)
 {
     const stk_bench_options *bench = setting->bench;
     const char *config;
@@ -331,10 +330,8 @@ static void print_title(struct cli *cli, FILE *out, const stk_bench_setting *set
     if (varies(cli, "bench.step"))
         config = NULL;
     if (kind == BENCH_FIT) {
-        fprintf(out, "whole trainings%s%s\n\n", config ? " of " : "", config ? config : "");
-        return;
-    }
-    if (config) {
+        fprintf(out, "whole trainings%s%s", config ? " of " : "", config ? config : "");
+    } else if (config) {
         fprintf(out, "the step of %s, ", config);
     } else if (kind == BENCH_SIMULATED && !varies(cli, "bench.train_step_time") &&
                !varies(cli, "bench.spin")) {
@@ -342,6 +339,19 @@ static void print_title(struct cli *cli, FILE *out, const stk_bench_setting *set
             fprintf(out, "a step of %s ms that %s, ", step, bench->spin ? "computes" : "sleeps");
         else
             fputs("no step, ", out);
+    }
+}
+
+/* What all rows have in common: the title of the table. */
+static void print_title(struct cli *cli, FILE *out, const stk_bench_setting *setting)
+{
+    const stk_bench_options *bench = setting->bench;
+    const char *config;
+
+    bench_work_print(cli, out, setting);
+    if (bench_step_of(bench->step, &config) == BENCH_FIT) {
+        fputs("\n\n", out);
+        return;
     }
     if (bench->num_epochs)
         fprintf(out, "%" PRIu64 " epoch%s", bench->num_epochs, bench->num_epochs == 1 ? "" : "s");

@@ -189,6 +189,8 @@ int bench_recipe_check(struct cli *cli)
 {
     char key[128];
 
+    if (cli->training && !stk_config_count(cli->config, "bench.step"))
+        return cli_fail_training(cli);
     for (const struct cli_options *t = cli->usage->tables; t->name; t++) {
         const stk_option_table *table = stk_option_table_find(t->name);
         for (size_t k = 0; is_section(t) && k < table->count; k++) {

@@ -47,6 +47,9 @@ enum cli_format { CLI_TABLE = 0, CLI_JSON, CLI_CSV };
 struct cli_options {
     const char *name;                     /* as stk_option_table_find() knows it, as "loader" */
     const stk_option_table *(*own)(void); /* gives it; `name` is NULL */
+    /* The same as the help has it, where the command takes less of it, or has defaults of its own;
+     * NULL: as it is. */
+    const stk_option_table *(*shown)(void);
 };
 
 /* What a command is and takes: for the parser and --help. */
@@ -102,9 +105,11 @@ struct cli {
     bool allow_plugins, print_config;
     const char *args[CLI_MAX_ARGS]; /* positional arguments */
     size_t num_args;
+    const char *training; /* a file that is the configuration of one; NULL: none is */
     const struct cli_usage *usage;
     /* Private. */
     const stk_option_table *tables[CLI_MAX_TABLES + 1]; /* of the command and of the context */
+    const stk_option_table *shown[CLI_MAX_TABLES + 1];  /* the same, as the help has them */
     stk_context *config_context;                        /* the configuration's own */
     stk_context *context;                               /* made by cli_context() */
     stk_context_options context_options;                /* of `context` */
@@ -132,6 +137,11 @@ int cli_parse(struct cli *cli, const struct cli_usage *usage);
 
 /* Read a configuration, "-" from standard input. (config.c) */
 stk_status cli_config_load(stk_config *config, const char *path, stk_error *err);
+/* Once the files are read, and no flag: with the data or the model of a training the last one is
+ * its configuration, cli->training. */
+void cli_find_training(struct cli *cli, const char *last);
+/* Say that it is none of this command, but can be its step. CLI_USAGE. */
+int cli_fail_training(const struct cli *cli);
 /* Print that of the command, checked. Exit codes: CLI_GOOD, or as above. */
 int cli_config_print(struct cli *cli);
 

@@ -49,6 +49,21 @@ stk_status cli_config_load(stk_config *config, const char *path, stk_error *err)
     return err->status = status;
 }
 
+void cli_find_training(struct cli *cli, const char *last)
+{
+    if (strcmp(last, "-") != 0 && (stk_config_count(cli->config, "data.dataset") ||
+                                   stk_config_count(cli->config, "model.layers")))
+        cli->training = last;
+}
+
+int cli_fail_training(const struct cli *cli)
+{
+    cli_error("'%.200s' is the configuration of a training; give it as the step that is measured: "
+              "stoker %s --step train:%.200s",
+              cli->training, cli->usage->name, cli->training);
+    return CLI_USAGE;
+}
+
 static void print_line(void *user, const char *line)
 {
     fprintf(user, "%s\n", line);

@@ -37,13 +37,16 @@ void cli_tables_list(struct cli *cli, const struct cli_usage *usage)
     size_t n = 0;
 
     for (const struct cli_options *t = usage->tables;
-         t && (t->name || t->own) && n < CLI_MAX_TABLES - 1; t++)
-        cli->tables[n++] = cli_options_find(t);
-    for (size_t i = 0; i < n; i++)
-        context |= cli->tables[i] == of_context;
-    if (!context)
-        cli->tables[n++] = of_context;
-    cli->tables[n] = NULL;
+         t && (t->name || t->own) && n < CLI_MAX_TABLES - 1; t++) {
+        cli->tables[n] = cli_options_find(t);
+        cli->shown[n] = t->shown ? t->shown() : cli->tables[n];
+        context |= cli->tables[n++] == of_context;
+    }
+    if (!context) {
+        cli->tables[n] = cli->shown[n] = of_context;
+        n++;
+    }
+    cli->tables[n] = cli->shown[n] = NULL;
 }
 
 /* A name with '-' where the table has '_'. */
@@ -76,8 +79,8 @@ bool cli_flag_at(const struct cli *cli, size_t i, struct cli_flag *out)
         return true;
     }
     i -= common->count;
-    for (size_t t = 0; cli->tables[t]; t++) {
-        const stk_option_table *table = cli->tables[t];
+    for (size_t t = 0; cli->shown[t]; t++) {
+        const stk_option_table *table = cli->shown[t];
         if (i >= table->count) {
             i -= table->count;
             continue;

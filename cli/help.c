@@ -45,8 +45,8 @@ void cli_help(const struct cli *cli, FILE *out)
     const struct cli_usage *usage = cli->usage;
 
     fprintf(out, "Usage: stoker %s %s\n\n%s", usage->name, usage->synopsis, usage->about);
-    for (size_t i = 0; cli->tables[i]; i++)
-        print_table(cli, cli->tables[i], out);
+    for (size_t i = 0; cli->shown[i]; i++)
+        print_table(cli, cli->shown[i], out);
     print_table(cli, cli_common_table(cli), out);
     if (usage->sweep)
         fputs("\nSeveral values make several settings: --num-workers 0,1,2, or a list in YAML (for "

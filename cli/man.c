@@ -113,8 +113,8 @@ void cli_man(const struct cli *cli, FILE *out)
     fputs("\n.SH DESCRIPTION\n", out);
     print_paragraphs(out, usage->about);
     fputs(".SH OPTIONS\n", out);
-    for (size_t i = 0; cli->tables[i]; i++)
-        print_table(cli, cli->tables[i], out);
+    for (size_t i = 0; cli->shown[i]; i++)
+        print_table(cli, cli->shown[i], out);
     print_table(cli, cli_common_table(cli), out);
     if (usage->examples) {
         fputs(".SH EXAMPLES\n", out);

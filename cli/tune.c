@@ -28,10 +28,15 @@ static const stk_option_table *own_table(void)
     return &table;
 }
 
-static const struct cli_options tables[] = {
-    {.name = "tune"},   {.name = "source"},      {.name = "python"},
-    {.name = "loader"}, {.name = "bench"},       {.name = "context"},
-    {.own = own_table}, {.own = cli_live_table}, {0}};
+static const struct cli_options tables[] = {{.name = "tune"},
+                                            {.name = "source"},
+                                            {.name = "python"},
+                                            {.name = "loader"},
+                                            {.name = "bench", .shown = stk_tune_bench_table},
+                                            {.name = "context"},
+                                            {.own = own_table},
+                                            {.own = cli_live_table},
+                                            {0}};
 
 static const struct cli_usage usage = {
     .name = "tune",

@@ -218,6 +218,23 @@ static void put_surfaces(const struct page *p)
 /* ---- The page ---------------------------------------------------------------------------------
  */
 
+/* Data and step, as the table has them. */
+static void put_work(const struct page *p, const stk_bench_setting *setting)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&text, &length);
+
+    if (!memory)
+        return;
+    bench_work_print(p->view->cli, memory, setting);
+    if (fclose(memory) == 0 && length > 2) {
+        text[length - 2] = 0; /* ", " */
+        report_put_text(p->out, "<p class=\"soft\">Measured: ", text, "</p>\n");
+    }
+    free(text);
+}
+
 static void put_head(const struct page *p)
 {
     const stk_bench_setting setting = bench_setting(p->view->plan, 0);
@@ -231,6 +248,7 @@ static void put_head(const struct page *p)
     fprintf(p->out, "%s%s</style></head>\n<body><main>\n", report_page_style(), style);
     report_put_text(p->out, "<h1>Settings for ", setting.dataset, "</h1>\n");
     report_put_text(p->out, "<p class=\"verdict\">", p->view->answer.text, "</p>\n");
+    put_work(p, &setting);
     stk_machine_get(p->view->cli->config_context, NULL, &machine);
     stk_machine_summary(&machine, text, sizeof text);
     report_put_text(p->out, "<p class=\"soft\">Machine: ", text, "</p>\n");

@@ -108,6 +108,20 @@ static void print_remarks(const struct tune_view *view, FILE *out, size_t width)
     bench_disturbance_print(out, width, &all, cores);
 }
 
+/* What was measured, and how long at first. */
+static void print_title(const struct tune_view *view, FILE *out)
+{
+    const stk_bench_setting given = bench_setting(view->plan, 0);
+
+    bench_work_print(view->cli, out, &given);
+    if (given.bench->num_epochs)
+        fprintf(out, "%" PRIu64 " epoch%s\n\n", given.bench->num_epochs,
+                given.bench->num_epochs == 1 ? "" : "s");
+    else
+        fprintf(out, "at first for %g s and %" PRIu64 " steps\n\n", given.bench->min_seconds,
+                given.bench->min_batches);
+}
+
 void tune_print(const struct tune_view *view, FILE *out)
 {
     const size_t width = cli_terminal_width(out);
@@ -115,6 +129,8 @@ void tune_print(const struct tune_view *view, FILE *out)
     char text[512], reach[64] = "";
     struct cli_table table = {0};
 
+    if (!view->cli->quiet)
+        print_title(view, out);
     tune_table(view, &table);
     cli_table_print(&table, width, out);
     cli_table_free(&table);
@@ -125,8 +141,9 @@ void tune_print(const struct tune_view *view, FILE *out)
                      100 * a->model_error);
         snprintf(text, sizeof text,
                  "%zu settings in the grid: %" PRIu64 " predicted%s, %" PRIu64 " run, in %" PRIu64
-                 " runs of %.0f s together.",
-                 stk_tune_count(view->tune), a->predicted, reach, a->measured, a->runs, a->took);
+                 " run%s; %.0f s with the predictions.",
+                 stk_tune_count(view->tune), a->predicted, reach, a->measured, a->runs,
+                 a->runs == 1 ? "" : "s", a->took);
         cli_paragraph(out, width, 0, text);
     }
     print_remarks(view, out, width);
@@ -169,6 +186,7 @@ void tune_json(const struct tune_view *view, FILE *out)
 {
     const size_t n = stk_tune_count(view->tune);
     const stk_tune_answer *a = &view->answer;
+    const stk_bench_options *bench = bench_setting(view->plan, 0).bench;
 
     fputs("{\"points\": [\n", out);
     for (size_t i = 0; i < n; i++) {
@@ -182,6 +200,9 @@ void tune_json(const struct tune_view *view, FILE *out)
         json_point(view, a->best, out);
     fprintf(out, ", \"ended\": %s, \"gain\": %s, \"reached\": %s", a->ended ? "true" : "false",
             a->gain ? "true" : "false", a->reached ? "true" : "false");
+    /* A real step takes what it takes. */
+    cli_json_member_text(out, "step", bench->step);
+    cli_json_member_number(out, "train_step_time", bench->step ? NAN : bench->train_step_time);
     cli_json_member_number(out, "speed_up", a->speed_up);
     cli_json_member_number(out, "saturated_workers",
                            count_of(a->more_workers ? -1 : a->saturated_workers));

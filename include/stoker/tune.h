@@ -51,11 +51,15 @@ static inline void stk_tune_options_init(stk_tune_options *options)
  * memory_budget is kept so far below `max_memory` that what it does not count has room: stacks, the
  * store's own memory, what the allocator keeps for each thread.
  *
- * Errors: STK_EINVAL (another option has several values; a whole training as bench.step), those of
- * stk_config_set(). Thread: one at a time.
+ * Errors: STK_EINVAL (another option has several values; a whole training as bench.step; repeat,
+ * ceiling, ladder or hash of a bench), those of stk_config_set(). Thread: one at a time.
  */
 STK_API STK_NODISCARD stk_status stk_tune_grid(stk_config *config, const stk_tune_options *options,
                                                stk_error *err);
+
+/** The table "bench" as stk_tune_grid() takes it, for a help text: without the options that it
+ * refuses, with the defaults of its short runs. It lives as long as the library. Any thread. */
+STK_API const stk_option_table *stk_tune_bench_table(void);
 
 typedef struct stk_tune stk_tune;
 

@@ -8,8 +8,10 @@
  */
 #include "bench/tune.h"
 
+#include <inttypes.h>
 #include <math.h>
 
+#include "base/config.h"
 #include "base/options.h"
 #include "base/sized.h"
 
@@ -287,6 +289,20 @@ static size_t choose_next(stk_tune *tune)
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
+/* The budget that max_memory leaves is too small: it is not the budget that is to be raised. */
+static stk_status fail_memory(const stk_tune *tune, const stk_error *why, stk_error *err)
+{
+    const char *remedy = strstr(why->text, "raise memory_budget");
+    size_t length = remedy ? (size_t)(remedy - why->text) : strlen(why->text);
+
+    while (length && strchr(":;,. ", why->text[length - 1]))
+        length--;
+    return stk__fail_at(err, why->status, why->stage, "tune.max_memory", STK_NO_OFFSET,
+                        "max_memory is %" PRIu64 " bytes, and memory_budget is kept below it: "
+                        "%.*s; raise max_memory, or lower batch_size",
+                        tune->options.max_memory, (int)length, why->text);
+}
+
 /* The run that was asked for has been made. Without the setting as given nothing is known. */
 static stk_status take_run(stk_tune *tune, stk_error *err)
 {
@@ -303,6 +319,9 @@ static stk_status take_run(stk_tune *tune, stk_error *err)
     if (tune->at != tune->given || s->good)
         return STK_OK;
     const stk_bench_result *result = &s->runs[0].result;
+    const stk__entry *budget = stk__config_find(tune->plan->config, "loader.memory_budget");
+    if (result->status == STK_EBUDGET && budget && budget->place.source == stk__tune_limit)
+        return fail_memory(tune, &result->error, err);
     if (err)
         *err = result->error;
     return result->status < 0 ? result->status

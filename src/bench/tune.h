@@ -90,6 +90,10 @@ size_t stk__tune_chosen(const stk_tune *tune);
 #define STK__TUNE_OWN 3
 extern const char *const stk__tune_keys[STK__TUNE_OWN]; /* "loader.num_workers", ... */
 
+/* Sources of values that are in no file: those of short runs, which are of no use to one, and
+ * memory_budget where max_memory bounds it. */
+extern const char stk__tune_short[], stk__tune_limit[];
+
 static inline const char *stk__tune_name(size_t k)
 {
     return stk__tune_keys[k] + sizeof "loader." - 1;

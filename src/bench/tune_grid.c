@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is looked for, and the values to look among. */
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -61,6 +62,8 @@ const stk_option_table stk__tune_option_table = {
 const char *const stk__tune_keys[STK__TUNE_OWN] = {"loader.num_workers", "loader.io_depth",
                                                    "loader.prefetch_factor"};
 
+const char stk__tune_short[] = "tune", stk__tune_limit[] = "tune.max_memory";
+
 /* Whether a list "a,b" has a value. */
 static bool has(const char *list, const char *value)
 {
@@ -101,8 +104,40 @@ static void add_workers(const stk_config *config, const stk_tune_options *option
     add(list, text);
 }
 
+/* Options of a bench that say nothing to a tuner, and what does what they would. */
+static const struct {
+    const char *name, *instead;
+} refused[] = {
+    {"ladder", "'stoker bench --ladder' adds one measure after the other"},
+    {"repeat", "rounds says how often the best settings run again"},
+    {"ceiling", "'stoker bench --ceiling' of what was found measures it"},
+    {"hash", "'stoker bench --hash FILE' of what was found writes them"},
+};
+
+static stk_status refuse_of_bench(stk_config *config, stk_error *err)
+{
+    const stk_option_table *table = &stk__bench_option_table;
+    char key[64], text[STK_OPTION_NAME], usual[STK_OPTION_NAME];
+    stk_bench_options given, initial;
+
+    stk_bench_options_init(&initial);
+    given = initial;
+    STK_TRY(stk_config_apply(config, table, 0, &given, err));
+    for (size_t i = 0; i < STK_COUNT(refused); i++) {
+        const stk_option *option = stk_options_find(table, refused[i].name);
+        stk_options_format(option, &given, text, sizeof text);
+        stk_options_format(option, &initial, usual, sizeof usual);
+        snprintf(key, sizeof key, "bench.%s", refused[i].name);
+        if (strcmp(text, usual) != 0)
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, key, STK_NO_OFFSET,
+                                "%s: it has no effect on a tuning; leave it out: %s", key,
+                                refused[i].instead);
+    }
+    return STK_OK;
+}
+
 /* What only a plan of a tuner has several values of. */
-static stk_status check(const stk_config *config, stk_error *err)
+static stk_status check(stk_config *config, stk_error *err)
 {
     const char *step = stk_config_get(config, "bench.step", 0);
 
@@ -123,7 +158,7 @@ static stk_status check(const stk_config *config, stk_error *err)
                                 "them by 'stoker bench'",
                                 entry->key, entry->count);
     }
-    return STK_OK;
+    return refuse_of_bench(config, err);
 }
 
 /* Whether a value is to stay: one that does not come from a file, or several, which are a grid. */
@@ -154,10 +189,22 @@ static void list_of(const stk_config *config, const stk_tune_options *options, s
         add(list, ahead[i]);
 }
 
-/* An option without a value gets one. */
-static stk_status give(stk_config *config, const char *key, const char *value, stk_error *err)
+/* A value that is known by its source. */
+static stk_status put(stk_config *config, const char *key, const char *text, const char *source,
+                      stk_error *err)
 {
-    return stk_config_count(config, key) ? STK_OK : stk_config_set(config, key, value, false, err);
+    stk__config_value value = {.place = {.source = source}};
+
+    value.text = stk__config_copy(config, text, strlen(text));
+    if (!value.text)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for %s", key);
+    return stk__config_put(config, key, &value.place, &value, 1, 0, err);
+}
+
+/* An option without a value gets one. */
+static stk_status give(stk_config *config, const char *key, const char *text, stk_error *err)
+{
+    return stk_config_count(config, key) ? STK_OK : put(config, key, text, stk__tune_short, err);
 }
 
 /* Runs are short. What is so slow that it comes to few batches shows it by these. */
@@ -177,6 +224,57 @@ static stk_status bound_runs(stk_config *config, stk_error *err)
     snprintf(text, sizeof text, "%.6f", SLOW * bench.min_seconds);
     return give(config, "bench.max_seconds", text, err);
 }
+
+/* ---- The table of a bench as a tuner takes it ------------------------------------------------ */
+
+#define MOST_OPTIONS 32 /* of a bench */
+
+static stk_option tuned_rows[MOST_OPTIONS];
+static stk_option_table tuned_table;
+
+static bool is_refused(const char *name)
+{
+    for (size_t i = 0; i < STK_COUNT(refused); i++)
+        if (strcmp(name, refused[i].name) == 0)
+            return true;
+    return false;
+}
+
+static void make_table(void)
+{
+    const stk_option_table *table = &stk__bench_option_table;
+    size_t n = 0;
+
+    for (size_t i = 0; i < table->count && n < MOST_OPTIONS; i++) {
+        stk_option *row = &tuned_rows[n];
+        *row = table->options[i];
+        n += !is_refused(row->name);
+        if (strcmp(row->name, "min_seconds") == 0)
+            row->initial = SHORT_SECONDS;
+        if (strcmp(row->name, "min_batches") == 0)
+            row->initial = SHORT_BATCHES;
+        if (strcmp(row->name, "max_seconds") == 0) {
+            row->initial = NULL;
+            row->doc = "End the measurement of a setting after so long, whatever it has reached; "
+                       "0: never. Where nothing is said: twice min_seconds; with min_batches or "
+                       "num_epochs as of a bench.";
+        }
+    }
+    tuned_table = *table;
+    tuned_table.options = tuned_rows;
+    tuned_table.count = n;
+}
+
+const stk_option_table *stk_tune_bench_table(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, make_table);
+    return &tuned_table;
+}
+
+/* ---- Bounds -----------------------------------------------------------------------------------
+ */
 
 /* The most workers of the grid. */
 static uint64_t most_workers(const stk_config *config)
@@ -206,7 +304,7 @@ static stk_status bound_memory(stk_config *config, uint64_t most, stk_error *err
     if (loader.memory_budget && loader.memory_budget <= budget)
         return STK_OK;
     snprintf(text, sizeof text, "%" PRIu64, budget);
-    return stk_config_set(config, "loader.memory_budget", text, false, err);
+    return put(config, "loader.memory_budget", text, stk__tune_limit, err);
 }
 
 stk_status stk_tune_grid(stk_config *config, const stk_tune_options *options, stk_error *err)

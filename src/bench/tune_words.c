@@ -46,18 +46,63 @@ static void count_points(const stk_tune *tune, stk_tune_answer *out)
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
+/* Whether runs, and not predictions alone, say that from this value of option `k` on more give no
+ * more: with it, and with a greater one. */
+static const char *as_predicted(const stk_tune *tune, size_t k, int64_t from)
+{
+    bool with = false, above = false;
+
+    for (size_t i = 0; i < tune->count; i++) {
+        const int64_t value = stk__tune_value(&tune->points[i], k);
+        with |= tune->points[i].runs && value == from;
+        above |= tune->points[i].runs && value > from;
+    }
+    return with && above ? "" : " (predicted)";
+}
+
+/* The fastest that was run with more workers than any setting within the limits; `count`: none. */
+static size_t fastest_beyond(const stk_tune *tune, int64_t workers)
+{
+    size_t found = tune->count;
+
+    for (size_t i = 0; i < tune->count; i++) {
+        const stk_tune_point *p = &tune->points[i];
+        if (p->runs && p->num_workers > workers &&
+            (found == tune->count || p->samples_per_s > tune->points[found].samples_per_s))
+            found = i;
+    }
+    return found;
+}
+
+/* The grid ends before more workers give no more. */
+static void add_more_workers(const stk_tune *tune, int64_t workers, stk__text *out)
+{
+    const size_t beyond = fastest_beyond(tune, workers);
+    const char *plural = workers == 1 ? "" : "s";
+
+    if (beyond == tune->count)
+        stk__text_add(out, " More than %" PRId64 " worker%s may give still more: none were tried.",
+                      workers, plural);
+    else
+        stk__text_add(out,
+                      " Settings with more than %" PRId64 " worker%s are beyond the limits: with "
+                      "%" PRId64 " there were %.0f samples/s.",
+                      workers, plural, tune->points[beyond].num_workers,
+                      tune->points[beyond].samples_per_s);
+}
+
 /* What limits the grid: how far more workers and a greater depth help. */
 static void add_saturation(const stk_tune *tune, const stk_tune_answer *a, stk__text *out)
 {
     if (a->saturated_workers >= 0 && a->more_workers)
-        stk__text_add(out, " More than %" PRId64 " worker%s may give still more: none were tried.",
-                      a->saturated_workers, a->saturated_workers == 1 ? "" : "s");
+        add_more_workers(tune, a->saturated_workers, out);
     else if (a->saturated_workers >= 0)
-        stk__text_add(out, " Saturated from %" PRId64 " worker%s on.", a->saturated_workers,
-                      a->saturated_workers == 1 ? "" : "s");
+        stk__text_add(out, " Saturated from %" PRId64 " worker%s on%s.", a->saturated_workers,
+                      a->saturated_workers == 1 ? "" : "s",
+                      as_predicted(tune, 0, a->saturated_workers));
     if (stk__tune_reads(tune) && a->saturated_depth > 1 && !a->more_depth)
-        stk__text_add(out, " More than %" PRId64 " reads at a time give no more.",
-                      a->saturated_depth);
+        stk__text_add(out, " More than %" PRId64 " reads at a time give no more%s.",
+                      a->saturated_depth, as_predicted(tune, 1, a->saturated_depth));
 }
 
 static void add_goal(const stk_tune *tune, const stk_tune_answer *a, stk__text *out)
@@ -94,15 +139,45 @@ static void add_best(const stk_tune *tune, const stk_tune_answer *a, stk__text *
     stk__text_add(out, "; %s of memory.", stk_size_text(best->peak_bytes, bytes));
 }
 
+/* Whether it ended before anything could be compared with what is given. */
+static bool is_alone(const stk_tune_answer *a)
+{
+    return a->measured == 1 && (a->timed_out || !a->ended);
+}
+
+/* Why what is given stays. */
+static const char *why_nothing(const stk_tune *tune, const stk_tune_answer *a)
+{
+    if (is_alone(a))
+        return a->ended ? "no other setting was measured before the time was over: raise max_time"
+                        : "no other setting was measured before it was stopped";
+    if (a->measured > 1)
+        return "no other setting that was run is better by more than runs differ";
+    return tune->count > 1 ? "no other setting is predicted to be better"
+                           : "the grid has no other setting";
+}
+
 static void add_nothing(const stk_tune *tune, const stk_tune_answer *a, stk__text *out)
 {
     const stk_tune_point *given = &tune->points[a->given];
 
     stk__text_add(
-        out,
-        "Nothing to gain: as given there are %.0f samples/s and the step waits %.1f %% of "
-        "the time; no other setting that was run is better by more than runs differ.",
-        given->samples_per_s, 100 * given->wait_share);
+        out, "%s: as given there are %.0f samples/s and the step waits %.1f %% of the time; %s.",
+        is_alone(a) ? "It is not known whether there is anything to gain" : "Nothing to gain",
+        given->samples_per_s, 100 * given->wait_share, why_nothing(tune, a));
+}
+
+/* Nothing was said of the step, on which all of it depends. */
+static void add_assumed(const stk_tune *tune, stk__text *out)
+{
+    const stk_bench_options *bench = &tune->plan->settings[tune->given].bench;
+
+    if (!bench->step && !bench->published &&
+        !stk_config_count(tune->plan->config, "bench.train_step_time"))
+        stk__text_add(out,
+                      " The step was assumed to take %g ms, as nothing was said of it: give "
+                      "train_step_time, or a real one (step).",
+                      1e3 * bench->train_step_time);
 }
 
 static void put_words(const stk_tune *tune, stk_tune_answer *answer)
@@ -120,10 +195,13 @@ static void put_words(const stk_tune *tune, stk_tune_answer *answer)
         add_nothing(tune, answer, &out);
     }
     add_saturation(tune, answer, &out);
-    if (!answer->ended)
+    if (is_alone(answer))
+        ; /* it was said */
+    else if (!answer->ended)
         stk__text_add(&out, " Not all runs were made: this is the best of those that were.");
     else if (answer->timed_out)
         stk__text_add(&out, " The time was over (max_time) before more could be compared.");
+    add_assumed(tune, &out);
 }
 
 /* ---- The answer ------------------------------------------------------------------------------ */

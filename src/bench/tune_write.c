@@ -8,7 +8,8 @@
 #include "base/options.h"
 #include "bench/tune.h"
 
-#define WIDTH 96 /* of a line of a comment */
+#define WIDTH     96 /* of a line of a comment */
+#define STEP_TIME "bench.train_step_time"
 
 /* ---- The configuration ------------------------------------------------------------------------
  */
@@ -60,8 +61,14 @@ static stk_status copy_config(const stk_tune *tune, size_t best, stk_config *to,
 
     for (size_t i = 0; i < from->count; i++) {
         const stk__entry *e = &from->entries[i];
-        if (e->count && is_kept(tune, e->key))
+        if (e->count && is_kept(tune, e->key) && e->place.source != stk__tune_short)
             STK_TRY(stk__config_put(to, e->key, &e->place, e->values, e->count, 0, err));
+    }
+    /* Without it a bench would take whatever it takes by default. */
+    if (!tune->plan->settings[best].bench.step && !stk_config_count(to, STEP_TIME)) {
+        stk_options_format(stk_options_find(&stk__bench_option_table, "train_step_time"),
+                           &tune->plan->settings[best].bench, value, sizeof value);
+        STK_TRY(stk_config_set(to, STEP_TIME, value, false, err));
     }
     if (!stk_config_count(to, "dataset") && !is_real_step(tune) && dataset)
         STK_TRY(stk_config_set(to, "dataset", dataset, false, err));
@@ -115,8 +122,8 @@ static void put_head(const writer *w, const stk_tune_answer *a)
                  100 * a->model_error);
     snprintf(text, sizeof text,
              "Found by stoker tune: of %zu settings %" PRIu64 " were predicted and %" PRIu64
-             " run, in %" PRIu64 " runs%s.",
-             tune->count, a->predicted, a->measured, a->runs, reach);
+             " run, in %" PRIu64 " run%s%s.",
+             tune->count, a->predicted, a->measured, a->runs, a->runs == 1 ? "" : "s", reach);
     comment(w, "", text);
     comment(w, "",
             "Not tried: batch_size, shuffle, cache, transforms and how the data are stored, all of "

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a tuner finds of loads whose rate is known in closed form. */
+#include <stdlib.h>
+
 #include "tuned.h"
+
+#include "base/options.h"
 
 static void test_speed(void **state)
 {
@@ -41,7 +45,8 @@ static void test_wait(void **state)
     assert_true(t.answer.reached && t.answer.gain);
     assert_true(t.answer.speed_up > 1.9 && t.answer.speed_up < 2.1);
     assert_true(t.answer.saturated_workers == 4 && !t.answer.more_workers);
-    assert_non_null(strstr(t.answer.text, "Saturated from 4 workers on."));
+    /* With 8 none was run, as 4 are enough. */
+    assert_non_null(strstr(t.answer.text, "Saturated from 4 workers on (predicted)."));
     /* Nothing is read: how many reads at a time there may be is no matter. */
     assert_true(t.best.auto_depth);
     assert_null(strstr(t.answer.text, "reads at a time"));
@@ -107,6 +112,15 @@ static void test_limits(void **state)
     run_load(&t, &l, 1000);
     assert_int_equal(t.best.num_workers, 3);
     assert_true(rate_in(&l, 3, 4) >= 0.99 * best_rate(&t, &l, 3));
+    /* More were not tried, or they were: auto comes to two. */
+    assert_non_null(strstr(t.answer.text, "More than 3 workers may give still more"));
+    end(&t);
+    options.max_cores = 1;
+    make(&t, few, &options);
+    run_load(&t, &l, 1000);
+    assert_non_null(strstr(t.answer.text,
+                           "Settings with more than 1 worker are beyond the limits: with 2 "
+                           "there were 500 samples/s."));
     end(&t);
     options.max_cores = STK_AUTO;
     /* Room for three batches ahead and the one at hand, beyond what is always there. */
@@ -283,6 +297,41 @@ static void test_grid(void **state)
     plan_end(&p);
     assert_refused("loader: {batch_size: [8, 16]}\n", "batch_size has 2 values");
     assert_refused("bench: {step: 'fit:a.yaml'}\n", "whole training");
+    assert_refused("bench: {repeat: 2}\n", "bench.repeat: it has no effect");
+    assert_refused("bench: {ceiling: true}\n", "bench.ceiling: it has no effect");
+    assert_refused("bench: {ladder: true}\n", "bench.ladder: it has no effect");
+    assert_refused("bench: {hash: '-'}\n", "bench.hash: it has no effect");
+}
+
+/* The help says what the grid does: the defaults are those that a configuration gets, and what is
+ * refused is not there. */
+static void test_table(void **state)
+{
+    static const char *const none[] = {"hash", "repeat", "ceiling", "ladder"};
+    const stk_option_table *table = stk_tune_bench_table(), *of = stk_option_table_find("bench");
+    planned p = plan_of("dataset: 'digits:'\nbench: {repeat: 1, ceiling: false}\n", NULL);
+    stk_error err;
+
+    (void)state;
+    assert_ok(stk__options_check(table, &err), &err);
+    for (size_t i = 0; i < STK_COUNT(none); i++)
+        assert_null(stk_options_find(table, none[i]));
+    assert_int_equal(table->count + STK_COUNT(none), of->count);
+    assert_ok(stk_tune_grid(p.config, NULL, &err), &err);
+    for (size_t i = 0; i < table->count; i++) {
+        const stk_option *option = &table->options[i], *its = stk_options_find(of, option->name);
+        char key[64];
+        snprintf(key, sizeof key, "bench.%s", option->name);
+        const char *got = stk_config_get(p.config, key, 0);
+        if (strcmp(option->name, "max_seconds") == 0)
+            assert_true(strtod(got, NULL) == 6 && !option->initial);
+        else if (got)
+            assert_string_equal(option->initial, got);
+        else if (its->initial)
+            assert_string_equal(option->initial, its->initial);
+        assert_true(option->offset == its->offset && option->type == its->type);
+    }
+    plan_end(&p);
 }
 
 /* ---- What is written --------------------------------------------------------------------------
@@ -297,6 +346,7 @@ static void test_configuration(void **state)
 {
     load l = loads[1];
     stk_loader_options loader;
+    stk_bench_options bench;
     stk_config *again = NULL;
     stk_error err;
     tuned t;
@@ -322,8 +372,33 @@ static void test_configuration(void **state)
     assert_ok(stk_config_apply(again, stk_option_table_find("loader"), 0, &loader, &err), &err);
     assert_true(loader.batch_size == 10 && loader.num_workers == 2 && loader.io_depth == 64);
     assert_string_equal(stk_config_get(again, "dataset", 0), "digits:");
+    /* The step that was assumed is said; how long runs of a tuner are is not for those of others.
+     */
+    stk_bench_options_init(&bench);
+    assert_ok(stk_config_apply(again, stk_option_table_find("bench"), 0, &bench, &err), &err);
+    assert_int_equal(stk_config_count(again, "bench.train_step_time"), 1);
+    assert_true(bench.train_step_time == 0.01);
+    assert_non_null(strstr(t.answer.text, "The step was assumed to take 10 ms"));
+    assert_int_equal(stk_config_count(again, "bench.min_seconds"), 0);
+    assert_int_equal(stk_config_count(again, "bench.min_batches"), 0);
+    assert_int_equal(stk_config_count(again, "bench.max_seconds"), 0);
     assert_int_equal(stk_config_combinations(again), 1);
     stk_config_destroy(&again);
+    stk__text_release(&text);
+    end(&t);
+    /* What was given stays. */
+    make(&t,
+         "dataset: 'digits:'\nloader: {batch_size: 10, num_workers: [0, 1]}\n"
+         "bench: {train_step_time: 3ms, min_seconds: 3, min_batches: 20}\n",
+         NULL);
+    text = (stk__text){.ctx = t.p.ctx};
+    l.step = 3e-3;
+    run_load(&t, &l, 1000);
+    assert_ok(stk_tune_write(t.tune, add_line, &text, &err), &err);
+    assert_non_null(strstr(text.bytes, "  train_step_time: 3ms\n"));
+    assert_non_null(strstr(text.bytes, "  min_seconds: 3"));
+    assert_non_null(strstr(text.bytes, "  min_batches: 20\n"));
+    assert_null(strstr(text.bytes, "assumed"));
     stk__text_release(&text);
     end(&t);
 }
@@ -425,13 +500,13 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_speed),     cmocka_unit_test(test_wait),
-        cmocka_unit_test(test_unreached), cmocka_unit_test(test_nothing_to_gain),
-        cmocka_unit_test(test_limits),    cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_cost),      cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_grid),      cmocka_unit_test(test_configuration),
-        cmocka_unit_test(test_choice),    cmocka_unit_test(test_correction),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_speed),         cmocka_unit_test(test_wait),
+        cmocka_unit_test(test_unreached),     cmocka_unit_test(test_nothing_to_gain),
+        cmocka_unit_test(test_limits),        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_cost),          cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_grid),          cmocka_unit_test(test_table),
+        cmocka_unit_test(test_configuration), cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_correction),    cmocka_unit_test(test_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

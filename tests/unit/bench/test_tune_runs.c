@@ -78,10 +78,21 @@ static void test_noisy(void **state)
 /* ---- Time -------------------------------------------------------------------------------------
  */
 
+/* Nothing was compared: neither that there is nothing to gain nor what runs would have shown is
+ * said. */
+static void assert_nothing_known(const tuned *t, const char *why)
+{
+    assert_null(strstr(t->answer.text, "Nothing to gain"));
+    assert_non_null(strstr(t->answer.text, "no other setting was measured"));
+    assert_non_null(strstr(t->answer.text, why));
+    assert_non_null(strstr(t->answer.text, "(predicted)."));
+}
+
 /* Where there is little time the answer is of what was run, and says so. */
 static void test_time(void **state)
 {
-    load l = loads[2];
+    load l = loads[2], same = l;
+    stk_tune_run next = {.struct_size = sizeof next};
     stk_tune_options options;
     tuned t;
 
@@ -103,6 +114,15 @@ static void test_time(void **state)
     make(&t, whole, &options);
     run_load(&t, &l, 1000);
     assert_true(t.status == STK_EOS && t.runs == 1 && t.answer.best == 0);
+    assert_nothing_known(&t, "before the time was over: raise max_time.");
+    end(&t);
+    /* So it is where it is stopped. */
+    options.max_time = 1e6;
+    make(&t, whole, &options);
+    run_load(&t, &same, 1);
+    assert_ok(stk_tune_next(t.tune, NULL, &next, &t.err), &t.err);
+    stk_tune_answer_get(t.tune, &t.answer);
+    assert_nothing_known(&t, "before it was stopped.");
     end(&t);
     /* As long as it takes. */
     options.max_time = 1e6;
