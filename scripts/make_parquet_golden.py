@@ -88,6 +88,8 @@ def main():
     write(GOLDEN, "brotli", compression="brotli", **second)
     times = pyarrow.table({"t": pyarrow.array([10**15 + i for i in range(9)], pyarrow.int64()).cast(pyarrow.timestamp("us"))})
     pyarrow.parquet.write_table(times, os.path.join(GOLDEN, "int96.parquet"), use_deprecated_int96_timestamps=True, compression="none")
+    unnamed = pyarrow.table([pyarrow.array([1, 2]), pyarrow.array([3, 4])], names=["word", ""])
+    pyarrow.parquet.write_table(unnamed, os.path.join(GOLDEN, "unnamed.parquet"), store_schema=False, compression="none")
     holes = [None if i % 11 == 5 else [None if (i + k) % 5 == 3 else i + k for k in range(i % 4)] for i in range(40)]
     lists = pyarrow.table({"coded": pyarrow.array(holes, pyarrow.list_(pyarrow.int32())), "plain": pyarrow.array(holes, pyarrow.list_(pyarrow.float64()))})
     for name, page in (("holes", first), ("holes_pages", second)):

@@ -173,8 +173,11 @@ static stk_status first_line(scan *s, const char **behind, bool *names)
 
 static void put_name(scan *s, const stk__csv_cell *cell)
 {
-    const size_t length = STK_MIN(cell->length, MOST_NAME);
+    size_t length = STK_MIN(cell->length, MOST_NAME);
 
+    if (length < cell->length) /* what is cut ends with a whole character */
+        while (length && ((unsigned char)cell->text[length] & 0xc0) == 0x80)
+            length--;
     for (size_t i = 0; i < length; i++) {
         stk__text_put(&s->names, cell->text + i, 1);
         i += cell->doubled && cell->text[i] == '"';
