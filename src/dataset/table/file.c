@@ -166,9 +166,10 @@ stk_status stk__table_file_column(stk__table_file *file, const stk__table_column
 
 bool stk__table_file_known(const stk__table_file *file, const char *name, stk__table_column *out)
 {
-    const stk__table_layout *first = file->table->files[0].layout;
+    const stk__table *t = file->table;
+    const stk__table_layout *first = t->files[t->learnt_from].layout;
 
-    for (uint32_t i = 0; file->number && i < first->num_columns; i++)
+    for (uint32_t i = 0; file->number > t->learnt_from && i < first->num_columns; i++)
         if (strcmp(first->columns[i].name, name) == 0) {
             *out = first->columns[i];
             return true;
