@@ -178,7 +178,10 @@ static void end_table(struct rows *rows)
     for (uint32_t f = 0; f < rows->about.num_fields; f = next_field(rows, f))
         columns++;
     if (columns >= CLI_TABLE_COLUMNS)
-        fprintf(out, "... and %" PRIu64 " more columns: keep=NAME,... of the dataset chooses\n",
+        fprintf(out,
+                "... and %" PRIu64
+                " more columns: columns=NAME,... of a table, or else keep=NAME,..., "
+                "chooses\n",
                 columns - (CLI_TABLE_COLUMNS - 1));
     if (rows->part->first_rows && rows->part->total > rows->done)
         fprintf(out, "%" PRIu64 " of %" PRIu64 " rows: --slice A:B shows others\n", rows->done,

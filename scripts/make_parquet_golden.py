@@ -91,6 +91,8 @@ def main():
     for unit in ("ns", "us"):
         pyarrow.parquet.write_table(times.cast(pyarrow.schema({"t": pyarrow.timestamp(unit)})), os.path.join(GOLDEN, f"times_{unit}.parquet"),
                                     use_dictionary=False, compression="none", store_schema=False)
+    unnamed = pyarrow.table([pyarrow.array([1, 2]), pyarrow.array([3, 4])], names=["word", ""])
+    pyarrow.parquet.write_table(unnamed, os.path.join(GOLDEN, "unnamed.parquet"), store_schema=False, compression="none")
     holes = [None if i % 11 == 5 else [None if (i + k) % 5 == 3 else i + k for k in range(i % 4)] for i in range(40)]
     lists = pyarrow.table({"coded": pyarrow.array(holes, pyarrow.list_(pyarrow.int32())), "plain": pyarrow.array(holes, pyarrow.list_(pyarrow.float64()))})
     for name, page in (("holes", first), ("holes_pages", second)):

@@ -126,6 +126,18 @@ static int fill_field(column *c, PyObject *given, stk_field *field)
     field->rank = (uint32_t)c->view.ndim - 1;
     for (uint32_t d = 0; d < field->rank; d++)
         field->shape[d] = c->view.shape[d + 1];
+    if (!*name) {
+        PyErr_SetString(stk_py.errors[-STK_EINVAL], "an array has an empty name: give it another");
+        return -1;
+    }
+    for (uint32_t d = 0; d < field->rank; d++)
+        if (!field->shape[d]) {
+            PyErr_Format(stk_py.errors[-STK_EINVAL],
+                         "the array '%s' has no values in its samples, as dimension %u has the "
+                         "length 0: leave it out",
+                         name, d + 1);
+            return -1;
+        }
     look_at(c);
     return 0;
 }

@@ -2,6 +2,7 @@
 #include "convert/rows.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/url.h"
 #include "dataset/dataset.h"
@@ -39,22 +40,36 @@ static bool list_columns(stk__rows_writer *w)
     return w->columns;
 }
 
+/* How a field is left out. One of any length that is not encoded cannot be dropped. */
+static void tell_way_out(const stk_field *field, char *text, size_t size)
+{
+    if (field->layout == STK_FIXED || field->codec[0])
+        snprintf(text, size, "leave it out with drop=%.100s", field->name);
+    else
+        snprintf(text, size, "name the wanted columns of a table by columns=COLUMN,...");
+}
+
 stk_status stk__rows_fail_field(const stk_field *field, const char *has, const char *where,
                                 const char *others, stk_error *err)
 {
+    char way_out[160];
+
+    tell_way_out(field, way_out, sizeof way_out);
     return stk__fail(err, STK_ENOTSUP, STK_STAGE_CONVERT,
-                     "the field '%.100s' %s, for which %s has no place; leave it out with "
-                     "drop=%.100s, or write %s",
-                     field->name, has, where, field->name, others);
+                     "the field '%.100s' %s, for which %s has no place; %s, or write %s",
+                     field->name, has, where, way_out, others);
 }
 
 stk_status stk__rows_fail_text(const stk__rows_column *column, uint64_t number, const char *what,
                                stk_error *err)
 {
+    char way_out[160];
+
+    tell_way_out(column->field, way_out, sizeof way_out);
     return stk__fail(err, STK_EFORMAT, STK_STAGE_CONVERT,
                      "sample %" PRIu64 ": the field '%.100s' is no UTF-8, and %s no other bytes; "
-                     "leave it out with drop=%.100s, or write Arrow or Parquet",
-                     number, column->field->name, what, column->field->name);
+                     "%s, or write Arrow or Parquet",
+                     number, column->field->name, what, way_out);
 }
 
 /* ---- Metadata ---------------------------------------------------------------------------------

@@ -418,9 +418,11 @@ static stk_status place_values(field_map *m, const stk_dataset *d, stk_error *er
         if (stays)
             continue;
         if (field->layout != STK_FIXED && !field->codec[0])
-            return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "drop", STK_NO_OFFSET,
-                                "the field '%.60s' is of any length, and can't be dropped; keep it",
-                                field->name);
+            return stk__fail_at(
+                err, STK_ENOTSUP, STK_STAGE_OPTIONS, "drop", STK_NO_OFFSET,
+                "the field '%.60s' is of any length, and can't be dropped; keep it, or "
+                "leave its column out of a table by columns=COLUMN,...",
+                field->name);
         if (!stk__add_size(m->bytes, stk__round_up(stk_field_bytes(field), STK_CACHE_LINE),
                            &m->bytes) ||
             m->bytes > UINT32_MAX)

@@ -401,6 +401,13 @@ class Errors(unittest.TestCase):
                 for _ in stoker.Loader(f"npy:{folder}/y.npy", batch_size=10):
                     pass
 
+    def test_arrays_without_values(self):
+        for given, words in ((numpy.zeros((5, 0), "f4"), "'data' has no values in its samples, as dimension 1 has the length 0"),
+                             ((numpy.zeros(5), numpy.zeros((5, 2, 0))), "'1' has no values in its samples, as dimension 2"),
+                             ({"": numpy.zeros(5)}, "an empty name")):
+            with self.assertRaisesRegex(stoker.InvalidError, words):
+                stoker.Loader(given)
+
     def test_messages_go_to_logging(self):
         with tempfile.TemporaryDirectory() as folder:
             numpy.save(f"{folder}/x.npy", numpy.zeros((64, 10)))

@@ -233,8 +233,8 @@ class Collator:
         """`group`: the first samples, where they have been taken."""
         writer, skeleton = self._writer, Skeleton(self._writer)
         group = group or take(1)
-        if not group:
-            return skeleton.write(None), []
+        if not group:  # which default_collate refuses
+            return skeleton.write(default_collate(group)), skeleton.buffers
         column = _column(group[0], rows, writer)
         end, limit = writer.reserve(0), max(1, _GROUP // max(column.size, 1))
         group += take(max(0, limit - len(group)))

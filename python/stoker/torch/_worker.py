@@ -99,13 +99,15 @@ class Fetcher:
         return len(self.asked)
 
     def take(self, count: int) -> list[Any]:
-        """The next samples of the batch; fewer: there are no more."""
+        """The next samples of the batch; fewer: there are no more. StopIteration: an iterable dataset has none for it."""
         if self.ready is not None:
             samples = list(itertools.islice(self.ready, count))
         elif self.iterator is not None:
             wanted = 0 if self.ended else min(count, len(self.asked) - self.taken)
             samples = list(itertools.islice(self.iterator, wanted))
             self.ended = self.ended or len(samples) < wanted
+            if not samples and not self.taken:
+                raise StopIteration
         else:
             samples = self._samples(self.asked[self.taken:self.taken + count])
         self.taken += len(samples)
@@ -161,7 +163,7 @@ class Fetcher:
         return b""
 
     def end_where_short(self, count: int, wanted: int) -> None:
-        if self.iterator is not None and (count == 0 or (self.plan.drop_last and count < wanted)):
+        if self.iterator is not None and self.plan.drop_last and count < wanted:
             raise StopIteration
 
     def place(self) -> str:

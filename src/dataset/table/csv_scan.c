@@ -144,7 +144,8 @@ static bool is_number(const stk__csv_cell *cell)
     return stk__csv_real(cell, &real);
 }
 
-/* The cells of the first line: how many, and whether they look like names. */
+/* The cells of the first line: how many, and whether they look like names. None: the file has no
+ * line. */
 static stk_status first_line(scan *s, const char **behind, bool *names)
 {
     const char *at = s->w.bytes + s->head, *end = s->w.bytes + s->w.length;
@@ -154,9 +155,11 @@ static stk_status first_line(scan *s, const char **behind, bool *names)
     *names = true;
     s->line = stk__csv_skip_empty(&at, end);
     s->head = (uint64_t)(at - s->w.bytes);
+    if (at == end && s->w.length == stk__table_file_size(s->file))
+        return STK_OK;
     if (at == end)
         return stk__table_file_fail(s->file, STK_EFORMAT, 0, s->err,
-                                    "it has no line; leave the file out");
+                                    "it begins with empty lines alone; leave the file out");
     while (e == STK__CSV_CELL) {
         e = stk__csv_next(&at, end, s->delimiter, &cell);
         *names = *names && cell.length && !is_number(&cell);
@@ -173,8 +176,11 @@ static stk_status first_line(scan *s, const char **behind, bool *names)
 
 static void put_name(scan *s, const stk__csv_cell *cell)
 {
-    const size_t length = STK_MIN(cell->length, MOST_NAME);
+    size_t length = STK_MIN(cell->length, MOST_NAME);
 
+    if (length < cell->length) /* what is cut ends with a whole character */
+        while (length && ((unsigned char)cell->text[length] & 0xc0) == 0x80)
+            length--;
     for (size_t i = 0; i < length; i++) {
         stk__text_put(&s->names, cell->text + i, 1);
         i += cell->doubled && cell->text[i] == '"';
@@ -187,6 +193,8 @@ static stk_status take_names(scan *s)
     bool names = true;
 
     STK_TRY(first_line(s, &at, &names));
+    if (!s->num_columns)
+        return STK_OK;
     s->headed = s->options->header == STK__CSV_HEADER_TRUE ||
                 (s->options->header == STK__CSV_HEADER_AUTO && names);
     s->columns = stk__calloc(s->ctx, s->num_columns, sizeof *s->columns);
@@ -489,6 +497,8 @@ static stk_status scan_all(scan *s)
     STK_TRY(stk__csv_check_text(s->file, s->w.bytes, s->w.length, &s->head, s->err));
     STK_TRY(choose_delimiter(s));
     STK_TRY(take_names(s));
+    if (!s->num_columns)
+        return stk__table_file_rows(s->file, 0, s->err);
     STK_TRY(add_columns(s));
     return take_all(s);
 }

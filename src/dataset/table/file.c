@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/bytes.h"
+#include "base/options.h"
 #include "dataset/table/inside.h"
 
 #define MOST_DECODED (UINT64_C(1) << 32)
@@ -84,14 +86,28 @@ bool stk__table_names(const char *wanted, const char *name)
     return strncmp(wanted, name, length) == 0 && (name[length] == 0 || name[length] == '.');
 }
 
-static bool is_wanted(const stk__table *t, const stk__table_column *column)
+static bool is_asked(const stk__table *t, const char *name)
 {
-    if (column->kind == STK__COLUMN_REFUSED)
-        return false;
     for (uint32_t i = 0; i < t->num_wanted; i++)
-        if (stk__table_names(t->wanted[i], column->name))
+        if (stk__table_names(t->wanted[i], name))
             return true;
     return !t->num_wanted;
+}
+
+/* Names are texts of Python, JSON, Arrow and Parquet. One that is not asked for does no harm. */
+static stk_status check_name(const stk__table_file *file, const char *name, stk_error *err)
+{
+    const uint32_t number = file->kept->layout->num_columns + 1;
+    char shown[STK_OPTION_SHOWN];
+
+    if (!is_asked(file->table, name) || (*name && stk__utf8_valid(name, strlen(name))))
+        return STK_OK;
+    stk__option_show(shown, name);
+    return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, file->key, STK_NO_OFFSET,
+                        "%s: %.200s: the name of column %u %s%s%s; name the wanted columns by "
+                        "columns=COLUMN,..., or write the file with names in UTF-8",
+                        stk__table_name(file->table), file->key, number,
+                        *name ? "is not UTF-8: '" : "is empty", shown, *name ? "'" : "");
 }
 
 /* Texts stay where they are only when all are there: until then they are offsets. */
@@ -116,8 +132,9 @@ stk_status stk__table_file_column(stk__table_file *file, const stk__table_column
 {
     stk__table_layout *l = file->kept->layout;
 
-    *wanted =
-        is_wanted(file->table, column) && !(column->kind == STK__COLUMN_VALUES && !column->width);
+    STK_TRY(check_name(file, column->name, err));
+    *wanted = column->kind != STK__COLUMN_REFUSED && is_asked(file->table, column->name) &&
+              !(column->kind == STK__COLUMN_VALUES && !column->width);
     if (l->num_columns == STK__TABLE_MAX_COLUMNS || strlen(column->name) > MOST_NAME)
         return stk__table_file_fail(file, STK_ELIMIT, 0, err,
                                     "'%.60s' is one column too many, or its name is too long: at "
@@ -149,9 +166,10 @@ stk_status stk__table_file_column(stk__table_file *file, const stk__table_column
 
 bool stk__table_file_known(const stk__table_file *file, const char *name, stk__table_column *out)
 {
-    const stk__table_layout *first = file->table->files[0].layout;
+    const stk__table *t = file->table;
+    const stk__table_layout *first = t->files[t->learnt_from].layout;
 
-    for (uint32_t i = 0; file->number && i < first->num_columns; i++)
+    for (uint32_t i = 0; file->number > t->learnt_from && i < first->num_columns; i++)
         if (strcmp(first->columns[i].name, name) == 0) {
             *out = first->columns[i];
             return true;

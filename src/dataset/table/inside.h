@@ -130,6 +130,7 @@ struct stk__table {
     uint32_t *file_keys;  /* [file][key_names]: numbers of values; STK__TABLE_NONE: null */
     int64_t *key_numbers; /* of each value */
     size_t files_passed;  /* that where left out before they were opened */
+    size_t learnt_from;   /* the file that others have their types of, while they are scanned */
     char *left;           /* a text on columns that are no fields, or NULL */
     uint64_t *rows;       /* those that are taken; NULL: all */
     uint64_t num_taken, num_passed; /* pieces that bounds kept from being read */
@@ -196,6 +197,8 @@ stk_status stk__table_keys_find(stk__table *t, stk_error *err);
 struct stk__where;
 stk_status stk__table_keys_prune(stk__table *t, const struct stk__where *where, bool *decided,
                                  stk_error *err);
+/* Put a file with its values in the place of one before it, which is left out. */
+void stk__table_keys_move(stk__table *t, size_t from, size_t to);
 /* The column of a name, or NULL. */
 const stk__table_key *stk__table_key_by_name(const stk__table *t, const char *name);
 /* Its value in all rows of a file; NULL: there is none. */

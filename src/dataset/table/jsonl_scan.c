@@ -211,13 +211,14 @@ static stk_status fail_learning(const scan *s, const char *at, stk_status status
     return wrong(s, at, "it is no object of JSON, which is '{\"key\": value, ...}' on one line");
 }
 
-/* The keys of the first lines. */
+/* The keys of the first lines. None: the file has no line. */
 static stk_status learn(scan *s)
 {
     const char *at = s->w.bytes + s->head, *end = s->w.bytes + s->w.length, *next;
     const bool whole = s->w.length == stk__table_file_size(s->file);
+    uint64_t lines = 0;
 
-    for (uint64_t lines = 0; lines < s->options->learn && at < end; at = next, s->line++) {
+    for (; lines < s->options->learn && at < end; at = next, s->line++) {
         const char *stop = stk__jsonl_line(at, end, &next);
         if (next == end && !whole && end[-1] != '\n' && lines)
             break;
@@ -230,14 +231,17 @@ static stk_status learn(scan *s)
         lines++;
     }
     s->line = 0;
-    return s->num_columns ? STK_OK
-                          : stk__table_file_fail(s->file, STK_EFORMAT, 0, s->err,
-                                                 "it has no line with a key; leave the file out");
+    return s->num_columns || (whole && !lines)
+               ? STK_OK
+               : stk__table_file_fail(s->file, STK_EFORMAT, 0, s->err,
+                                      "it has no line with a key; leave the file out");
 }
 
 static stk_status add_columns(scan *s)
 {
     STK_TRY(learn(s));
+    if (!s->num_columns)
+        return STK_OK;
     s->columns = stk__calloc(s->ctx, s->num_columns, sizeof *s->columns);
     s->wanted = stk__calloc(s->ctx, s->num_columns, sizeof *s->wanted);
     if (!s->columns || !s->wanted)
@@ -368,7 +372,7 @@ static stk_status scan_all(scan *s)
                                     "it is one list of JSON; write a line for each element, as jq "
                                     "-c '.[]' does");
     STK_TRY(add_columns(s));
-    return take_all(s);
+    return s->num_columns ? take_all(s) : stk__table_file_rows(s->file, 0, s->err);
 }
 
 stk_status stk__jsonl_scan(stk__table_file *file, const void *options, stk_error *err)

@@ -294,11 +294,19 @@ static bool has_null(const stk__table *t, size_t file)
     return false;
 }
 
+void stk__table_keys_move(stk__table *t, size_t from, size_t to)
+{
+    const uint32_t n = t->key_names.count;
+
+    t->files[to] = t->files[from];
+    if (t->file_keys)
+        memmove(t->file_keys + to * n, t->file_keys + from * n, n * sizeof *t->file_keys);
+}
+
 /* Those that stay move together. */
 static void drop_files(stk__table *t, const pruning *p, const struct stk__where *where,
                        const stk__table_column **columns)
 {
-    const uint32_t n = t->key_names.count;
     pruning here = *p;
     size_t kept = 0;
 
@@ -309,9 +317,7 @@ static void drop_files(stk__table *t, const pruning *p, const struct stk__where 
                                         : stk__where_may(where, columns, prune_cell, &here);
         if (!taken || (t->nulls == STK__NULLS_DROP && has_null(t, f)))
             continue;
-        t->files[kept] = t->files[f];
-        memmove(t->file_keys + kept * n, t->file_keys + f * n, n * sizeof *t->file_keys);
-        kept++;
+        stk__table_keys_move(t, f, kept++);
     }
     t->files_passed = t->num_files - kept;
     t->num_files = kept;

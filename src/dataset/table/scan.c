@@ -161,24 +161,49 @@ static stk_status tie_files(stk__table *t, stk_error *err)
     return STK_OK;
 }
 
+/* Whether it says nothing, as one of no bytes. */
+static bool is_void(const stk__table_kept *k)
+{
+    return !k->rows && !k->layout->num_columns;
+}
+
+static void pass_over_void(stk__table *t)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < t->num_files; i++)
+        if (is_void(&t->files[i]))
+            stk__table_kept_release(t->base.context, &t->files[i]);
+        else
+            stk__table_keys_move(t, i, kept++);
+    t->num_files = kept;
+}
+
 stk_status stk__table_scan(stk__table *t, const void *options, stk_error *err)
 {
     stk_context *ctx = t->base.context;
     char what[64];
     job j = {.table = t, .options = options};
     const bool local = stk__file_root(t->stores.items[t->files[0].store].store) >= 0;
-    const uint64_t threads =
-        STK_MIN(local ? stk__lookers(ctx) : STK__LOOKERS_FAR, t->num_files - 1);
 
-    /* What the first one learns holds for the others. */
+    /* What the first one with columns learns holds for the others. */
     stk_status status = scan_file(&j, 0, err);
+    while (status == STK_OK && is_void(&t->files[t->learnt_from]) &&
+           t->learnt_from + 1 < t->num_files)
+        status = scan_file(&j, ++t->learnt_from, err);
+    const uint64_t begun = t->learnt_from + 1,
+                   threads =
+                       STK_MIN(local ? stk__lookers(ctx) : STK__LOOKERS_FAR, t->num_files - begun);
     if (status == STK_OK && threads) {
         stk__counted_init(&j.files, t->num_files, 1);
-        atomic_store(&j.files.next, 1);
-        atomic_store(&j.files.done, 1);
+        atomic_store(&j.files.next, begun);
+        atomic_store(&j.files.done, begun);
         snprintf(what, sizeof what, "files of %s", stk__table_name(t));
         stk__lookers_run(ctx, (uint32_t)threads, scan_main, &j, what, &j.files.done, t->num_files);
         status = stk__counted_end(&j.files, err);
     }
-    return status == STK_OK ? tie_files(t, err) : status;
+    STK_TRY(status);
+    if (!is_void(&t->files[t->learnt_from])) /* else all are, and are counted */
+        pass_over_void(t);
+    return tie_files(t, err);
 }

@@ -184,8 +184,8 @@ static stk_status open_files(stk__table *t, const char *url, const void *options
     STK_TRY(stk__table_scan(t, options, err));
     if (!t->num_rows)
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, url, STK_NO_OFFSET,
-                            "%s: %.200s has %zu files without a row", stk__table_name(t), url,
-                            t->num_files);
+                            "%s: %.200s has %zu file%s without a row; name files with rows",
+                            stk__table_name(t), url, t->num_files, t->num_files == 1 ? "" : "s");
     t->watched = stk__calloc(t->base.context, t->num_files, sizeof *t->watched);
     if (!t->watched)
         return stk__table_no_memory(t, err);

@@ -121,10 +121,10 @@ stk_status stk__table_file_read(stk__table_file *file, uint64_t offset, void *ou
 /* The next column of the schema; *wanted: its pieces are asked for. Columns come before pieces. */
 stk_status stk__table_file_column(stk__table_file *file, const stk__table_column *column,
                                   bool *wanted, stk_error *err);
-/* The column of a name as the first file has it, whose scan ends before that of others begins;
- * false: this is the first file, or it has none. For types that are learnt. */
+/* The column of a name as the first file with columns has it, whose scan ends before that of others
+ * begins; false: this is that file, or it has none. For types that are learnt. */
 bool stk__table_file_known(const stk__table_file *file, const char *name, stk__table_column *out);
-/* Rows of the file. */
+/* Rows of the file. One without rows and columns is passed over. */
 stk_status stk__table_file_rows(stk__table_file *file, uint64_t rows, stk_error *err);
 /* The next piece, *number of it. The pieces of a column come in the order of its rows and hold each
  * row once; no two of a file, dictionaries among them, begin at one byte. Pieces that are

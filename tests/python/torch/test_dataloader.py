@@ -141,6 +141,20 @@ class Order:
                     self.assertEqual(numbers(loader), wanted)
                     self.assertEqual(numbers(loader), wanted)
 
+    def test_batches_of_no_samples(self):
+        """They fail as default_collate does, and end an iterable dataset."""
+        for workers in (0, 1):
+            for batches in ([[1, 2], []], [[]]):
+                with self.subTest(workers=workers, batches=batches):
+                    iterator = iter(self.DataLoader(Squares(9), batch_sampler=batches, num_workers=workers))
+                    if len(batches) > 1:
+                        self.assertEqual(next(iterator).tolist(), [1, 4])
+                    with self.assertRaises(IndexError):
+                        next(iterator)
+            for count, drop_last, wanted in ((0, False, []), (4, False, [[0, 1], [2, 3]]), (4, True, [[0, 1], [2, 3]])):
+                with self.subTest(workers=workers, count=count, drop_last=drop_last):
+                    self.assertEqual(numbers(self.DataLoader(Count(0, count), 2, drop_last=drop_last, num_workers=workers)), wanted)
+
     def test_keys_that_are_no_numbers(self):
         values = {"a": 1.5, ("b", 2): 2.5, None: 3.5}
         for workers in (0, 1):

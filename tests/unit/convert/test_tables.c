@@ -282,8 +282,8 @@ static void test_refusals(void **state)
             "sample 1: the only column 'a' is null, for which CSV has no line");
     test_put(r.store, "b.csv", "a,b\n\xff\xfe,2\n", 9);
     refuses(r.ctx, "csv:mem://j/b.csv?text=bytes&types=a:bytes", "mem://j/x.jsonl", STK_EFORMAT,
-            "sample 0: the field 'a' is no UTF-8, and JSON has no other bytes; leave it out with "
-            "drop=a");
+            "sample 0: the field 'a' is no UTF-8, and JSON has no other bytes; name the wanted "
+            "columns of a table by columns=COLUMN,..., or write Arrow");
     refuses(r.ctx, "csv:mem://j/b.csv?text=bytes&types=a:bytes", "mem://j/x.csv", STK_EFORMAT,
             "CSV has no other bytes");
     test_room_close(&r);

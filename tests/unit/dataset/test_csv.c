@@ -193,8 +193,8 @@ static void test_wrong_lines(void **state)
     refuse_text("a,b\n1,\"2\"3\n", STK_EFORMAT, "line 2, column 2: text follows a closing quote");
     refuse_text("a,b\r1,2\r", STK_EFORMAT, "a carriage return without a line feed");
     refuse_text("a,a\n1,2\n", STK_EFORMAT, "two columns have the name 'a'");
-    refuse_text("a,b\n", STK_EFORMAT, "without a row");
-    refuse_text("", STK_EFORMAT, "it has no line");
+    refuse_text("a,b\n", STK_EFORMAT, "a.csv has 1 file without a row; name files with rows");
+    refuse_text("", STK_EFORMAT, "a.csv has 1 file without a row");
     refuse_text("\x1f\x8b zipped", STK_EKIND, "compressed by gzip");
     refuse_text("\xff\xfe"
                 "a",

@@ -156,7 +156,8 @@ static void test_pieces(void **state)
 static void test_refused(void **state)
 {
     (void)state;
-    refuse_text("", STK_EFORMAT, "no line with a key");
+    refuse_text("", STK_EFORMAT, "has 1 file without a row");
+    refuse_text("\n \n", STK_EFORMAT, "has 1 file without a row");
     refuse_text("{}\n", STK_EFORMAT, "no line with a key");
     refuse_text("[{\"a\":1}]", STK_EKIND, "one list of JSON");
     refuse_text("{\"a\":1}\n\n{\"a\":1\n", STK_EFORMAT, "line 3: it is no object of JSON");

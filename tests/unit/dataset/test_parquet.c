@@ -275,6 +275,28 @@ static void check_wrong(copy *c, uint64_t size, stk_status status, const char *s
     check_refused(c->room.ctx, "parquet:mem://p/a.parquet", status, says);
 }
 
+/* A name that is empty, and one that is damaged: they do no harm where they are not asked for. */
+static void test_names(void **state)
+{
+    copy c = copy_of("unnamed");
+    stk_dataset *d;
+    stk_error err;
+
+    (void)state;
+    check_wrong(&c, c.size, STK_EFORMAT,
+                "a.parquet: the name of column 2 is empty; name the wanted columns by columns=");
+    assert_ok(stk_dataset_open(c.room.ctx, "parquet:mem://p/a.parquet?columns=word", &d, &err),
+              &err);
+    assert_int_equal(d->num_fields, 1);
+    stk_dataset_close(&d);
+    for (uint64_t i = 0; i + 4 <= c.size; i++)
+        if (memcmp(c.data + i, "word", 4) == 0)
+            c.data[i + 1] = 0xe9;
+    check_wrong(&c, c.size, STK_EFORMAT,
+                "a.parquet: the name of column 1 is not UTF-8: 'w?rd'; name the wanted columns");
+    copy_free(&c);
+}
+
 static void test_ends(void **state)
 {
     copy c = copy_of("plain");
@@ -497,13 +519,13 @@ static void test_brotli(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),      cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_int96),       cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_units),       cmocka_unit_test(test_codes),
-        cmocka_unit_test(test_old_writers), cmocka_unit_test(test_holes),
-        cmocka_unit_test(test_ends),        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_checksum),    cmocka_unit_test(test_place),
-        cmocka_unit_test(test_brotli),
+        cmocka_unit_test(test_golden), cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_int96),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_units),  cmocka_unit_test(test_names),
+        cmocka_unit_test(test_codes),  cmocka_unit_test(test_old_writers),
+        cmocka_unit_test(test_holes),  cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_bits),   cmocka_unit_test(test_checksum),
+        cmocka_unit_test(test_place),  cmocka_unit_test(test_brotli),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

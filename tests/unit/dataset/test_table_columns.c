@@ -397,6 +397,82 @@ static void test_many_lines(void **state)
     test_room_close(&r);
 }
 
+/* ---- Names of columns ------------------------------------------------------------------------ */
+
+static void test_names(void **state)
+{
+    test_room r = test_room_open("mem://k");
+    char text[1100];
+
+    (void)state;
+    put_text(&r, "a.csv", "id,caf\xe9\n1,x\n");
+    table_refused(r.ctx, "csv:mem://k/a.csv", STK_EFORMAT,
+                  "a.csv: the name of column 2 is not UTF-8: 'caf?'; name the wanted columns by "
+                  "columns=COLUMN,..., or write the file with names in UTF-8");
+    table_refused(r.ctx, "csv:mem://k/a.csv?columns=id,caf\xe9", STK_EFORMAT, "is not UTF-8");
+    stk_dataset *d = open_good(r.ctx, "csv:mem://k/a.csv?columns=id");
+    assert_int_equal(d->num_fields, 1);
+    stk_dataset_close(&d);
+    put_text(&r, "a.jsonl", "{\"caf\xe9\":null,\"id\":2}\n"); /* of no type, too */
+    table_refused(r.ctx, "jsonl:mem://k/a.jsonl", STK_EFORMAT, "the name of column 1 is not UTF-8");
+    d = open_good(r.ctx, "jsonl:mem://k/a.jsonl?columns=id");
+    stk_dataset_close(&d);
+    put_text(&r, "b.csv", "caf\xc3\xa9\n1\n");
+    d = open_good(r.ctx, "csv:mem://k/b.csv");
+    assert_string_equal(d->fields[0].name, "caf\xc3\xa9");
+    stk_dataset_close(&d);
+    /* One that is too long is cut between characters. */
+    snprintf(text, sizeof text, "%01023d\xc3\xa9,b\n1,2\n", 0);
+    put_text(&r, "c.csv", text);
+    d = open_good(r.ctx, "csv:mem://k/c.csv?header=true");
+    assert_int_equal(strlen(d->fields[0].name), 1023);
+    stk_dataset_close(&d);
+    test_room_close(&r);
+}
+
+/* ---- Files of nothing ------------------------------------------------------------------------ */
+
+/* Of empty files nothing is learnt, wherever they are, and the folders of the others stay theirs.
+ */
+static void test_empty_files(void **state)
+{
+    test_room r = test_room_open("mem://k");
+
+    (void)state;
+    put_text(&r, "d/s=x/1.csv", "");
+    put_text(&r, "d/s=x/2.csv", "\xef\xbb\xbf\n\n");
+    put_text(&r, "d/s=y/1.csv", "a,b\n1.5,7\n");
+    put_text(&r, "d/s=y/2.csv", "");
+    put_text(&r, "d/s=z/1.csv", "b,a\n8,2\n"); /* by itself `a` were an integer */
+    put_text(&r, "d/s=z/2.csv", "");
+    stk_dataset *d = open_good(r.ctx, "csv:mem://k/d");
+    assert_int_equal(d->size, 2);
+    row *a = row_take(d, 1);
+    row_is_real(a, "a", 2);
+    row_is_integer(a, "b", 8);
+    row_is_text(a, "s", "z");
+    row_free(a);
+    check_text(d, 0, "s", "y");
+    check_integer(d, 0, "b", 7);
+    check_line(d, "files", "2, ");
+    stk_dataset_close(&d);
+    put_text(&r, "l/1.jsonl", "\n");
+    put_text(&r, "l/2.jsonl", "{\"a\":1.5}\n");
+    put_text(&r, "l/3.jsonl", "");
+    put_text(&r, "l/4.jsonl", "{\"a\":2}\n");
+    d = open_good(r.ctx, "jsonl:mem://k/l");
+    assert_int_equal(d->size, 2);
+    a = row_take(d, 1);
+    row_is_real(a, "a", 2);
+    row_free(a);
+    stk_dataset_close(&d);
+    table_refused(r.ctx, "csv:mem://k/d/s=x", STK_EFORMAT,
+                  "has 2 files without a row; name files with rows");
+    put_text(&r, "l/5.jsonl", "{}\n"); /* a row, though of nothing */
+    table_refused(r.ctx, "jsonl:mem://k/l", STK_EFORMAT, "no line with a key");
+    test_room_close(&r);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -407,6 +483,8 @@ int main(void)
         cmocka_unit_test(test_folders_where),
         cmocka_unit_test(test_folders_odd),
         cmocka_unit_test(test_folders_categories),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_empty_files),
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_many_lines),
     };
