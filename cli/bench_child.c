@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -86,14 +87,17 @@ void bench_run(struct bench_task *task, struct bench_result *result)
     stk_bench *bench = NULL;
     stk_status status = STK_OK;
     stk_error err;
-    char what[128];
+    char what[192], rank[56] = "";
 
     signal(SIGINT, SIG_IGN);
     cli_on_interrupt(interrupt, NULL);
     bench_fail(result, STK_EINVAL, "it could not begin; the message above says why");
     if (cli_context(task->cli, setting->which, &context) != CLI_GO_ON)
         return;
-    snprintf(what, sizeof what, "%.60s, %.60s", setting->dataset ? setting->dataset : "",
+    if (setting->bench->ranks > 1 && task->cli->ranks.world_size <= 1)
+        snprintf(rank, sizeof rank, "rank %" PRIu64 " of %" PRIu64 ", ", setting->rank,
+                 setting->bench->ranks);
+    snprintf(what, sizeof what, "%s%.60s, %.60s", rank, setting->dataset ? setting->dataset : "",
              setting->label ? setting->label : "");
     if (cli_live(task->cli, what, setting->rank == 0) != CLI_GO_ON)
         return;

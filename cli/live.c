@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Letting others look on at a command: its sheet for 'stoker top', its page with --dashboard. */
+#include <inttypes.h>
+
 #include "cli.h"
 
 struct live_options {
@@ -47,10 +49,16 @@ int cli_live_bind(struct cli *cli)
 
 int cli_live(struct cli *cli, const char *what, bool page)
 {
+    char label[160];
     stk_error err;
 
     cli_live_end(cli);
     page = page && cli->address.struct_size;
+    if (cli->ranks.world_size > 1) {
+        snprintf(label, sizeof label, "rank %" PRIu64 " of %" PRIu64 ", %.100s", cli->ranks.rank,
+                 cli->ranks.world_size, what ? what : "");
+        what = label;
+    }
     stk_status status = stk_live_open(cli->context, cli->usage->name, what, &cli->live, &err);
     if (status == STK_OK && page)
         status = stk_live_serve(cli->live, &cli->address, &cli->server, &err);
