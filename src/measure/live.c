@@ -132,12 +132,13 @@ stk_status stk_live_open(stk_context *context, const char *command, const char *
     live->fd = -1;
     pthread_mutex_init(&live->lock, NULL);
     stk__cond_init(&live->wake);
+    /* Before others can find the page, as it takes a while. */
+    begin_state(live, command, label);
     stk_status status = make_page(live, err);
     if (status != STK_OK) {
         release(live);
         return status;
     }
-    begin_state(live, command, label);
     live->probe = (stk__probe){.event = on_event, .user = live};
     look(live);
     status = stk__probe_add(context, &live->probe);

@@ -70,7 +70,7 @@ stk_status stk__live_read_page(int fd, stk_live_state *out, stk_error *err)
             !read_at(fd, &after, sizeof after, sequence_at))
             return stk__fail(err, STK_EMISMATCH, STK_STAGE_MEASURE,
                              "the live sheet is shorter than it says");
-        if (before == after && before % 2 == 0) {
+        if (before == after && before % 2 == 0 && before > 0) {
             stk__live_tame(out);
             return STK_OK;
         }

@@ -359,6 +359,8 @@ static void test_pages(void **state)
     assert_fails(read_bytes(page, sizeof *page - 1, &s, &err), STK_EMISMATCH, &err, "shorter");
     page->sequence = 5;
     assert_fails(read_bytes(page, sizeof *page, &s, &err), STK_EAGAIN, &err, "try again");
+    page->sequence = 0; /* nothing was written yet */
+    assert_fails(read_bytes(page, sizeof *page, &s, &err), STK_EAGAIN, &err, "try again");
     page->sequence = 4;
     page->version++;
     assert_fails(read_bytes(page, sizeof *page, &s, &err), STK_EMISMATCH, &err, stk_version());
