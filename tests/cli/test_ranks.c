@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "checkpoint/safetensors/safetensors.h"
 #include "support/same_checkpoint.h"
@@ -369,6 +370,29 @@ static void refused(void **state)
     assert_non_null(strstr(said("idle"), "collectives.collective_timeout: it has no effect"));
 }
 
+/* Each rank can be looked at, and says which it is. No other run has such a size. */
+static void every_rank_has_a_sheet(void **state)
+{
+    const int size = 1000 + (int)getpid() % 100000;
+    char command[1600];
+
+    (void)state;
+    if (!has(0))
+        return;
+    snprintf(command, sizeof command,
+             "cd '%s' || exit 1\n"
+             "OMP_NUM_THREADS=1 timeout 100 %s %s -n 2 '%s' train config.yaml --num-workers 0 "
+             "--default-root-dir sheets --batch-size 8 --dataset 'digits:?size=%d' --max-epochs "
+             "1000000 >sheets.txt 2>&1 &\n"
+             "listed() { '%s' top --once 2>/dev/null | grep -q \"  train .*rank $1 of 2, "
+             "digits:?size=%d\"; }\n"
+             "for i in $(seq 300); do listed 0 && listed 1 && found=yes && break; sleep 0.1; done\n"
+             "kill $!; wait $!; [ \"$found\" = yes ]",
+             folder, mpis[0].mpirun, mpis[0].options, binary, size, binary, size);
+    if (system(command) != 0)
+        fail_msg("two ranks are not listed: %s", said("sheets"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +402,7 @@ int main(void)
         cmocka_unit_test(what_learns_later_has_the_same_bits),
         cmocka_unit_test(early_sums_have_the_same_bits),
         cmocka_unit_test(every_rank_logs),
+        cmocka_unit_test(every_rank_has_a_sheet),
         cmocka_unit_test(failures_end_all),
         cmocka_unit_test(nccl_is_refused),
         cmocka_unit_test(refused),
