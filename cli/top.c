@@ -369,6 +369,9 @@ static stk_status look(const struct source *from, struct sheets *all, stk_error 
     return STK_OK;
 }
 
+#define TRIES  50    /* of a look at a sheet, where there is but one; */
+#define MOMENT 20e-3 /* s between them */
+
 static int watch(struct cli *cli, const struct source *from, const struct top_options *options,
                  struct sheets *all)
 {
@@ -376,12 +379,17 @@ static int watch(struct cli *cli, const struct source *from, const struct top_op
     bool seen = false;
     stk_error err;
 
-    for (;;) {
+    for (int tries = 0;; tries++) {
         const stk_status status = look(from, all, &err);
+        /* What is written now, or for the first time, can be read in a moment. */
+        if (options->once && status == STK_EAGAIN && tries < TRIES) {
+            pause_for(MOMENT);
+            continue;
+        }
         /* A run that was looked on at has ended; between two settings a bench runs nothing. */
         if (seen && status == STK_ENOENT)
             return CLI_GOOD;
-        if (status != STK_OK && status != STK_EAGAIN)
+        if (status != STK_OK && (status != STK_EAGAIN || options->once))
             return cli_fail(cli, status, &err);
         int code = status == STK_OK ? show(cli, all, options->once, &drawn) : CLI_GO_ON;
         seen = true;

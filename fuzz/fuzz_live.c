@@ -41,6 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(page->magic, STK__LIVE_MAGIC, sizeof STK__LIVE_MAGIC);
     page->version = STK__LIVE_VERSION;
     page->bytes = sizeof *page;
+    page->sequence = 2; /* something was written */
     if (size)
         memcpy(&page->state, data, STK_MIN(size, sizeof page->state));
     /* What is behind a short input is the same again, so that all members are reached. */

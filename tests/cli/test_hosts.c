@@ -256,7 +256,7 @@ static void test_stop(void **state)
     const struct fixture *f = *state;
 
     const pid_t launcher = launch_ranks(f, "2");
-    wait_steps(f, 3);
+    wait_steps(f, 40); /* longer than it takes to be heard, five times a second */
     const pid_t rank = inner(f, 3);
     assert_true(rank > 1);
     assert_int_equal(kill(rank, SIGSTOP), 0);

@@ -140,7 +140,7 @@ class Arrays(unittest.TestCase):
         for given, words in (((x, x[:5]), "10 samples and '1' has 5"), (x.astype(">i2"), ">i2"), (numpy.zeros(()), "0 dim"),
                              ((), "without arrays"), ({}, "without arrays"), (numpy.array(["a"]), "numbers"),
                              (numpy.array([None]), "object"), (numpy.zeros((0, 3)), "no samples"),
-                             (numpy.zeros((1,) * 10), "10 dimensions"), (numpy.zeros((3, 0)), "no or too many bytes")):
+                             (numpy.zeros((1,) * 10), "10 dimensions"), (numpy.zeros((3, 0)), "dimension 1 has the length 0")):
             with self.assertRaisesRegex(stoker.InvalidError, words) as caught:
                 stoker.Loader(given)
             error = caught.exception
