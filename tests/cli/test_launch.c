@@ -132,7 +132,7 @@ static void test_hang(void **state)
 static void test_absent(void **state)
 {
     static const char *const options[] = {
-        "-n", "3", "--max-restarts", "1", "--heartbeat-timeout", "0.8", "--grace", "1", NULL};
+        "-n", "3", "--max-restarts", "1", "--heartbeat-timeout", "0.8", "--grace", "10", NULL};
     struct fixture *f = *state;
     const char *const command[] = {"env", "ABSENT=1", self, "RANKS", f->folder, NULL};
     static const char *const launchers[] = {"local", "mpirun"};
