@@ -87,19 +87,18 @@ void bench_run(struct bench_task *task, struct bench_result *result)
     stk_bench *bench = NULL;
     stk_status status = STK_OK;
     stk_error err;
-    char what[192], rank[56] = "";
+    char what[128];
 
     signal(SIGINT, SIG_IGN);
     cli_on_interrupt(interrupt, NULL);
     bench_fail(result, STK_EINVAL, "it could not begin; the message above says why");
     if (cli_context(task->cli, setting->which, &context) != CLI_GO_ON)
         return;
-    if (setting->bench->ranks > 1 && task->cli->ranks.world_size <= 1)
-        snprintf(rank, sizeof rank, "rank %" PRIu64 " of %" PRIu64 ", ", setting->rank,
-                 setting->bench->ranks);
-    snprintf(what, sizeof what, "%s%.60s, %.60s", rank, setting->dataset ? setting->dataset : "",
+    snprintf(what, sizeof what, "%.60s, %.60s", setting->dataset ? setting->dataset : "",
              setting->label ? setting->label : "");
-    if (cli_live(task->cli, what, setting->rank == 0) != CLI_GO_ON)
+    const bool own = setting->bench->ranks > 1; /* else it may be a rank of somebody else's */
+    if (cli_live(task->cli, what, own ? setting->rank : task->cli->ranks.rank,
+                 own ? setting->bench->ranks : task->cli->ranks.world_size) != CLI_GO_ON)
         return;
     if (bench_recipe_fit(recipe)) {
         bench_fit(task, context, bench_recipe_fit(recipe), result);

@@ -246,9 +246,10 @@ const stk_option_table *cli_live_table(void);
 /* Listen where it says, and tell where that is. CLI_GO_ON, or the exit code after printing the
  * error. Call after cli_parse(); children serve what their parent has bound. */
 int cli_live_bind(struct cli *cli);
-/* Let others look on at what happens in the command's context, `what` of which is done; by `page`
- * at that address, too. CLI_GO_ON; else there is no page that was asked for, and it was said. */
-int cli_live(struct cli *cli, const char *what, bool page);
+/* Let others look on at what happens in the command's context, `what` of which is done by this of
+ * so many ranks; at that address, too, where it is the first. CLI_GO_ON; else there is no page that
+ * was asked for, and it was said. */
+int cli_live(struct cli *cli, const char *what, uint64_t rank, uint64_t ranks);
 /* Before the context is destroyed; called by cli_release() as well. */
 void cli_live_end(struct cli *cli);
 

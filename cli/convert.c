@@ -550,7 +550,7 @@ int cli_convert(struct cli *cli)
         return convert_weights(cli, context);
     code = cli_live_bind(cli);
     if (code == CLI_GO_ON)
-        code = cli_live(cli, cli->args[0], true);
+        code = cli_live(cli, cli->args[0], 0, 1);
     if (code != CLI_GO_ON)
         return code;
     stk_status status = stk_conversion_create(context, cli_home(cli->args[0]),

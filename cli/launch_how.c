@@ -60,11 +60,13 @@ static int check_command(const char *command)
 
     if (is_path ? access(command, X_OK) == 0 : has_program(command))
         return CLI_GO_ON;
+    if (is_path && access(command, F_OK) == 0) {
+        cli_error("launch: '%s' is no program that may be run", command);
+        return 126;
+    }
     cli_error("launch: '%s' is %s", command,
-              !is_path                     ? "not in the PATH; give the path of the program"
-              : access(command, F_OK) == 0 ? "no program that may be run"
-                                           : "not there");
-    return is_path && access(command, F_OK) == 0 ? 126 : 127;
+              is_path ? "not there" : "not in the PATH; give the path of the program");
+    return 127;
 }
 
 int launch_choose(struct launch *launch)

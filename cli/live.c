@@ -47,16 +47,16 @@ int cli_live_bind(struct cli *cli)
     return CLI_GO_ON;
 }
 
-int cli_live(struct cli *cli, const char *what, bool page)
+int cli_live(struct cli *cli, const char *what, uint64_t rank, uint64_t ranks)
 {
     char label[160];
     stk_error err;
 
     cli_live_end(cli);
-    page = page && cli->address.struct_size;
-    if (cli->ranks.world_size > 1) {
-        snprintf(label, sizeof label, "rank %" PRIu64 " of %" PRIu64 ", %.100s", cli->ranks.rank,
-                 cli->ranks.world_size, what ? what : "");
+    const bool page = rank == 0 && cli->address.struct_size;
+    if (ranks > 1) {
+        snprintf(label, sizeof label, "rank %" PRIu64 " of %" PRIu64 ", %.120s", rank, ranks,
+                 what ? what : "");
         what = label;
     }
     stk_status status = stk_live_open(cli->context, cli->usage->name, what, &cli->live, &err);

@@ -217,7 +217,8 @@ static int run_make(struct run *run, struct cli *cli, const struct cli_usage *us
     if (code == CLI_GO_ON)
         code = train_ranks(cli, run->context, &run->collectives);
     if (code == CLI_GO_ON) /* of each rank a sheet, and of the first a page */
-        code = cli_live(cli, stk_config_get(cli->config, "data.dataset", 0), true);
+        code = cli_live(cli, stk_config_get(cli->config, "data.dataset", 0), cli->ranks.rank,
+                        cli->ranks.world_size);
     if (run->collectives)
         options.strategy = stk_collectives_strategy(run->collectives);
     if (code == CLI_GO_ON)

@@ -195,11 +195,10 @@ static void put_words(const stk_tune *tune, stk_tune_answer *answer)
         add_nothing(tune, answer, &out);
     }
     add_saturation(tune, answer, &out);
-    if (is_alone(answer))
-        ; /* it was said */
-    else if (!answer->ended)
+    const bool said = is_alone(answer);
+    if (!said && !answer->ended)
         stk__text_add(&out, " Not all runs were made: this is the best of those that were.");
-    else if (answer->timed_out)
+    else if (!said && answer->timed_out)
         stk__text_add(&out, " The time was over (max_time) before more could be compared.");
     add_assumed(tune, &out);
 }

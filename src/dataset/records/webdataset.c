@@ -512,7 +512,7 @@ static stk_status webdataset_open(stk_context *ctx, const char *url, const void 
 /* A name that ends as a shard does is one. */
 static bool is_shard(const char *key, size_t length)
 {
-    return length > 4 && memcmp(key + length - 4, ".tar", 4) == 0;
+    return stk__ends_with(key, length, ".tar");
 }
 
 static int recognise(stk_context *ctx, const char *url)
