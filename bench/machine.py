@@ -30,6 +30,14 @@ def _stat():
     return (user + nice + system + irq + soft) / HERTZ, steal / HERTZ
 
 
+def _waited():
+    """Seconds that this thread has waited for a core, awake. 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
 class Machine:
     """Knows the programs that it runs, so that it can tell what others did."""
 
@@ -38,11 +46,12 @@ class Machine:
         threading.Thread(target=self._canary, daemon=True).start()
 
     def _canary(self):
-        """A thread that sleeps: what makes it late makes a step late, whatever the loader does."""
+        """A thread that sleeps: what makes it late makes a step late, whatever the loader does. That threads of this machine were
+        before it is no disturbance: of others it is seen by what they use."""
         while True:
-            before = time.monotonic()
+            before, waited = time.monotonic(), _waited()
             time.sleep(TICK)
-            self.late += max(0.0, time.monotonic() - before - TICK - LATE)
+            self.late += max(0.0, time.monotonic() - before - TICK - LATE - (_waited() - waited))
 
     def _own(self):
         """Processor seconds of this process and all that it started."""
@@ -59,9 +68,8 @@ class Machine:
                     continue
         return total
 
-    def run(self, command, timeout, crowded=False):
-        """(finished process, what disturbed it or ""). The process is None where it took too long. `crowded`: it takes all cores itself,
-        so that a thread which sleeps wakes late for no other's sake."""
+    def run(self, command, timeout):
+        """(finished process, what disturbed it or ""). The process is None where it took too long."""
         began, stat, own, late = time.monotonic(), _stat(), self._own(), self.late
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
             with self.lock:
@@ -84,7 +92,7 @@ class Machine:
                 found.append(f"others used {others:.2f} cores")
             if stolen > MOST_STOLEN + 2 / HERTZ / wall:
                 found.append(f"{stolen:.2f} cores were stolen")
-        if not crowded and (self.late - late) / wall > MOST_LATE:
+        if (self.late - late) / wall > MOST_LATE:
             found.append(f"a thread that sleeps woke late {100 * (self.late - late) / wall:.0f} % of the time")
         if child.returncode is None:
             return None, ", ".join(found)

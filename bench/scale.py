@@ -63,7 +63,7 @@ class Scale(Bench):
         train = [self.stoker, "train", str(config), "--compute-threads", "1", "--log", str(log), "--default-root-dir", str(self.folder)]
         launch = [self.stoker, "launch", "-n", str(ranks), "--"] if ranks > 1 else []
         began = time.monotonic()
-        done, disturbed = self.machine.run([*self.wrap, *launch, *train], TIMEOUT, crowded=True)
+        done, disturbed = self.machine.run([*self.wrap, *launch, *train], TIMEOUT)
         if not done or done.returncode != 0:
             raise Failed(f"{self.why(done, TIMEOUT)}: training of {ranks} ranks")
         found = self.report(sorted(self.folder.glob(f"{log.stem}*.jsonl")))

@@ -71,7 +71,8 @@ void launch_read(struct launch *launch, int timeout_ms, bool last);
 bool launch_reap(struct launch *launch);
 /* Send a signal to all that are left, with what they have started. */
 void launch_signal(struct launch *launch, int signal);
-/* Kill what ended ranks have left behind, and close their streams. */
+/* Kill what is left of an attempt that failed or was interrupted, also ranks of an mpirun that is
+ * gone, and close the streams. */
 void launch_clear(struct launch *launch);
 /* Pass SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 on to the children from here on; NULL: no more. */
 void launch_forward(const struct launch *launch);
@@ -94,6 +95,14 @@ size_t launch_mpirun_words(uint64_t ranks, bool label, const char *variable, con
 
 /* Seconds of an option as nanoseconds. */
 uint64_t launch_ns(double seconds);
+
+/* A process as the kernel has it [proc(5), stat]. */
+struct launch_process {
+    char state; /* 'R', 'S', 'D', 'T', 'Z'; 0: it is gone */
+    int64_t parent;
+};
+
+struct launch_process launch_process(int64_t pid);
 
 /* The first rank that gives no sign of life in time ends the attempt. */
 void launch_watch(struct launch *launch);

@@ -2,6 +2,7 @@
 /* The processes of a launch: started, heard, waited for. */
 #include "launch.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,6 +15,7 @@
 
 #define MOST_WORDS 32        /* in front of the command */
 #define AT_ONCE    (1 << 16) /* bytes of a stream before the others are looked at: a pipe's */
+#define LEFT_MS    2000      /* that ranks which were killed have to be gone */
 
 /* For the signal handlers: groups that are to be told, and whose they are. */
 static volatile sig_atomic_t num_told;
@@ -274,6 +276,8 @@ void launch_start(struct launch *launch)
     for (size_t i = 0; i < sizeof held / sizeof *held; i++)
         sigaddset(&set, held[i]);
     sigprocmask(SIG_BLOCK, &set, &unheld);
+    /* Ranks of an mpirun that is killed are children of this process then. */
+    prctl(PR_SET_CHILD_SUBREAPER, launch->how != LAUNCH_LOCAL);
     start_all(launch);
     sigprocmask(SIG_SETMASK, &unheld, NULL);
 }
@@ -364,6 +368,26 @@ void launch_read(struct launch *launch, int timeout_ms, bool last)
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
+static bool is_own(const struct launch *launch, pid_t pid)
+{
+    for (uint64_t i = 0; i < launch->children; i++)
+        if (launch->child[i].pid == pid)
+            return true;
+    return false;
+}
+
+/* Take in what ranks started, left and does not run any more: it came to this process. */
+static void reap_others(const struct launch *launch)
+{
+    siginfo_t info = {0};
+
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0 &&
+           !is_own(launch, info.si_pid)) {
+        waitpid(info.si_pid, NULL, WNOHANG);
+        info.si_pid = 0;
+    }
+}
+
 bool launch_reap(struct launch *launch)
 {
     bool left = false;
@@ -387,11 +411,44 @@ bool launch_reap(struct launch *launch)
         }
         left |= child->pid > 0;
     }
+    reap_others(launch);
     return left;
+}
+
+/* Kill the children of this process. How many there were. */
+static int kill_children(void)
+{
+    DIR *processes = opendir("/proc");
+    const struct dirent *entry;
+    int n = 0;
+
+    while (processes && (entry = readdir(processes))) {
+        const long pid = strtol(entry->d_name, NULL, 10);
+        if (pid <= 1 || launch_process(pid).parent != getpid())
+            continue;
+        kill((pid_t)pid, SIGKILL);
+        n++;
+    }
+    if (processes)
+        closedir(processes);
+    return n;
+}
+
+/* Ranks that outlive the mpirun which was killed, also those that were never heard of, hold ports
+ * and memory of the next attempt. One that hangs in the kernel is not waited for. */
+static void end_left(void)
+{
+    for (int ms = 0; kill_children() > 0 && ms < LEFT_MS; ms++) {
+        poll(NULL, 0, 1);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            continue;
+    }
 }
 
 void launch_clear(struct launch *launch)
 {
+    if (launch->how != LAUNCH_LOCAL && launch->kill_ns)
+        end_left();
     launch_read(launch, 0, true);
     for (uint64_t i = 0; i < launch->children; i++)
         for (int k = 0; k < 2; k++)

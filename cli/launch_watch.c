@@ -4,6 +4,7 @@
 #include "launch.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,21 +14,25 @@ uint64_t launch_ns(double seconds)
     return (uint64_t)(seconds * 1e9);
 }
 
-/* The state of a process as the kernel has it: 'R', 'S', 'D', 'T', 'Z' [proc(5)]; 0: it is gone. */
-static char state_of(int64_t pid)
+struct launch_process launch_process(int64_t pid)
 {
+    struct launch_process process = {0};
     char path[64], text[512] = "";
 
     snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
     FILE *stat = fopen(path, "r");
     if (!stat)
-        return 0;
+        return process;
     const size_t n = fread(text, 1, sizeof text - 1, stat);
     fclose(stat);
     text[n] = 0;
     /* The name before it may hold anything. */
     const char *end = strrchr(text, ')');
-    return end && end[1] == ' ' ? end[2] : 0;
+    if (end && end[1] == ' ' && end[2]) {
+        process.state = end[2];
+        process.parent = strtoll(end + 3, NULL, 10);
+    }
+    return process;
 }
 
 void launch_fail(struct launch *launch, int64_t rank, const char *host, int code, const char *why)
@@ -91,7 +96,7 @@ static struct look look_at(const struct launch *launch, uint64_t rank, uint64_t 
     struct look look = {.row = {.struct_size = sizeof look.row}};
 
     stk_heartbeat_read(launch->heartbeat, rank, &look.row);
-    look.state = look.row.heard_ns ? 'R' : state_of(look.row.pid);
+    look.state = look.row.heard_ns ? 'R' : launch_process(look.row.pid).state;
     /* One that waits for others, or computes, is heard all the same. */
     look.mute = look.row.heard_ns && now > look.row.heard_ns &&
                 now - look.row.heard_ns > launch_ns(launch->options.heartbeat_timeout) / 2;

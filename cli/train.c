@@ -312,6 +312,10 @@ static void put_json(struct run *run, FILE *out)
         else
             fputs("null", out);
     }
+    if (*run->output_dir) {
+        fputs(",\n  \"output_dir\": ", out);
+        cli_json_string(out, run->output_dir);
+    }
     fputs("\n}\n", out);
 }
 

@@ -78,6 +78,7 @@ def text() -> str:
         lines += typed(f"{name.capitalize()}Options", "ContextOptions", of_command(name)[0])
     several = {key: f"{kind} | Sequence[{kind}]" for key, kind in (of_table("python") | of_table("loader") | of_table("bench")).items()}
     lines += typed("BenchOptions", "ContextOptions", several)
+    lines += typed("TuneOptions", "BenchOptions", of_table("tune"))
     return "\n".join(lines) + "\n"
 
 

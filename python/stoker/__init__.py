@@ -21,7 +21,7 @@ from stoker._native import (
 )
 from stoker import transforms
 from stoker._array import Array
-from stoker._functions import bench, chunks, convert, info, report
+from stoker._functions import bench, chunks, convert, info, report, tune
 from stoker._loader import Loader, Ragged
 
 __all__ = [
@@ -43,4 +43,5 @@ __all__ = [
     "convert",
     "info",
     "report",
+    "tune",
 ]

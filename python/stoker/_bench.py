@@ -211,6 +211,15 @@ def _nothing(_: int) -> None:
     pass
 
 
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise Mistyped(f"a dataset or step of Python needs PyTorch, which {sys.executable} lacks ({error}): install torch there, or "
+                       "name another interpreter (--python)") from None
+    return torch
+
+
 class _Feed:
     """What the library's run calls: stk_bench_feed, and the step."""
 
@@ -232,21 +241,20 @@ class _Feed:
 
     def take_step(self) -> int:
         """The step, and how many threads it has."""
-        import torch
-
         try:
+            torch = _torch()
             self.step_function = _step(self.options)
         except Exception as error:  # open() says so
             self.no_step = error
-        return torch.get_num_threads()
+            return 1
+        threads: int = torch.get_num_threads()
+        return threads
 
     def open(self, _: int) -> None:
         if self.no_step:
             raise self.no_step
         if (self.options["dataset"] or "").startswith(_PREFIX):
-            import torch
-
-            torch.manual_seed(self.options["seed"])
+            _torch().manual_seed(self.options["seed"])
             self.dask = _dask(self.options)
             self.dataset = _made(self.options["dataset"], self.options["dataset_args"])
 

@@ -196,3 +196,15 @@ class BenchOptions(ContextOptions, total=False):
     trace_every: int | Sequence[int] | None
     drop_cache: bool | Sequence[bool] | None
     hash: str | Sequence[str] | None
+
+
+class TuneOptions(BenchOptions, total=False):
+    objective: str | None
+    max_wait: float | None
+    max_memory: int | str | None
+    max_cores: int | str | None
+    core_price: float | None
+    gpu_price: float | None
+    verify: int | None
+    rounds: int | None
+    max_time: float | str | None

@@ -35,10 +35,11 @@ static void tensor_line(line_fn *line, void *user, const stk_state_tensor *t)
     line(user, t->name, bytes);
 }
 
-/* Texts: the short ones whole, of the others how long they are. */
-static void text_lines(line_fn *line, void *user, const stk__safetensors *s)
+/* Texts: the short ones whole, of the others how long they are. Those of others may have the name
+ * of a line, as their "format" has. */
+static void text_lines(line_fn *line, void *user, const stk__safetensors *s, bool ours)
 {
-    char text[64];
+    char text[64], foreign[256];
 
     for (size_t i = 0; i < s->num_texts; i++) {
         const char *name = s->texts[i].name;
@@ -46,7 +47,8 @@ static void text_lines(line_fn *line, void *user, const stk__safetensors *s)
         if (strcmp(name, STK__CHECKPOINT_LAYOUT) == 0 || strcmp(name, STK__CHECKPOINT_HASH) == 0)
             continue;
         snprintf(text, sizeof text, "%zu bytes of text", length);
-        line(user, name, length <= SHOWN_TEXT ? s->texts[i].text : text);
+        snprintf(foreign, sizeof foreign, "__metadata__.%s", name);
+        line(user, ours ? name : foreign, length <= SHOWN_TEXT ? s->texts[i].text : text);
     }
 }
 
@@ -88,7 +90,7 @@ static void describe(line_fn *line, void *user, const char *path, const stk__saf
         number_line(line, user, "parts", parts->count);
     line(user, "verified",
          ours ? "yes, every byte" : "no: weights alone, without a hash of their own");
-    text_lines(line, user, &file->parsed);
+    text_lines(line, user, &file->parsed, ours);
     tensor_lines(line, user, file->parsed.tensors, file->parsed.num_tensors,
                  file->source.size + parts->bytes);
 }

@@ -182,7 +182,8 @@ static stk_status describe(const stk__bad *b, const stk__bad_sample *bad, uint64
         fault == STK_FAULT_MACHINE   ? "trying again may help, more retries too"
         : fault != STK_FAULT_SAMPLE  ? "this is no fault of the sample: on_error does not pass it"
         : bad->status == STK_EBUDGET ? "raise memory_budget, or set on_error: skip"
-                                     : "mend or remove it, or set on_error: skip or replace");
+        : b->on_error == STK_ON_ERROR_FAIL ? "mend or remove it, or set on_error: skip or replace"
+                                           : "mend or remove it");
     if (err)
         err->sample = bad->index;
     return status;

@@ -6,10 +6,12 @@
 
 #define STEPS        5    /* of a window while something is tried */
 #define SECONDS      0.02 /* at least: of shorter ones noise is all there is */
-#define CALM_SECONDS 1.0  /* of a window while nothing is */
-#define AGAIN        3    /* windows in a row that say that the load is another one, at first */
-#define AGAIN_MOST   384
-#define LEAST_SHARE  0.1 /* of the wait, that a thing to be tried is for */
+#define CALM_SECONDS 1.0  /* of a window while nothing is; */
+#define CALM_SHARE                                                                                 \
+    0.1               /* at first so much of all before: what is ahead then hides what is to come */
+#define AGAIN       3 /* windows in a row that say that the load is another one, at first */
+#define AGAIN_MOST  384
+#define LEAST_SHARE 0.1 /* of the wait, that a thing to be tried is for */
 
 typedef enum knob { WORKERS, DEPTH, HALF, FEWER, KNOBS } knob; /* HALF, FEWER: of the workers */
 typedef enum phase { WATCH, SKIP, TRY, PUT_BACK } phase;
@@ -23,6 +25,7 @@ typedef struct state {
     double rate_before;  /* steps/s, before what is tried */
     double cause_before; /* share of the time that it is to take away */
     double usual;        /* steps/s, since nothing is to be done; 0: something is */
+    double seconds;      /* of all windows */
     uint32_t odd, again; /* windows in a row that differ from it; how many are enough */
 } state;
 
@@ -30,16 +33,21 @@ _Static_assert(sizeof(state) <= STK__PACE_STATE, "a loader has room for the stat
 
 /* ---- What was seen --------------------------------------------------------------------------- */
 
+static double seconds_of(const stk__pace_seen *seen)
+{
+    return seen->wait + seen->steps * seen->step;
+}
+
 static double rate_of(const stk__pace_seen *seen)
 {
-    const double seconds = seen->wait + seen->steps * seen->step;
+    const double seconds = seconds_of(seen);
 
     return seconds > 0 ? seen->steps / seconds : 0;
 }
 
 static double wait_share(const stk__pace_seen *seen)
 {
-    const double seconds = seen->wait + seen->steps * seen->step;
+    const double seconds = seconds_of(seen);
 
     return seconds > 0 ? seen->wait / seconds : 0;
 }
@@ -62,6 +70,15 @@ static double cause_of(knob k, const stk__pace_seen *seen)
     return k == DEPTH ? seen->wait_reads : seen->wait_work;
 }
 
+/* Whether it may be worth it. What is waited for too little to be kept is not tried; fewer workers
+ * are where these take the cores from each other, and not where bytes are late. */
+static bool promises(knob k, const stk__pace_seen *seen)
+{
+    return k < HALF ? cause_of(k, seen) >= STK__PACE_GAIN * seconds_of(seen)
+                    : cause_of(k, seen) >= LEAST_SHARE * seen->wait &&
+                          seen->wait_transfer < LEAST_SHARE * seen->wait;
+}
+
 /* What is waited for most and can be had more of; when workers cannot, fewer may be as fast: too
  * many take the cores from each other, or from the step. KNOBS: nothing. */
 static knob choose(const state *s, const stk__pace_seen *seen)
@@ -71,8 +88,7 @@ static knob choose(const state *s, const stk__pace_seen *seen)
 
     for (size_t i = 0; i < STK_COUNT(order); i++) {
         const knob k = order[i];
-        if (may(s, k) && cause_of(k, seen) >= LEAST_SHARE * seen->wait &&
-            (k < HALF || !may(s, WORKERS)))
+        if (may(s, k) && promises(k, seen) && (k < HALF || !may(s, WORKERS)))
             return k;
     }
     return KNOBS;
@@ -181,9 +197,12 @@ static const char *judge(state *s, const stk__pace_seen *seen)
         s->useless[WORKERS] |= s->tried >= HALF;
         return watch(s, seen);
     }
+    const uint32_t few = s->now[0];
     s->now[0] = s->before[0];
     s->now[1] = s->before[1];
     s->useless[s->tried] = true;
+    /* One less may be half of them. */
+    s->useless[FEWER] |= s->tried == HALF && fewer(s, FEWER) == few;
     s->phase = PUT_BACK;
     return "put back: it gave no more";
 }
@@ -195,12 +214,14 @@ static void put_want(const state *s, const char *why, stk__pace_want *out)
 {
     const bool calm = s->phase == WATCH && s->usual > 0;
 
-    *out = (stk__pace_want){.workers = s->now[0],
-                            .depth = s->now[1],
-                            .steps = STEPS,
-                            .seconds = calm ? CALM_SECONDS : SECONDS,
-                            .calm = calm,
-                            .why = why};
+    *out = (stk__pace_want){
+        .workers = s->now[0],
+        .depth = s->now[1],
+        .steps = STEPS,
+        .seconds =
+            calm ? STK_MAX(SECONDS, STK_MIN(CALM_SHARE * s->seconds, CALM_SECONDS)) : SECONDS,
+        .calm = calm,
+        .why = why};
 }
 
 static void begin(void *user, const stk__pace_limits *limits, uint32_t workers, uint32_t depth,
@@ -219,6 +240,7 @@ static void next(void *user, const stk__pace_seen *seen, stk__pace_want *out)
     const char *why = NULL;
     state *s = user;
 
+    s->seconds += seconds_of(seen);
     switch (s->phase) {
     case SKIP: /* batches that were ahead before the change */
         s->phase = s->tried == KNOBS ? WATCH : TRY;

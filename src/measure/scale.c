@@ -63,20 +63,25 @@ static stk_status run_machines(const stk__stages *stages, stk__setting *set, scr
     return STK_OK;
 }
 
-/* The ranks of a machine that has fewer cores take turns to move their bytes, and to wake up. */
+/* The ranks of the core that has most: they take turns to move their bytes, and to wake up. A quota
+ * has no cores, but shares of them. */
 static double crowding(const stk__setting *set, const stk_scale *scale)
 {
     const double here = (double)STK_MIN(scale->ranks, scale->per_machine);
+    const double each = here / set->cores;
 
-    return isfinite(set->cores) ? STK_MAX(here / set->cores, 1.0) : 1;
+    return STK_MAX(set->cores == floor(set->cores) ? ceil(each) : each, 1.0);
 }
 
-/* What turns of steps on a core take themselves: caches are filled anew, and who is waited for has
- * to come by its turn. Of a step as much more as TURNS, where steps are many to a core; as measured
- * of trainings of 4 and 8 ranks on two cores (bench/RESULTS.md). */
-static double turns(const stk__setting *set, const stk_scale *scale)
+/* What turns on a core take themselves, s of a step: caches are filled anew, and who is waited for
+ * has to come by its turn, behind steps and workers of others. TURNS of what each of the other
+ * ranks of the core computes for a batch; as measured of trainings of 3 to 8 ranks on two cores
+ * (bench/RESULTS.md). */
+static double turns(const stk__stages *stages, const stk__setting *set, const stk_scale *scale)
 {
-    return set->compute > 0 ? 1 + TURNS * (1 - 1 / crowding(set, scale)) : 1;
+    const double batch = stages->mean_step + stages->cpu * set->batch;
+
+    return set->compute > 0 ? TURNS * (crowding(set, scale) - 1) * batch : 0;
 }
 
 /* What cores that compute take from each other, memory, caches, the other half of a core, where
@@ -146,7 +151,7 @@ static stk_status predict(stk__stages *stages, stk__setting *set, const stk_scal
     set->meets = true;
     set->meeting = out->comm_wait + slow;
     STK_TRY(run_machines(stages, set, space, &all, err));
-    all.rate = set->batch / (set->batch / all.rate + (turns(set, scale) - 1) * all.step);
+    all.rate = set->batch / (set->batch / all.rate + turns(stages, set, scale));
     out->one_per_s = one.rate;
     out->samples_per_s = all.rate * (double)scale->ranks;
     out->efficiency = one.rate > 0 ? all.rate / one.rate : 0;

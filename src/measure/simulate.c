@@ -102,6 +102,23 @@ stk_status stk__asked_check(const stk_option_table *table, const void *asked, vo
     return STK_OK;
 }
 
+/* What holds no two batches no loader takes [loader/budget.c]. */
+static stk_status check_budget(const stk_what_if *what, const stk__stages *stages,
+                               const stk__setting *set, stk_error *err)
+{
+    const double batch = set->batch * stages->sample_bytes;
+
+    if (set->whole_batches || !(what->memory_budget || what->batch_size) || !(set->budget > 0) ||
+        set->budget >= 2 * batch)
+        return STK_OK;
+    return stk__fail(
+        err, STK_EINVAL, STK_STAGE_MEASURE,
+        "a memory_budget of %.0f bytes cannot be predicted: two batches of %.0f bytes "
+        "do not fit, which a loader refuses. Raise memory_budget to more than %.0f, or "
+        "lower batch_size",
+        set->budget, batch, 2 * batch);
+}
+
 stk_status stk__setting_change(const stk_what_if *what, const stk_recording *recording,
                                stk__stages *stages, stk__setting *set, stk_error *err)
 {
@@ -123,6 +140,7 @@ stk_status stk__setting_change(const stk_what_if *what, const stk_recording *rec
     }
     if (what->memory_budget)
         set->budget = (double)what->memory_budget;
+    STK_TRY(check_budget(what, stages, set, err));
     if (!isnan(what->cores))
         set->cores = what->cores;
     if (!isnan(what->train_step_time)) {

@@ -214,6 +214,7 @@ typedef struct stk__sim_clock {
     stk_context *ctx;
     double now, shared;   /* shared: seconds that a thread that always computed would have had */
     double cores, weight; /* weight: threads that compute */
+    bool keeps;           /* each keeps to its core: of three on two each of two has half of one */
     uint64_t order;
     stk__sim_heap timed, computing;
 } stk__sim_clock;
@@ -229,7 +230,7 @@ bool stk__sim_next(stk__sim_clock *clock, stk__sim_event *out);
 void stk__sim_release(stk__sim_clock *clock);
 
 /* (what_if.c) Each of the texts that commas part is given to `take`, which may change it, until one
- * fails. STK_ENOMEM, or what `take` says. */
+ * fails. STK_EINVAL where a name comes twice, STK_ENOMEM, or what `take` says. */
 stk_status stk__asked_each(stk_context *ctx, const char *text,
                            stk_status (*take)(void *user, char *one, stk_error *err), void *user,
                            stk_error *err);

@@ -55,10 +55,33 @@ static stk_status set_pair(void *what_if, char *pair, stk_error *err)
     return stk_options_set(&stk__what_if_option_table, what_if, pair, value, err);
 }
 
+/* Bytes of the name of a pair; 0: there is none. */
+static size_t name_length(const char *pair)
+{
+    const size_t length = strcspn(pair, "=,");
+
+    return pair[length] == '=' ? length : 0;
+}
+
+/* Of two values of one name neither is what was meant. */
+static stk_status check_twice(const char *text, stk_error *err)
+{
+    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        const size_t length = name_length(at);
+        for (const char *before = text; length && before < at; before = strchr(before, ',') + 1)
+            if (name_length(before) == length && memcmp(before, at, length) == 0)
+                return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, at, STK_NO_OFFSET,
+                                    "'%.*s' is given twice: one value is predicted at a time",
+                                    (int)STK_MIN(length, 64), at);
+    }
+    return STK_OK;
+}
+
 stk_status stk__asked_each(stk_context *ctx, const char *text,
                            stk_status (*take)(void *user, char *one, stk_error *err), void *user,
                            stk_error *err)
 {
+    STK_TRY(check_twice(text, err));
     char *copy = stk__strdup(ctx, text), *at = copy;
     stk_status status = STK_OK;
 

@@ -156,8 +156,12 @@ static int rank_main(const char *folder)
     stk_error err;
 
     stk_status status = stk_ranks_detect(NULL, look, NULL, &r.at, &err);
-    while (getenv("ABSENT") && r.at.rank == 1 && r.at.restart_count == 0)
+    const long pid = (long)getpid();
+    while (getenv("ABSENT") && r.at.rank == 1 && r.at.restart_count == 0) {
+        signal(SIGTERM, SIG_IGN);
+        keep(folder, "absent", &pid, sizeof pid);
         pause();
+    }
     if (status == STK_OK)
         status = stk_context_create(NULL, &ctx, &err);
     if (status == STK_OK)
@@ -173,7 +177,6 @@ static int rank_main(const char *folder)
         status = stk_loader_state_parse(text, &state, &err) != STK_OK
                      ? STK_EFORMAT
                      : stk_loader_restore(r.loader, &state, &err);
-    const long pid = (long)getpid();
     snprintf(name, sizeof name, "pid.%" PRIu64, r.at.rank);
     if (status == STK_OK && keep(folder, name, &pid, sizeof pid) && !run_steps(&r, &err))
         status = err.status;

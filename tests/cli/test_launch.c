@@ -128,32 +128,41 @@ static void test_hang(void **state)
     check_steps(f);
 }
 
-/* One that never came as far as a sign of life is named, not those that wait for it. */
+/* One that never came as far as a sign of life is named, not those that wait for it, and does not
+ * outlive the attempt: nor an mpirun that is killed before it has killed its ranks. */
 static void test_absent(void **state)
 {
-    static const char *const options[] = {
-        "-n", "3", "--max-restarts", "1", "--heartbeat-timeout", "0.8", "--grace", "10", NULL};
+    static const struct {
+        const char *launcher, *grace, *host;
+    } rows[] = {{"local", "0.2", ""},
+                {"mpirun", "10", "a machine unknown"},
+                {"mpirun", "0", "a machine unknown"}};
     struct fixture *f = *state;
     const char *const command[] = {"env", "ABSENT=1", self, "RANKS", f->folder, NULL};
-    static const char *const launchers[] = {"local", "mpirun"};
-    static const char *const hosts[] = {"", "a machine unknown"};
     static char text[65536];
     char words[128];
+    long absent;
 
     if (!f->binary)
         return;
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *const options[] = {
+            "-n",  "3",       "--max-restarts", "1", "--heartbeat-timeout",
+            "0.8", "--grace", rows[i].grace,    NULL};
         if (i && system("command -v mpirun >/dev/null") != 0)
             break;
-        f->launcher = launchers[i];
+        f->launcher = rows[i].launcher;
         assert_int_equal(code_of(launch(f, options, command)), 0);
         said(f, text);
-        snprintf(words, sizeof words, "rank 1 of 3 on %s", hosts[i]);
+        snprintf(words, sizeof words, "rank 1 of 3 on %s", rows[i].host);
         if (!strstr(text, words) || !strstr(text, ": no sign of life since it was started, ") ||
             !strstr(text, " s ago, and 2 others wait in a collective; the others are stopped") ||
             count(text, "no sign of life") != 1)
-            fail_msg("%s: %s", launchers[i], text);
+            fail_msg("%s, grace %s: %s", rows[i].launcher, rows[i].grace, text);
         check_steps(f);
+        assert_int_equal(load(f->folder, "absent", &absent, sizeof absent), sizeof absent);
+        assert_int_equal(kill((pid_t)absent, 0), -1);
+        assert_int_equal(errno, ESRCH);
         test_folder_remove(f->folder);
         assert_int_equal(mkdir(f->folder, 0700), 0);
     }
@@ -198,6 +207,25 @@ static void test_ends(void **state)
     expect(f, hung, "[ $RANK = 0 ] || kill -STOP $$; sleep 100", 1, "rank 1 of 2 on ");
     expect(f, hung, "[ $RANK = 0 ] || kill -STOP $$; sleep 100", 1,
            "stopped by a signal (SIGSTOP)");
+}
+
+/* What ranks of an mpirun start and leave is waited for when it ends: by the launcher, which it
+ * came to. */
+static void test_left_behind(void **state)
+{
+    static const char *const one[] = {"-n1", NULL};
+    struct fixture *f = *state;
+
+    if (!f->binary)
+        return;
+    if (system("command -v mpirun >/dev/null") != 0)
+        skip();
+    f->launcher = "mpirun";
+    expect(f, one,
+           "(sleep 0.05 &); sleep 0.6; up=$(sed 's/.*) //' /proc/$PPID/stat | cut -d' ' -f2); "
+           "sed 's/.*) //' /proc/[0-9]*/stat 2>/dev/null | grep -c \"^Z $up \" | "
+           "sed 's/^/left: /'",
+           0, "left: 0");
 }
 
 /* A signal reaches every rank once, from a terminal's Ctrl-C or from kill. */
@@ -282,6 +310,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_stops, setup, teardown),
         cmocka_unit_test_setup_teardown(test_hang, setup, teardown),
         cmocka_unit_test_setup_teardown(test_absent, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_left_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_mpirun, setup, teardown),
     };
 

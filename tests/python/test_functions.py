@@ -346,6 +346,29 @@ class Benches(InFolder):
         self.assertEqual(found.columns["samples_per_s"][0], None)
         self.assertIn(found.settings[0].error, repr(found))
 
+    def test_a_tuning(self):
+        """The grid is of the values given; what was found is a configuration that measures the same setting."""
+        found = stoker.tune("digits:?size=640", num_workers=[0, 1], io_depth=4, prefetch_factor=2, batch_size=32, train_step_time=0.001,
+                            min_seconds=0.1, rounds=0, log="x.log")
+        self.assertEqual({(p.num_workers, p.io_depth, p.prefetch_factor) for p in found.points if p.role != "defaults"}, {(0, 4, 2), (1, 4, 2)})
+        self.assertIn(found.best, found.points)
+        self.assertIn(found.best.label, repr(found))
+        self.assertIn(found.verdict, repr(found))
+        self.assertEqual(found.columns["samples_per_s"], [p.samples_per_s for p in found.points])
+        self.assertTrue(found.ended)
+        found.save("tuned.yaml")
+        self.assertIn(f"num_workers: {found.best.num_workers}", Path("tuned.yaml").read_text())
+        again = stoker.bench("tuned.yaml", **self.FAST).settings
+        self.assertEqual([(one.options["num_workers"], one.options["batch_size"]) for one in again], [(found.best.num_workers, 32)])
+        found.page.save("page.html")
+        self.assertIn("</html>", Path("page.html").read_text()[-20:])
+        self.assertEqual(sorted(os.listdir()), ["page.html", "tuned.yaml", "x.log"])
+        self.assertEqual({run.name for run in stoker.report("x.log").runs} & {"num_workers=0", "num_workers=1"}, {"num_workers=0", "num_workers=1"})
+        with self.assertRaisesRegex(stoker.InvalidError, "unknown option 'objektive'.*objective"):
+            stoker.tune("digits:", objektive="speed")
+        with self.assertRaisesRegex(stoker.InvalidError, "unknown option 'output'"):
+            stoker.tune("digits:", output="x.yaml")
+
     def test_a_log_that_is_not_complete(self):
         with self.assertRaisesRegex(stoker.Error, "full"):
             stoker.bench("digits:?size=640", num_workers=[0, 1], log="/dev/full", **self.FAST)
@@ -477,7 +500,7 @@ class Texts(InFolder):
     def test_examples_of_the_docstrings(self):
         finder = doctest.DocTestFinder(recurse=False)
         runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
-        for name in ("info", "chunks", "convert", "bench"):
+        for name in ("info", "chunks", "convert", "bench", "tune"):
             for test in finder.find(getattr(stoker, name), name, globs={"stoker": stoker}):
                 self.assertTrue(test.examples, name)
                 runner.run(test)
@@ -491,7 +514,7 @@ class Texts(InFolder):
     def test_help_has_the_options(self):
         for function, names in ((stoker.bench, ("num_workers", "train_step_time", "step", "dataset_args")), (stoker.info, ("stats", "max_pixels", "store")),
                                 (stoker.chunks, ("extent", "io_depth", "measure")), (stoker.convert, ("on_error", "max_side", "input_shape")),
-                                (stoker.report, ("memory_limit",)), (stoker.Loader, ("num_workers", "drop_last")), (stoker.Array, ("format", "index_cache"))):
+                                (stoker.tune, ("objective", "max_memory", "num_workers")), (stoker.report, ("memory_limit",)), (stoker.Loader, ("num_workers", "drop_last")), (stoker.Array, ("format", "index_cache"))):
             for name in names:
                 self.assertRegex(function.__doc__, rf"(?m)^      {name}  *\S")
             self.assertNotRegex(function.__doc__, r"(?m)^  --")

@@ -12,7 +12,8 @@ from stoker._keywords import add_options, option_text
 
 if TYPE_CHECKING:
     from stoker._functions.results import Bench, Chunks, Conversion, Info, Report
-    from stoker._options import BenchOptions, ChunksOptions, ContextOptions, ConvertOptions, InfoOptions
+    from stoker._functions.tuned import Tuned
+    from stoker._options import BenchOptions, ChunksOptions, ContextOptions, ConvertOptions, InfoOptions, TuneOptions
 
 Path = Union[str, os.PathLike[str]]
 Shape = Union[str, Sequence[Union[int, None]]]
@@ -45,16 +46,23 @@ def _flags(options: Mapping[str, object]) -> list[str]:
     return [f"--{name}={_text(name, value)}" for name, value in options.items() if value is not None]
 
 
-def _with_page(arguments: list[str]) -> tuple[Any, str]:
-    """What a command says, and the page that it writes."""
+def _with_files(arguments: list[str], files: Mapping[str, str], given: object = None) -> list[Any]:
+    """What a command says, and the texts of the files that it writes: of each flag a name."""
     import tempfile
     from pathlib import Path as File
 
     from stoker._functions.command import result_of
 
     with tempfile.TemporaryDirectory(prefix="stoker-") as folder:
-        page = File(folder, "page.html")
-        return result_of([arguments[0], f"--html={page}", *arguments[1:]], unsaid=f"wrote {page}"), page.read_text(encoding="utf-8")
+        paths = {flag: File(folder, name) for flag, name in files.items()}
+        flags = [f"--{flag}={path}" for flag, path in paths.items()]
+        found = result_of([arguments[0], *flags, *arguments[1:]], given, unsaid=[f"wrote {path}" for path in paths.values()])
+        return [found, *(path.read_text(encoding="utf-8") if path.exists() else "" for path in paths.values())]
+
+
+def _with_page(arguments: list[str]) -> list[Any]:
+    """What a command says, and the page that it writes."""
+    return _with_files(arguments, {"html": "page.html"})
 
 
 def info(path: Path | None = None, **options: Unpack[InfoOptions]) -> Info:
@@ -125,6 +133,19 @@ def _is_several(name: str, value: object) -> bool:
     return not name.endswith("transforms") or any(isinstance(one, (list, tuple)) for one in value)
 
 
+def _apart(options: Mapping[str, object]) -> tuple[dict[str, object], dict[str, dict[str, object]]]:
+    """Options of one value, which are flags, and those of several, which are a configuration."""
+    lists: dict[str, dict[str, object]] = {}
+    flags: dict[str, object] = {}
+    for name, value in options.items():
+        table = _table_of(name) if _is_several(name, value) else None
+        if table and isinstance(value, (list, tuple)):
+            lists.setdefault(table, {})[name] = [_text(name, one) for one in value]
+        else:
+            flags[name] = value
+    return flags, lists
+
+
 def bench(dataset: Path, *, log: Path | None = None, **options: Unpack[BenchOptions]) -> Bench:
     """Measure settings of a loader beside a training step, and say which are best and what limits them.
 
@@ -145,14 +166,7 @@ def bench(dataset: Path, *, log: Path | None = None, **options: Unpack[BenchOpti
     from stoker._functions.command import run
     from stoker._functions.results import Bench
 
-    lists: dict[str, dict[str, object]] = {}
-    flags: dict[str, object] = {}
-    for name, value in options.items():
-        table = _table_of(name) if _is_several(name, value) else None
-        if table and isinstance(value, (list, tuple)):
-            lists.setdefault(table, {})[name] = [_text(name, one) for one in value]
-        else:
-            flags[name] = value
+    flags, lists = _apart(options)
     path = None if log is None else os.fspath(log)
     found, failure = run(["bench", *_flags(flags), f"--log={path or 'none'}", "--", os.fspath(dataset)], lists)
     rows = found["settings"] if found and "settings" in found else []
@@ -164,6 +178,25 @@ def bench(dataset: Path, *, log: Path | None = None, **options: Unpack[BenchOpti
     for row in failed:
         logging.getLogger("stoker").error("%s: %s", row["label"], row["error"])
     return Bench(found, path)
+
+
+def tune(dataset: Path, *, log: Path | None = None, **options: Unpack[TuneOptions]) -> Tuned:
+    """Find num_workers, io_depth and prefetch_factor for a dataset and a training step, in about a minute.
+
+    `dataset` is the spec of one, or a file NAME.yaml with all settings. Some settings are measured, each in a process of its own, the
+    others predicted from that, and the best measured again in turns. One value of an option that is looked for is kept, a list are the
+    values to choose from. With `log` all events are appended to that file. Keywords are the options of `stoker tune`.
+
+        >>> found = stoker.tune("digits:", batch_size=64, train_step_time=0.005, min_seconds=0.2, rounds=0, num_workers=[0, 1])
+        >>> found.best.num_workers in (0, 1), found.verdict != ""
+        (True, True)
+        >>> found.save("tuned.yaml")    # for stoker.bench("tuned.yaml"), and `stoker bench tuned.yaml`
+    """
+    from stoker._functions.tuned import Tuned
+
+    flags, lists = _apart(options)
+    where = [f"--log={'none' if log is None else os.fspath(log)}", "--", os.fspath(dataset)]
+    return Tuned(*_with_files(["tune", *_flags(flags), *where], {"output": "tuned.yaml", "html": "page.html"}, lists or None))
 
 
 def report(*logs: Path, **options: Unpack[ContextOptions]) -> Report:
@@ -183,4 +216,5 @@ add_options(info, "survey", "context", own=INFO)
 add_options(chunks, "context", own=CHUNKS)
 add_options(convert, "convert", "images", "arrays", "packed", "squashfs", "weights", "context")
 add_options(bench, *_OF_BENCH, "context")
+add_options(tune, "tune", *_OF_BENCH, "context")
 add_options(report, "context")

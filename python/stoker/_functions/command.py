@@ -54,7 +54,7 @@ def _open_terminal(like: int) -> tuple[int, int]:
 class _Said:
     """What the command says while it runs."""
 
-    def __init__(self, terminal: int | None, unsaid: str | None) -> None:
+    def __init__(self, terminal: int | None, unsaid: Sequence[str]) -> None:
         self.errors: list[str] = []
         self._terminal = terminal
         self._unsaid = unsaid
@@ -73,7 +73,7 @@ class _Said:
         kind, text = (found[2], found[3].decode("utf-8", "replace")) if found else (None, line.decode("utf-8", "replace"))
         if kind == b"error":
             self.errors.append(text)
-        if text == self._unsaid:
+        if text in self._unsaid:
             return
         if self._terminal is not None:
             os.write(self._terminal, (found[1] or b"") if found and kind == b"error" else line + b"\n")
@@ -161,10 +161,10 @@ def _failure(code: int, result: Any, errors: Sequence[str]) -> _native.Error:
 
 
 def run(
-    arguments: Sequence[str], given: object = None, unsaid: str | None = None
+    arguments: Sequence[str], given: object = None, unsaid: Sequence[str] = ()
 ) -> tuple[Any, _native.Error | None]:
     """What a command says with --format json, and its failure. `given` is its configuration, on standard input; `unsaid`
-    is a remark that is not shown."""
+    are remarks that are not shown."""
     if sys.stderr:
         sys.stderr.flush()
     terminal = _terminal()
@@ -176,9 +176,9 @@ def run(
     return result, None if code == 0 else _failure(code, result, said.errors)
 
 
-def result_of(arguments: Sequence[str], unsaid: str | None = None) -> Any:
-    """What a command says with --format json; its failure is raised."""
-    result, failure = run(arguments, unsaid=unsaid)
+def result_of(arguments: Sequence[str], given: object = None, unsaid: Sequence[str] = ()) -> Any:
+    """What run() says; a failure is raised."""
+    result, failure = run(arguments, given, unsaid)
     if failure:
         raise failure
     return result

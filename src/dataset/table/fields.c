@@ -17,6 +17,31 @@ static const char *key_of(const stk__table *t, size_t file)
 
 /* ---- Which columns --------------------------------------------------------------------------- */
 
+uint32_t stk__table_column_by_name(const stk__table_layout *l, const char *name)
+{
+    for (uint32_t i = 0; i < l->num_columns; i++)
+        if (strcmp(l->columns[i].name, name) == 0)
+            return i;
+    return STK__TABLE_NONE;
+}
+
+stk_status stk__table_no_column(const stk__table *t, const char *option, const char *name,
+                                stk_error *err)
+{
+    const stk__table_layout *l = t->files[0].layout;
+    stk__text names = {.ctx = t->base.context};
+
+    for (uint32_t c = 0; c < l->num_columns && names.length < 200; c++)
+        stk__text_add(&names, "%s%.60s", c ? "," : "", l->columns[c].name);
+    for (uint32_t k = 0; k < t->num_keys && names.length < 200; k++)
+        stk__text_add(&names, ",%.60s", t->keys[k].column.name);
+    stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option, STK_NO_OFFSET,
+                 "%s: %.150s has no column '%.60s'; the columns are %.250s", stk__table_name(t),
+                 key_of(t, 0), name, names.bytes ? names.bytes : "");
+    stk__text_release(&names);
+    return STK_EINVAL;
+}
+
 /* A name that was asked for and no column has, or one that cannot be read. */
 static stk_status check_wanted(const stk__table *t, stk_error *err)
 {
@@ -28,28 +53,10 @@ static stk_status check_wanted(const stk__table *t, stk_error *err)
         for (uint32_t c = 0; c < l->num_columns && !found; c++)
             found = strncmp(l->columns[c].name, t->wanted[i], length) == 0 &&
                     (l->columns[c].name[length] == 0 || l->columns[c].name[length] == '.');
-        if (found)
-            continue;
-        stk__text names = {.ctx = t->base.context};
-        for (uint32_t c = 0; c < l->num_columns && names.length < 200; c++)
-            stk__text_add(&names, "%s%.60s", c ? "," : "", l->columns[c].name);
-        for (uint32_t k = 0; k < t->num_keys && names.length < 200; k++)
-            stk__text_add(&names, ",%.60s", t->keys[k].column.name);
-        stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "columns", STK_NO_OFFSET,
-                     "%s: %.150s has no column '%.60s'; the columns are %.250s", stk__table_name(t),
-                     key_of(t, 0), t->wanted[i], names.bytes ? names.bytes : "");
-        stk__text_release(&names);
-        return STK_EINVAL;
+        if (!found)
+            return stk__table_no_column(t, "columns", t->wanted[i], err);
     }
     return STK_OK;
-}
-
-static uint32_t column_by_name(const stk__table_layout *l, const char *name)
-{
-    for (uint32_t i = 0; i < l->num_columns; i++)
-        if (strcmp(l->columns[i].name, name) == 0)
-            return i;
-    return STK__TABLE_NONE;
 }
 
 /* "image.path" beside "image.bytes" is not read unless it is asked for. */
@@ -61,7 +68,7 @@ static bool is_path_of_bytes(const stk__table_layout *l, const char *name)
     if (!stk__ends_with(name, length, ".path") || length >= sizeof bytes - 1)
         return false;
     snprintf(bytes, sizeof bytes, "%.*s.bytes", (int)(length - strlen(".path")), name);
-    return column_by_name(l, bytes) != STK__TABLE_NONE;
+    return stk__table_column_by_name(l, bytes) != STK__TABLE_NONE;
 }
 
 /* Why a column that is read is no field; NULL: it is one. */
@@ -180,7 +187,7 @@ static stk_status match(stk__table *t, size_t file, stk_error *err)
                             : stk__table_no_memory(t, err);
     for (uint32_t k = 0; status == STK_OK && k < t->num_reads; k++) {
         stk__table_column *a = &t->reads[k].column;
-        const uint32_t at = column_by_name(l, a->name);
+        const uint32_t at = stk__table_column_by_name(l, a->name);
         const stk__table_column *c = &l->columns[at == STK__TABLE_NONE ? 0 : at];
         if (at == STK__TABLE_NONE)
             status = differs(t, file, a->name, "is not there", err);
@@ -218,7 +225,7 @@ static stk_status check_more(const stk__table *t, size_t file, stk_error *err)
     const stk__table_layout *l = t->files[file].layout, *first = t->files[0].layout;
 
     for (uint32_t i = 0; !t->num_wanted && i < l->num_columns; i++)
-        if (column_by_name(first, l->columns[i].name) == STK__TABLE_NONE)
+        if (stk__table_column_by_name(first, l->columns[i].name) == STK__TABLE_NONE)
             return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, key_of(t, file), STK_NO_OFFSET,
                                 "%s: %.150s has the column '%.100s', which %.150s has not; name "
                                 "the wanted ones by columns=COLUMN,...",

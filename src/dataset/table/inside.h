@@ -185,6 +185,11 @@ bool stk__table_layout_same(const stk__table_layout *a, const stk__table_layout 
 
 /* Whether a column is asked for, and not for where alone. */
 bool stk__table_is_field(const stk__table *t, const stk__table_column *column);
+/* The number of a column of a layout; STK__TABLE_NONE: it has none of that name. */
+uint32_t stk__table_column_by_name(const stk__table_layout *l, const char *name);
+/* Refuse a name of `option` that no column has, with those that there are: STK_EINVAL. */
+stk_status stk__table_no_column(const stk__table *t, const char *option, const char *name,
+                                stk_error *err);
 /* Choose columns, match them over the files, make fields. Blocks: it looks at values. */
 stk_status stk__table_fields(stk__table *t, stk_error *err);
 

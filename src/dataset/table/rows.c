@@ -245,6 +245,8 @@ static stk_status tie_where(job *j, stk_error *err)
             continue;
         }
         const stk__table_column *first = column_of(t->files[0].layout, name);
+        if (stk__table_column_by_name(t->files[0].layout, name) == STK__TABLE_NONE)
+            return stk__table_no_column(t, "where", name, err);
         for (size_t f = 0; f < t->num_files; f++) {
             const stk__table_column *c = column_of(t->files[f].layout, name);
             if (!c || !first || c->kind != first->kind || c->dtype != first->dtype ||

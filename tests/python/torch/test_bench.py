@@ -242,6 +242,11 @@ class Bench(unittest.TestCase):
             result, shown = self.measured(dataset, **more)
             self.assertIn(b"\0" + words.encode(), result)
             self.assertEqual(shown, "")
+        with mock.patch.dict(sys.modules, {"torch": None}):
+            for dataset, more in (("python:mine:Squares", {}), ("digits:", {"step": "python:mine:step"})):
+                result, shown = self.measured(dataset, **more)
+                self.assertIn(b"\0a dataset or step of Python needs PyTorch, which ", result)
+                self.assertEqual(shown, "")
         result, shown = self.measured("python:broken:Data")
         self.assertIn(b"ModuleNotFoundError: No module named 'no_such_module'", result)
         self.assertIn('broken.py", line 1', shown)

@@ -216,6 +216,8 @@ class States(Same):
         for other in (self.make(Noisy, num_workers=1), self.make(Noisy, num_workers=2, rng="stoker")):
             with self.assertRaisesRegex(ValueError, "the state was made with"):
                 other.load_state_dict(state)
+        with self.assertRaisesRegex(ValueError, "made with sampler='SequentialSampler', this loader has 'RandomSampler'"):
+            self.make(Noisy, num_workers=2, shuffle=True).load_state_dict(state)
         with self.assertRaisesRegex(ValueError, "not a state"):
             self.make(Noisy).load_state_dict({"_index_sampler_state": 0})
 

@@ -358,7 +358,7 @@ static void test_wrong_where(void **state)
     refuse_where(&r, "n", "a column by itself has to be of bool");
     refuse_where(&r, "n in 3", "a list in parentheses");
     refuse_where(&r, "n is 3", "null is expected");
-    refuse_where(&r, "m == 3", "has no column 'm'");
+    refuse_where(&r, "m == 3", "has no column 'm'; the columns are ");
     refuse_where(&r, "n == 30", "of 10 rows none is left by where=n == 30");
     char deep[200] = "";
     memset(deep, '(', 100);

@@ -271,6 +271,83 @@ static void test_one_behind_the_other(void **state)
     assert_int_equal(p.want.depth, 256);
 }
 
+/* Windows at 100 steps/s that wait for such shares of the time. */
+static void tell_waits(paced *p, uint32_t windows, double work, double transfer)
+{
+    for (uint32_t i = 0; i < windows; i++) {
+        const double seconds = p->want.steps / 100.0;
+        const stk__pace_seen seen = {.steps = p->want.steps,
+                                     .step = 0.01 * (1 - work - transfer),
+                                     .wait = seconds * (work + transfer),
+                                     .wait_work = seconds * work,
+                                     .wait_transfer = seconds * transfer,
+                                     .workers = p->want.workers,
+                                     .depth = p->want.depth};
+        stk__pace_policy_table.next(p->state, &seen, &p->want);
+        p->changes += p->want.workers != seen.workers;
+    }
+}
+
+/* What is waited for too little to be worth it is left as it is, whatever else is waited for. */
+static void test_worth(void **state)
+{
+    paced p = begin(4, 64);
+
+    (void)state;
+    tell_waits(&p, 100, 0.045, 0.4);
+    assert_int_equal(p.changes, 0);
+    tell_waits(&p, 1, 0.055, 0.4);
+    assert_int_equal(p.want.workers, 8);
+}
+
+/* Fewer workers are tried where they may take the cores from each other, not where bytes are late.
+ */
+static void test_late_bytes(void **state)
+{
+    paced p = begin(16, 64);
+
+    (void)state;
+    tell_waits(&p, 100, 0.3, 0.05);
+    assert_int_equal(p.changes, 0);
+    tell_waits(&p, 1, 0.3, 0.02);
+    assert_int_equal(p.want.workers, 8);
+}
+
+/* Half of two is one less, too: what was put back is not tried under another name. */
+static void test_fewer_once(void **state)
+{
+    paced p = {.limits = {1, 2, 1, 1}};
+
+    (void)state;
+    stk__pace_policy_table.begin(p.state, &p.limits, 2, 1, &p.want);
+    tell(&p, 2, 100);
+    assert_int_equal(p.want.workers, 1);
+    tell(&p, 2, 60);
+    assert_int_equal(p.want.workers, 2);
+    tell(&p, 100, 100);
+    assert_int_equal(p.changes, 2);
+    /* Of three one less is another number than half of them. */
+    p = (paced){.limits = {1, 3, 1, 1}};
+    stk__pace_policy_table.begin(p.state, &p.limits, 3, 1, &p.want);
+    tell(&p, 2, 100);
+    assert_int_equal(p.want.workers, 1);
+    tell(&p, 4, 60);
+    assert_int_equal(p.want.workers, 2);
+}
+
+/* Looks are short at first, where what is ahead hides what is to come, and seldom later. */
+static void test_looks(void **state)
+{
+    paced p = begin(4, 64);
+
+    (void)state;
+    tell_waits(&p, 12, 0, 0); /* five steps each */
+    assert_true(p.want.calm);
+    assert_true(fabs(p.want.seconds - 0.06) < 1e-9);
+    tell_waits(&p, 400, 0, 0);
+    assert_true(p.want.seconds == 1);
+}
+
 /* Another program takes cores. */
 static void test_neighbour(void **state)
 {
@@ -395,10 +472,12 @@ static void test_replay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settles),   cmocka_unit_test(test_settles_with_noise),
-        cmocka_unit_test(test_fixed),     cmocka_unit_test(test_not_to_and_fro),
-        cmocka_unit_test(test_neighbour), cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_replay),    cmocka_unit_test(test_one_behind_the_other),
+        cmocka_unit_test(test_settles),    cmocka_unit_test(test_settles_with_noise),
+        cmocka_unit_test(test_worth),      cmocka_unit_test(test_late_bytes),
+        cmocka_unit_test(test_fewer_once), cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_fixed),      cmocka_unit_test(test_not_to_and_fro),
+        cmocka_unit_test(test_neighbour),  cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_replay),     cmocka_unit_test(test_one_behind_the_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,6 +104,7 @@ static stk_prediction asked(stk_context *ctx, const stk_recording *recording, co
 /* What was decoded is not decoded again, and takes four times the memory of what was read. */
 static void test_decoded(void **state)
 {
+    static const char *const small[] = {"memory_budget=1999", "batch_size=6000000"};
     stk_figures f = decoding();
     const stk_recording recording = {
         .struct_size = sizeof recording, .figures = &f, .epoch_steps = 10};
@@ -139,9 +140,19 @@ static void test_decoded(void **state)
     f.prepare_wait_in = 0;
     assert_near(asked(ctx, &recorded, "cache=none").samples_per_s, 1 / 3e-3, 0.02);
     assert_near(asked(ctx, &recorded, "cache=decoded").samples_per_s, 1 / 0.25e-3, 0.02);
+    /* Two batches of ten samples of 100 bytes: no loader begins with less. */
+    for (size_t i = 0; i < STK_COUNT(small); i++) {
+        stk_what_if_init(&what);
+        assert_ok(stk_what_if_parse(ctx, small[i], &what, &err), &err);
+        assert_int_equal(stk_predict(ctx, &recording, &what, &out, &err), STK_EINVAL);
+        assert_non_null(strstr(err.text, "Raise memory_budget"));
+    }
+    assert_true(asked(ctx, &recording, "memory_budget=2000").samples_per_s > 0);
+    stk_what_if_init(&what);
+    assert_fails(stk_what_if_parse(ctx, "io_depth=1,cores=2,io_depth=1", &what, &err), STK_EINVAL,
+                 &err, "'io_depth' is given twice");
     f.bytes_decoded = 0;
     f.requests = 0;
-    stk_what_if_init(&what);
     assert_ok(stk_what_if_parse(ctx, "cache=decoded", &what, &err), &err);
     assert_int_equal(stk_predict(ctx, &recording, &what, &out, &err), STK_EINVAL);
     assert_non_null(strstr(err.text, "Run it with the cache"));

@@ -291,8 +291,21 @@ static void test_turns(void **state)
     assert_near(predict_of(&f, 0, "ranks=4,cores=2").efficiency, 0.5 / 1.3, 0.02);
     const stk_scaled eight = predict_of(&f, 0, "ranks=8,cores=2");
     assert_near(eight.efficiency, 0.25 / 1.45, 0.02);
+    /* Three on two cores: two have half a core each, and the third waits for them; a quota has no
+     * cores to keep to. */
+    assert_near(predict_of(&f, 0, "ranks=3,cores=2").efficiency, 0.5 / 1.3, 0.02);
+    assert_near(predict_of(&f, 0, "ranks=3,cores=1.5").efficiency, 0.5 / 1.3, 0.02);
+    assert_near(predict_of(&f, 0, "ranks=3,cores=2.5").efficiency, 1 / 1.2 / 1.1, 0.02);
     /* It is what the step does not take, nor its data. */
     assert_near(eight.behind, 0.45 * 40e-3, 0.02);
+    /* So do workers, 10 ms a batch beside a step of as much: of four ranks each of two has 40 ms of
+     * a core for both, and 0.6 of the other's 20. */
+    f.prepare_busy = f.cpu_s = 1e-3 * (double)f.samples;
+    f.num_workers = 1;
+    const stk_scaled data = predict_of(&f, 0, "ranks=4,cores=2");
+    assert_near(data.samples_per_s, 4 * BATCH / 52e-3, 0.02);
+    assert_near(data.efficiency, 10.0 / 52, 0.02);
+    f.prepare_busy = f.cpu_s = 0;
     /* What a step waits for is no longer for it. */
     assert_near(predict_of(&f, 0, "ranks=8,cores=2,alpha=50ms").behind, eight.behind, 0.02);
 }
@@ -418,6 +431,7 @@ static void test_parse(void **state)
                                          {"ranks=0", "scale.ranks: '0' is out of range"},
                                          {"alfa=1", "did you mean 'alpha'"},
                                          {"num_worker=4", "did you mean 'num_workers'"},
+                                         {"ranks=8,alpha=1,alpha=1", "'alpha' is given twice"},
                                          {"num_workers=-3", "what_if.num_workers"}};
     for (size_t i = 0; i < STK_COUNT(bad); i++)
         assert_fails(stk_scale_parse(ctx, bad[i][0], &scale, &what, ranks, &n, &err), STK_EINVAL,

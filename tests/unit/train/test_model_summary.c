@@ -2,15 +2,15 @@
 /* The summary of a model whose layers are parts of parts. */
 #include "unit/train/said.h"
 
-static const stk_layer layers[] = {{"stem", "Conv", 10, 10, 100, true, 1},
-                                   {"body.0.conv", "Conv", 20, 20, 200, true, 1},
-                                   {"body.0.norm", "Norm", 2, 2, 0, false, 1},
-                                   {"body.1", "Conv", 30, 30, 300, true, 1},
-                                   {"body2.0", "Conv", 4, 4, 40, true, 1},
-                                   {"body2.1", "Conv", 5, 5, 50, true, 1},
-                                   {"body", "Norm", 6, 6, 0, true, 1},
-                                   {"head", "Linear", 70, 70, 700, true, 1},
-                                   {"head.inner", "Linear", 70, 70, 700, true, 2}};
+static const stk_layer layers[] = {{"stem", "Conv", 10, 10, 100, true, 1, 0, {0}},
+                                   {"body.0.conv", "Conv", 20, 20, 200, true, 1, 0, {0}},
+                                   {"body.0.norm", "Norm", 2, 2, 0, false, 1, 0, {0}},
+                                   {"body.1", "Conv", 30, 30, 300, true, 1, 0, {0}},
+                                   {"body2.0", "Conv", 4, 4, 40, true, 1, 0, {0}},
+                                   {"body2.1", "Conv", 5, 5, 50, true, 1, 0, {0}},
+                                   {"body", "Norm", 6, 6, 0, true, 1, 0, {0}},
+                                   {"head", "Linear", 70, 70, 700, true, 1, 0, {0}},
+                                   {"head.inner", "Linear", 70, 70, 700, true, 2, 0, {0}}};
 
 static bool layer_at(const stk_module *module, size_t i, stk_layer *out)
 {
