@@ -47,7 +47,7 @@ class Machine:
 
     def _canary(self):
         """A thread that sleeps: what makes it late makes a step late, whatever the loader does. That threads of this machine were
-        before it is no disturbance: of others it is seen by what they use."""
+        before it is no disturbance: of others it is seen by what they use, from MOST_OTHERS on."""
         while True:
             before, waited = time.monotonic(), _waited()
             time.sleep(TICK)

@@ -13,9 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MOST_WORDS 32        /* in front of the command */
-#define AT_ONCE    (1 << 16) /* bytes of a stream before the others are looked at: a pipe's */
-#define LEFT_MS    2000      /* that ranks which were killed have to be gone */
+#define MOST_WORDS  32        /* in front of the command */
+#define AT_ONCE     (1 << 16) /* bytes of a stream before the others are looked at: a pipe's */
+#define LEFT_MS     2000      /* that ranks which were killed have to be gone, */
+#define LOOK_MS     20        /* between two looks at them */
+#define MARK        "STOKER_LAUNCHER"
+#define ENVIRONMENT (1 << 18) /* bytes of one that are looked at */
 
 /* For the signal handlers: groups that are to be told, and whose they are. */
 static volatile sig_atomic_t num_told;
@@ -108,7 +111,7 @@ static void set_number(const char *name, uint64_t value)
 
 /* As torchrun tells its own [torch/distributed/run.py]; mpirun and srun tell theirs who they are.
  */
-static void set_environment(const struct launch *launch, uint64_t rank)
+static void set_environment(const struct launch *launch, uint64_t rank, pid_t parent)
 {
     static const char *const others[] = {"OMPI_COMM_WORLD_RANK",
                                          "OMPI_COMM_WORLD_SIZE",
@@ -126,6 +129,7 @@ static void set_environment(const struct launch *launch, uint64_t rank)
 
     set_number("TORCHELASTIC_RESTART_COUNT", launch->attempt);
     set_number("TORCHELASTIC_MAX_RESTARTS", launch->options.max_restarts);
+    set_number(MARK, (uint64_t)parent);
     unsetenv("STOKER_HEARTBEAT");
     if (launch->heartbeat) {
         stk_heartbeat_path(launch->heartbeat, path, sizeof path);
@@ -178,7 +182,7 @@ static int become(const struct launch *launch, uint64_t rank, pid_t parent, int 
     dup2(null, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
-    set_environment(launch, rank);
+    set_environment(launch, rank, parent);
     static const int own[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         signal(own[i], SIG_DFL);
@@ -277,7 +281,7 @@ void launch_start(struct launch *launch)
         sigaddset(&set, held[i]);
     sigprocmask(SIG_BLOCK, &set, &unheld);
     /* Ranks of an mpirun that is killed are children of this process then. */
-    prctl(PR_SET_CHILD_SUBREAPER, launch->how != LAUNCH_LOCAL);
+    prctl(PR_SET_CHILD_SUBREAPER, launch->how != LAUNCH_LOCAL ? 1UL : 0UL, 0UL, 0UL, 0UL);
     start_all(launch);
     sigprocmask(SIG_SETMASK, &unheld, NULL);
 }
@@ -415,8 +419,31 @@ bool launch_reap(struct launch *launch)
     return left;
 }
 
-/* Kill the children of this process. How many there were. */
-static int kill_children(void)
+/* Whether a process has the mark of this launch in the environment it was started with. */
+static bool is_marked(long pid)
+{
+    static char bytes[ENVIRONMENT + 1];
+    char path[64], mark[64];
+
+    snprintf(path, sizeof path, "/proc/%ld/environ", pid);
+    snprintf(mark, sizeof mark, MARK "=%ld", (long)getpid());
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t used = 0;
+    ssize_t n = 0;
+    while (fd >= 0 && used < ENVIRONMENT && (n = read(fd, bytes + used, ENVIRONMENT - used)) > 0)
+        used += (size_t)n;
+    if (fd >= 0)
+        close(fd);
+    bytes[used] = 0;
+    for (const char *at = bytes; at < bytes + used; at += strlen(at) + 1)
+        if (strcmp(at, mark) == 0)
+            return true;
+    return false;
+}
+
+/* Send a signal to what came of this launch and is a child of this process. How many there are:
+ * others, which were there before, are left alone. */
+static int signal_left(int signal)
 {
     DIR *processes = opendir("/proc");
     const struct dirent *entry;
@@ -424,9 +451,10 @@ static int kill_children(void)
 
     while (processes && (entry = readdir(processes))) {
         const long pid = strtol(entry->d_name, NULL, 10);
-        if (pid <= 1 || launch_process(pid).parent != getpid())
+        const struct launch_process process = launch_process(pid);
+        if (pid <= 1 || process.parent != getpid() || process.state == 'Z' || !is_marked(pid))
             continue;
-        kill((pid_t)pid, SIGKILL);
+        kill((pid_t)pid, signal);
         n++;
     }
     if (processes)
@@ -434,21 +462,30 @@ static int kill_children(void)
     return n;
 }
 
-/* Ranks that outlive the mpirun which was killed, also those that were never heard of, hold ports
- * and memory of the next attempt. One that hangs in the kernel is not waited for. */
-static void end_left(void)
+/* Ranks that outlive their mpirun, also those that were never heard of, hold ports and memory of
+ * the next attempt: they are asked to end, and killed once the others would be. One that hangs in
+ * the kernel is waited for no longer than LEFT_MS. */
+static void end_left(struct launch *launch)
 {
-    for (int ms = 0; kill_children() > 0 && ms < LEFT_MS; ms++) {
-        poll(NULL, 0, 1);
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-            continue;
+    const uint64_t now = cli_now_ns(),
+                   until = launch->kill_ns == UINT64_MAX || launch->kill_ns < now ? now
+                                                                                  : launch->kill_ns,
+                   end = until + LEFT_MS * UINT64_C(1000000);
+    bool killed = until == now;
+
+    for (int left = signal_left(killed ? SIGKILL : SIGTERM); left > 0 && cli_now_ns() < end;) {
+        launch_read(launch, LOOK_MS, false);
+        reap_others(launch);
+        killed |= cli_now_ns() >= until;
+        left = signal_left(killed ? SIGKILL : 0);
     }
+    reap_others(launch);
 }
 
 void launch_clear(struct launch *launch)
 {
-    if (launch->how != LAUNCH_LOCAL && launch->kill_ns)
-        end_left();
+    if (launch->how != LAUNCH_LOCAL && (launch->failed || cli_interrupted()))
+        end_left(launch);
     launch_read(launch, 0, true);
     for (uint64_t i = 0; i < launch->children; i++)
         for (int k = 0; k < 2; k++)

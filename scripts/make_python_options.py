@@ -14,7 +14,12 @@ from stoker import _native
 from stoker.__main__ import command
 
 # Of commands: the sections of --help that a function takes, besides those of the process.
-COMMANDS = {"info": ("info", "survey", ""), "chunks": ("chunks",), "convert": ("convert", "images", "arrays", "packed", "squashfs", "shards", "weights")}
+COMMANDS = {"info": ("info", "survey", ""), "chunks": ("chunks",), "convert": ("convert", "images", "arrays", "packed", "squashfs", "shards", "weights"),
+            "tune": ("tune", "python", "loader", "bench")}
+# Sections of a command that has other defaults, or fewer options, than the table.
+OWN_SECTIONS = {"tune": ("bench",)}
+# Options of `stoker tune` that may have several values.
+TUNED = ("num_workers", "io_depth", "prefetch_factor")
 # Types of what only the command has, by what stands for the value; else they are texts.
 METAVARS = {"N": "int", "BYTES": "int", "X": "float", "DOLLARS": "float", "SIZE": "int | str", "RATE": "float | str"}
 SHAPE = "str | Sequence[int | None]"
@@ -50,10 +55,13 @@ def of_command(name: str) -> tuple[dict[str, str], list[str]]:
             key = option[2].replace("-", "_")
             found[key] = "bool" if option[1] else METAVARS.get(option[3], "str")
         try:
-            found[key] = of_table(section)[key]
+            known = of_table(section)
         except KeyError:  # the command's own
-            if key and key not in OWN and line:
-                lines.append(line)
+            known = {}
+        if key in known:
+            found[key] = known[key]
+        if key and line and key not in OWN and (key not in known or section in OWN_SECTIONS.get(name, ())):
+            lines.append(line)
     return {key: kind for key, kind in found.items() if key not in OWN}, lines
 
 
@@ -75,10 +83,12 @@ def text() -> str:
     lines += typed("ArrayOptions", "TypedDict", of_table("array"))
     lines += typed("ContextOptions", "TypedDict", of_table("context"))
     for name in COMMANDS:
-        lines += typed(f"{name.capitalize()}Options", "ContextOptions", of_command(name)[0])
+        options = of_command(name)[0]
+        if name == "tune":
+            options |= {key: f"{options[key]} | Sequence[{options[key]}]" for key in TUNED}
+        lines += typed(f"{name.capitalize()}Options", "ContextOptions", options)
     several = {key: f"{kind} | Sequence[{kind}]" for key, kind in (of_table("python") | of_table("loader") | of_table("bench")).items()}
     lines += typed("BenchOptions", "ContextOptions", several)
-    lines += typed("TuneOptions", "BenchOptions", of_table("tune"))
     return "\n".join(lines) + "\n"
 
 

@@ -10,8 +10,8 @@ extern "C" {
 #endif
 
 /** Print what a checkpoint is, one "name: value" at a time; one of ours is verified first. Texts of
- * another's file are "__metadata__.NAME". Blocks.
- * Errors: STK_ENOENT, STK_ETRUNCATED, STK_ECHECKSUM (damaged), STK_EFORMAT. */
+ * another's file are "__metadata__.NAME", a tensor that has the name of a line "tensor.NAME".
+ * Blocks. Errors: STK_ENOENT, STK_ETRUNCATED, STK_ECHECKSUM (damaged), STK_EFORMAT. */
 STK_API STK_NODISCARD stk_status stk_checkpoint_describe(stk_context *context, const char *path,
                                                          void (*line)(void *user, const char *name,
                                                                       const char *value),

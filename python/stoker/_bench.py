@@ -214,9 +214,11 @@ def _nothing(_: int) -> None:
 def _torch() -> Any:
     try:
         import torch
-    except ImportError as error:
-        raise Mistyped(f"a dataset or step of Python needs PyTorch, which {sys.executable} lacks ({error}): install torch there, or "
-                       "name another interpreter (--python)") from None
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise Mistyped(f"a dataset or step of Python needs PyTorch, which {sys.executable} lacks: install torch there, or name another "
+                       "interpreter (--python)") from None
     return torch
 
 

@@ -135,6 +135,74 @@ class ConvertOptions(ContextOptions, total=False):
     input_shape: str | None
 
 
+class TuneOptions(ContextOptions, total=False):
+    objective: str | None
+    max_wait: float | None
+    max_memory: int | str | None
+    max_cores: int | str | None
+    core_price: float | None
+    gpu_price: float | None
+    verify: int | None
+    rounds: int | None
+    max_time: float | str | None
+    loader: str | None
+    dataset_args: str | Mapping[str, Any] | None
+    python: str | None
+    multiprocessing_context: str | None
+    in_order: bool | None
+    native: str | None
+    rng: str | None
+    dask: str | None
+    dask_shared: bool | None
+    dask_threads: int | None
+    dask_workers: int | None
+    dask_memory_limit: str | None
+    dask_dashboard_port: int | None
+    batch_size: int | None
+    global_batch_size: int | None
+    shuffle: bool | str | None
+    drop_last: bool | None
+    seed: int | None
+    block_size: int | None
+    shuffle_buffer: int | None
+    streams: int | None
+    bucket_window: int | None
+    rank: int | None
+    world_size: int | None
+    epochs: int | None
+    num_workers: int | str | Sequence[int | str] | None
+    prefetch_factor: int | Sequence[int] | None
+    persistent_workers: bool | None
+    pin_memory: bool | None
+    io_depth: int | str | Sequence[int | str] | None
+    memory_budget: int | str | None
+    cache: str | None
+    timeout: float | str | None
+    watchdog: float | str | None
+    on_error: str | None
+    max_errors: str | None
+    retries: int | None
+    quarantine: str | None
+    on_state_mismatch: str | None
+    transforms: str | Transform | Sequence[str | Transform] | None
+    batch_transforms: str | Transform | Sequence[str | Transform] | None
+    step: str | None
+    train_step_time: float | str | None
+    spin: bool | None
+    min_seconds: float | str | None
+    min_batches: int | None
+    max_seconds: float | str | None
+    num_epochs: int | None
+    num_batches: int | None
+    warmup: int | None
+    ranks: int | None
+    all_reduce: int | str | None
+    published: bool | None
+    trace: str | None
+    trace_every: int | None
+    drop_cache: bool | None
+
+
 class BenchOptions(ContextOptions, total=False):
     loader: str | Sequence[str] | None
     dataset_args: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
@@ -196,15 +264,3 @@ class BenchOptions(ContextOptions, total=False):
     trace_every: int | Sequence[int] | None
     drop_cache: bool | Sequence[bool] | None
     hash: str | Sequence[str] | None
-
-
-class TuneOptions(BenchOptions, total=False):
-    objective: str | None
-    max_wait: float | None
-    max_memory: int | str | None
-    max_cores: int | str | None
-    core_price: float | None
-    gpu_price: float | None
-    verify: int | None
-    rounds: int | None
-    max_time: float | str | None

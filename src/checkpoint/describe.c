@@ -25,6 +25,29 @@ static void number_line(line_fn *line, void *user, const char *name, uint64_t va
     line(user, name, text);
 }
 
+/* Whether a line of what a file is has this name. */
+static bool is_taken(const char *name)
+{
+    static const char *const names[] = {"checkpoint",     "format",         "parts",
+                                        "verified",       "parameters",     "bytes",
+                                        "bytes_of_model", "bytes_of_state", "tensors"};
+
+    for (size_t i = 0; i < STK_COUNT(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A line whose name is another program's, behind `in`. */
+static void foreign_line(line_fn *line, void *user, const char *in, const char *name,
+                         const char *value)
+{
+    char whole[1024];
+
+    snprintf(whole, sizeof whole, "%s.%s", in, name);
+    line(user, whole, value);
+}
+
 static void tensor_line(line_fn *line, void *user, const stk_state_tensor *t)
 {
     char bytes[256];
@@ -32,14 +55,17 @@ static void tensor_line(line_fn *line, void *user, const stk_state_tensor *t)
 
     stk__text_add(&text, "%s ", stk_dtype_name(t->dtype));
     stk__text_add_shape(&text, t->shape, t->rank, false);
-    line(user, t->name, bytes);
+    if (is_taken(t->name))
+        foreign_line(line, user, "tensor", t->name, bytes);
+    else
+        line(user, t->name, bytes);
 }
 
 /* Texts: the short ones whole, of the others how long they are. Those of others may have the name
  * of a line, as their "format" has. */
 static void text_lines(line_fn *line, void *user, const stk__safetensors *s, bool ours)
 {
-    char text[64], foreign[256];
+    char text[64];
 
     for (size_t i = 0; i < s->num_texts; i++) {
         const char *name = s->texts[i].name;
@@ -47,8 +73,11 @@ static void text_lines(line_fn *line, void *user, const stk__safetensors *s, boo
         if (strcmp(name, STK__CHECKPOINT_LAYOUT) == 0 || strcmp(name, STK__CHECKPOINT_HASH) == 0)
             continue;
         snprintf(text, sizeof text, "%zu bytes of text", length);
-        snprintf(foreign, sizeof foreign, "__metadata__.%s", name);
-        line(user, ours ? name : foreign, length <= SHOWN_TEXT ? s->texts[i].text : text);
+        const char *shown = length <= SHOWN_TEXT ? s->texts[i].text : text;
+        if (ours)
+            line(user, name, shown);
+        else
+            foreign_line(line, user, "__metadata__", name, shown);
     }
 }
 

@@ -179,9 +179,10 @@ static stk_status describe(const stk__bad *b, const stk__bad_sample *bad, uint64
         err, bad->status, (stk_stage)bad->stage, bad->key, bad->offset,
         "sample %" PRIu64 " (position %" PRIu64 " of epoch %" PRIu64 "): %s%s%s%s; %s", bad->index,
         bad->position, epoch, reason, *bad->key ? ": " : "", bad->key, offset,
-        fault == STK_FAULT_MACHINE   ? "trying again may help, more retries too"
-        : fault != STK_FAULT_SAMPLE  ? "this is no fault of the sample: on_error does not pass it"
-        : bad->status == STK_EBUDGET ? "raise memory_budget, or set on_error: skip"
+        fault == STK_FAULT_MACHINE  ? "trying again may help, more retries too"
+        : fault != STK_FAULT_SAMPLE ? "this is no fault of the sample: on_error does not pass it"
+        : bad->status == STK_EBUDGET && b->on_error != STK_ON_ERROR_FAIL ? "raise memory_budget"
+        : bad->status == STK_EBUDGET       ? "raise memory_budget, or set on_error: skip"
         : b->on_error == STK_ON_ERROR_FAIL ? "mend or remove it, or set on_error: skip or replace"
                                            : "mend or remove it");
     if (err)

@@ -7,11 +7,10 @@
 #define STEPS        5    /* of a window while something is tried */
 #define SECONDS      0.02 /* at least: of shorter ones noise is all there is */
 #define CALM_SECONDS 1.0  /* of a window while nothing is; */
-#define CALM_SHARE                                                                                 \
-    0.1               /* at first so much of all before: what is ahead then hides what is to come */
-#define AGAIN       3 /* windows in a row that say that the load is another one, at first */
-#define AGAIN_MOST  384
-#define LEAST_SHARE 0.1 /* of the wait, that a thing to be tried is for */
+#define CALM_SHARE   0.1  /* at first so much of all before: what is ahead hides what is to come */
+#define AGAIN        3    /* s in a row that say that the load is another one, at first */
+#define AGAIN_MOST   384
+#define LEAST_SHARE  0.1 /* of the wait: it is for workers; or for bytes, and workers are not it */
 
 typedef enum knob { WORKERS, DEPTH, HALF, FEWER, KNOBS } knob; /* HALF, FEWER: of the workers */
 typedef enum phase { WATCH, SKIP, TRY, PUT_BACK } phase;
@@ -26,7 +25,8 @@ typedef struct state {
     double cause_before; /* share of the time that it is to take away */
     double usual;        /* steps/s, since nothing is to be done; 0: something is */
     double seconds;      /* of all windows */
-    uint32_t odd, again; /* windows in a row that differ from it; how many are enough */
+    double odd;          /* s in a row that differ from it; */
+    uint32_t again;      /* how many are enough */
 } state;
 
 _Static_assert(sizeof(state) <= STK__PACE_STATE, "a loader has room for the state");
@@ -141,8 +141,10 @@ static const char *begin_trial(state *s, knob k, const stk__pace_seen *seen)
  */
 
 /* Whether the load has become another one. */
-static bool is_other(state *s, double rate)
+static bool is_other(state *s, const stk__pace_seen *seen)
 {
+    const double rate = rate_of(seen);
+
     if (s->usual <= 0) {
         s->usual = rate;
         s->odd = 0;
@@ -152,7 +154,8 @@ static bool is_other(state *s, double rate)
         s->odd = 0;
         return false;
     }
-    if (++s->odd < s->again)
+    s->odd += seconds_of(seen);
+    if (s->odd < s->again)
         return false;
     s->again = STK_MIN(4 * s->again, (uint32_t)AGAIN_MOST);
     s->usual = 0;
@@ -167,7 +170,7 @@ static const char *watch(state *s, const stk__pace_seen *seen)
         if (k < KNOBS)
             return begin_trial(s, k, seen);
     }
-    if (is_other(s, rate_of(seen)))
+    if (is_other(s, seen))
         for (size_t k = 0; k < KNOBS; k++)
             s->useless[k] = false;
     return NULL;

@@ -63,25 +63,30 @@ static stk_status run_machines(const stk__stages *stages, stk__setting *set, scr
     return STK_OK;
 }
 
-/* The ranks of the core that has most: they take turns to move their bytes, and to wake up. A quota
- * has no cores, but shares of them. */
-static double crowding(const stk__setting *set, const stk_scale *scale)
+/* Ranks to a core, and of the core that has most. A quota has no cores, but shares of them; what
+ * other programs took of cores while it was recorded makes them no fewer. */
+static double crowding(const stk__setting *set, const stk_scale *scale, double *most)
 {
-    const double here = (double)STK_MIN(scale->ranks, scale->per_machine);
-    const double each = here / set->cores;
+    const double here = (double)STK_MIN(scale->ranks, scale->per_machine), each = here / set->cores;
 
-    return STK_MAX(set->cores == floor(set->cores) ? ceil(each) : each, 1.0);
+    *most = set->quota ? each : ceil(here / round(STK_MAX(set->cores, 1.0)));
+    *most = STK_MAX(*most, 1.0);
+    return STK_MAX(each, 1.0);
 }
 
 /* What turns on a core take themselves, s of a step: caches are filled anew, and who is waited for
  * has to come by its turn, behind steps and workers of others. TURNS of what each of the other
- * ranks of the core computes for a batch; as measured of trainings of 3 to 8 ranks on two cores
- * (bench/RESULTS.md). */
+ * ranks of the core computes for a batch, as measured of trainings of 2 to 8 ranks on two cores
+ * (bench/RESULTS.md). Within a step nobody changes its core: of three on two cores each of two has
+ * half of one, and the third waits for them. */
 static double turns(const stk__stages *stages, const stk__setting *set, const stk_scale *scale)
 {
-    const double batch = stages->mean_step + stages->cpu * set->batch;
+    const double sample = stages->cpu > 0 ? stages->cpu : stages->mean_prepare,
+                 step = stages->mean_step, batch = step + sample * set->batch;
+    double most;
+    const double each = crowding(set, scale, &most);
 
-    return set->compute > 0 ? TURNS * (crowding(set, scale) - 1) * batch : 0;
+    return set->compute > 0 ? TURNS * (most - 1) * batch + STK_MAX(most - each, 0.0) * step : 0;
 }
 
 /* What cores that compute take from each other, memory, caches, the other half of a core, where
@@ -132,7 +137,9 @@ static stk_status predict(stk__stages *stages, stk__setting *set, const stk_scal
 {
     const double bandwidth = stages->bandwidth;
     outcome one, all;
+    double most;
 
+    crowding(set, scale, &most);
     /* What all machines share the rank alone has to itself. fmin(): NaN is no limit. */
     stages->bandwidth = fmin(bandwidth, scale->storage);
     set->ranks = 1;
@@ -143,7 +150,7 @@ static stk_status predict(stk__stages *stages, stk__setting *set, const stk_scal
     stages->bandwidth = fmin(bandwidth, scale->storage / (double)out->machines);
     out->comm = stk__scale_all_reduce(scale->collective, (double)scale->ranks,
                                       (double)scale->gradients, scale->alpha, scale->beta) *
-                crowding(set, scale);
+                most;
     out->comm_wait = STK_MAX(out->comm - scale->overlap * stages->mean_step, 0.0);
     const double slow = slowness(scale, stages->mean_step);
     set->ranks = (uint32_t)STK_MIN(scale->ranks, scale->per_machine);

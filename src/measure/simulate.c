@@ -141,8 +141,10 @@ stk_status stk__setting_change(const stk_what_if *what, const stk_recording *rec
     if (what->memory_budget)
         set->budget = (double)what->memory_budget;
     STK_TRY(check_budget(what, stages, set, err));
-    if (!isnan(what->cores))
+    if (!isnan(what->cores)) {
         set->cores = what->cores;
+        set->quota = what->cores != floor(what->cores);
+    }
     if (!isnan(what->train_step_time)) {
         scale(stages->steps, stages->num_steps, what->train_step_time);
         if (what->train_step_time > 0 && !(stages->mean_step > 0))

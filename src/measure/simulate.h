@@ -78,6 +78,7 @@ typedef struct stk__setting {
     uint32_t workers, depth, prefetch, batch, ranks;
     uint32_t connections; /* reads under way at most, whatever `depth` is; 0: no limit */
     double cores;         /* that the ranks share */
+    bool quota;           /* they are shares of more of them */
     uint32_t compute;     /* threads of a step that computes; 0: it sleeps */
     double budget;        /* bytes; 0: no limit */
     uint64_t epoch_steps; /* after which nothing is ahead; 0: prefetch runs on */
@@ -214,7 +215,6 @@ typedef struct stk__sim_clock {
     stk_context *ctx;
     double now, shared;   /* shared: seconds that a thread that always computed would have had */
     double cores, weight; /* weight: threads that compute */
-    bool keeps;           /* each keeps to its core: of three on two each of two has half of one */
     uint64_t order;
     stk__sim_heap timed, computing;
 } stk__sim_clock;

@@ -66,17 +66,9 @@ stk_status stk__sim_compute(stk__sim_clock *clock, double seconds, double thread
     return push(clock->ctx, &clock->computing, &event);
 }
 
-/* What each thread has of a core; of threads that keep to theirs, that with the most beside it. */
-static double rate_of(const stk__sim_clock *clock)
-{
-    if (clock->weight <= clock->cores)
-        return 1;
-    return clock->keeps ? 1 / ceil(clock->weight / clock->cores) : clock->cores / clock->weight;
-}
-
 bool stk__sim_next(stk__sim_clock *clock, stk__sim_event *out)
 {
-    const double rate = rate_of(clock);
+    const double rate = clock->weight > clock->cores ? clock->cores / clock->weight : 1;
     const stk__sim_heap *timed = &clock->timed, *computing = &clock->computing;
 
     if (timed->n == 0 && computing->n == 0)

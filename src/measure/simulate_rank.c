@@ -117,8 +117,6 @@ stk_status stk__sim_make(stk__sim *m, stk_error *err)
 
     m->clock.ctx = s->ctx;
     m->clock.cores = set->cores;
-    /* Within a step that all wait for a kernel moves nobody; a quota has no cores to keep to. */
-    m->clock.keeps = set->meets && set->compute > 0 && set->cores == floor(set->cores);
     m->depth = set->connections ? STK_MIN(set->depth, set->connections) : set->depth;
     m->slab = (double)set->batch * s->sample_bytes;
     m->decoded = s->sharing.once > 0 && s->reads > 0 ? s->decoded_bytes / s->reads : 0;

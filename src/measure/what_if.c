@@ -71,8 +71,8 @@ static stk_status check_twice(const char *text, stk_error *err)
         for (const char *before = text; length && before < at; before = strchr(before, ',') + 1)
             if (name_length(before) == length && memcmp(before, at, length) == 0)
                 return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, at, STK_NO_OFFSET,
-                                    "'%.*s' is given twice: one value is predicted at a time",
-                                    (int)STK_MIN(length, 64), at);
+                                    "'%.*s' is given twice: keep one", (int)STK_MIN(length, 64),
+                                    at);
     }
     return STK_OK;
 }

@@ -209,23 +209,66 @@ static void test_ends(void **state)
            "stopped by a signal (SIGSTOP)");
 }
 
+static bool has_mpirun(void)
+{
+    return system("command -v mpirun >/dev/null") == 0;
+}
+
 /* What ranks of an mpirun start and leave is waited for when it ends: by the launcher, which it
  * came to. */
 static void test_left_behind(void **state)
 {
     static const char *const one[] = {"-n1", NULL};
+    char script[1024];
     struct fixture *f = *state;
 
     if (!f->binary)
         return;
-    if (system("command -v mpirun >/dev/null") != 0)
+    if (!has_mpirun())
         skip();
     f->launcher = "mpirun";
-    expect(f, one,
-           "(sleep 0.05 &); sleep 0.6; up=$(sed 's/.*) //' /proc/$PPID/stat | cut -d' ' -f2); "
-           "sed 's/.*) //' /proc/[0-9]*/stat 2>/dev/null | grep -c \"^Z $up \" | "
-           "sed 's/^/left: /'",
-           0, "left: 0");
+    snprintf(
+        script, sizeof script,
+        "cd %s; (sh -c 'echo $$ > one; mv one left' &); until [ -s left ]; do sleep 0.01; done; "
+        "for i in $(seq 500); do [ -e /proc/$(cat left) ] || exec echo gone; sleep 0.01; done; "
+        "echo stays",
+        f->folder);
+    expect(f, one, script, 0, "gone");
+}
+
+/* Children that were there before the launcher are no ranks; what a run that ended well leaves
+ * lives on. */
+static void test_not_its_own(void **state)
+{
+    struct fixture *f = *state;
+    char script[1024], name[16] = "";
+    long before;
+
+    if (!f->binary)
+        return;
+    if (!has_mpirun())
+        skip();
+    for (int fails = 0; fails < 2; fails++) {
+        snprintf(script, sizeof script,
+                 "cd %s; setsid sleep 1000 > /dev/null 2>&1 & echo $! > stays; exit %d", f->folder,
+                 fails);
+        const pid_t pid = fork();
+        if (pid == 0) {
+            const pid_t child = fork();
+            if (child == 0)
+                execlp("sleep", "sleep", "1000", (char *)NULL);
+            before = (long)child;
+            keep(f->folder, "before", &before, sizeof before);
+            execl(f->binary, f->binary, "launch", "--launcher", "mpirun", "-n", "1", "--grace", "0",
+                  "--", "sh", "-c", script, (char *)NULL);
+            _exit(126);
+        }
+        assert_int_equal(code_of(pid), fails);
+        assert_int_equal(load(f->folder, "before", &before, sizeof before), sizeof before);
+        assert_int_equal(kill((pid_t)before, SIGKILL), 0);
+        assert_true(load(f->folder, "stays", name, sizeof name - 1) > 0);
+        assert_int_equal(kill((pid_t)atol(name), SIGKILL), fails ? -1 : 0);
+    }
 }
 
 /* A signal reaches every rank once, from a terminal's Ctrl-C or from kill. */
@@ -311,6 +354,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_hang, setup, teardown),
         cmocka_unit_test_setup_teardown(test_absent, setup, teardown),
         cmocka_unit_test_setup_teardown(test_left_behind, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_not_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(test_mpirun, setup, teardown),
     };
 

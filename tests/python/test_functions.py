@@ -364,6 +364,10 @@ class Benches(InFolder):
         self.assertIn("</html>", Path("page.html").read_text()[-20:])
         self.assertEqual(sorted(os.listdir()), ["page.html", "tuned.yaml", "x.log"])
         self.assertEqual({run.name for run in stoker.report("x.log").runs} & {"num_workers=0", "num_workers=1"}, {"num_workers=0", "num_workers=1"})
+        kept = stoker.tune("digits:?size=640", num_workers=[1], io_depth=4, prefetch_factor=2, batch_size=32, train_step_time=0.001,
+                           min_seconds=0.1, rounds=0)
+        self.assertLessEqual({p.num_workers for p in kept.points if p.role != "defaults"}, {0, 1})
+        self.assertEqual(kept.best.num_workers, 1)
         with self.assertRaisesRegex(stoker.InvalidError, "unknown option 'objektive'.*objective"):
             stoker.tune("digits:", objektive="speed")
         with self.assertRaisesRegex(stoker.InvalidError, "unknown option 'output'"):

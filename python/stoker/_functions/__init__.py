@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union, Unpack
 
 from stoker import _native
-from stoker._functions.help import CHUNKS, INFO
+from stoker._functions.help import CHUNKS, INFO, TUNE
 from stoker._keywords import add_options, option_text
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _with_files(arguments: list[str], files: Mapping[str, str], given: object = 
         paths = {flag: File(folder, name) for flag, name in files.items()}
         flags = [f"--{flag}={path}" for flag, path in paths.items()]
         found = result_of([arguments[0], *flags, *arguments[1:]], given, unsaid=[f"wrote {path}" for path in paths.values()])
-        return [found, *(path.read_text(encoding="utf-8") if path.exists() else "" for path in paths.values())]
+        return [found, *(path.read_text(encoding="utf-8") for path in paths.values())]
 
 
 def _with_page(arguments: list[str]) -> list[Any]:
@@ -194,8 +194,9 @@ def tune(dataset: Path, *, log: Path | None = None, **options: Unpack[TuneOption
     """
     from stoker._functions.tuned import Tuned
 
-    flags, lists = _apart(options)
-    where = [f"--log={'none' if log is None else os.fspath(log)}", "--", os.fspath(dataset)]
+    one = {name: value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value for name, value in options.items()}
+    flags, lists = _apart(one)
+    where = [*([] if log is None else [f"--log={os.fspath(log)}"]), "--", os.fspath(dataset)]
     return Tuned(*_with_files(["tune", *_flags(flags), *where], {"output": "tuned.yaml", "html": "page.html"}, lists or None))
 
 
@@ -216,5 +217,5 @@ add_options(info, "survey", "context", own=INFO)
 add_options(chunks, "context", own=CHUNKS)
 add_options(convert, "convert", "images", "arrays", "packed", "squashfs", "weights", "context")
 add_options(bench, *_OF_BENCH, "context")
-add_options(tune, "tune", *_OF_BENCH, "context")
+add_options(tune, "tune", "python", "loader", "context", own=TUNE)
 add_options(report, "context")

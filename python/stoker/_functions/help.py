@@ -43,3 +43,38 @@ CHUNKS = """\
                              and those recommended, and time windows of it. (default: false)
   --sample SIZE              measure: bytes of the sample, decoded. (default: 64MiB; 1..1TiB)
 """
+
+TUNE = """\
+  --step KIND:CONFIG       train: the real training step of this configuration instead of a
+                           simulated one; fit: its whole training, with epochs, losses and accuracy.
+                           What the setting does not say is the configuration's; 'fit' alone: all of
+                           it is in the setting.
+  --train-step-time TIME   Length of the simulated training step, in seconds; 0: none. (default:
+                           0.01; 0..3600s)
+  --[no-]spin              The step computes on all cores kept for it (--compute-threads) instead of
+                           sleeping. (default: false)
+  --min-seconds TIME       Measure a setting for at least so long, ... (default: 3; 0..86400s)
+  --min-batches N          ... and at least so many batches, unless num_epochs ends it before.
+                           (default: 20; 1..1000000000000)
+  --max-seconds TIME       End the measurement of a setting after so long, whatever it has reached;
+                           0: never. Where nothing is said: twice min_seconds; with min_batches or
+                           num_epochs as of a bench. (0..1000000s)
+  --num-epochs N           Epochs of a run; 0: as many as min_seconds and min_batches ask for.
+                           (default: 0; 0..1000000000)
+  --num-batches N          Batches of an epoch, after which the next begins; 0: all of them.
+                           (default: 0; 0..1000000000000)
+  --warmup N               Batches taken before the measured window; where num_epochs or num_batches
+                           is given, the run begins again after them. (default: 5; 0..1000000000)
+  --ranks N                Processes that share each global batch on this machine, measured
+                           together. (default: 1; 1..256)
+  --all-reduce SIZE        Bytes that all ranks combine at the end of each step, as gradients are:
+                           its ranks are then started by mpirun, whose MPI carries them. With ranks;
+                           0: none. (default: 0; 0..1TB)
+  --[no-]published         The defaults of the published benchmark: num_epochs 2, num_batches 3,
+                           batch_size 16, train_step_time 0.1. (default: false)
+  --trace FILE             Write a trace of workers, reads, batches and steps for ui.perfetto.dev; a
+                           further setting's goes to FILE.2, ...
+  --trace-every N          Keep every N-th batch of the trace. (default: 1; 1..1000000000)
+  --[no-]drop-cache        Ask the kernel to forget the dataset's files before each run
+                           (posix_fadvise). (default: false)
+"""

@@ -43,7 +43,7 @@ class Tuned(Table):
     reached: bool
     """Whether it does what the objective asks for."""
     ended: bool
-    """Whether all was run that was to be; else it was interrupted."""
+    """Whether all was run that was to be."""
     timed_out: bool
     speed_up: float | None
     saturated_workers: int | None

@@ -124,7 +124,7 @@ class DataLoader(torch.utils.data.DataLoader[T]):
         batches: Any = self.batch_sampler if type(self.batch_sampler) is BatchSampler else self  # whose own are None and False
         mapped = self._dataset_kind == _DatasetKind.Map
         return {"rng": self.rng, "num_workers": self.num_workers, "samples": length_of(self.dataset) if mapped else None,
-                "batch_size": batches.batch_size, "drop_last": batches.drop_last, "sampler": type(self.sampler).__name__}
+                "batch_size": batches.batch_size, "drop_last": batches.drop_last, "sampler": type(batches.sampler).__name__}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on behind a state_dict() with the next loop."""

@@ -226,10 +226,9 @@ static void work(void *argument)
 
 static const stk__table_column *column_of(const stk__table_layout *l, const char *name)
 {
-    for (uint32_t i = 0; i < l->num_columns; i++)
-        if (strcmp(l->columns[i].name, name) == 0 && l->chain_of[i] != STK__TABLE_NONE)
-            return &l->columns[i];
-    return NULL;
+    const uint32_t i = stk__table_column_by_name(l, name);
+
+    return i != STK__TABLE_NONE && l->chain_of[i] != STK__TABLE_NONE ? &l->columns[i] : NULL;
 }
 
 /* Columns of where are in all files, and of one type. */

@@ -11,6 +11,7 @@ import unittest
 import numpy
 import torch
 import torch.utils.data
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
 from stoker.torch import DataLoader
 
@@ -218,6 +219,12 @@ class States(Same):
                 other.load_state_dict(state)
         with self.assertRaisesRegex(ValueError, "made with sampler='SequentialSampler', this loader has 'RandomSampler'"):
             self.make(Noisy, num_workers=2, shuffle=True).load_state_dict(state)
+        # The sampler is that of the batches, whoever made them.
+        data = Noisy()
+        state = DataLoader(data, 4, shuffle=True).state_dict()
+        DataLoader(data, batch_sampler=BatchSampler(RandomSampler(data), 4, False)).load_state_dict(state)
+        with self.assertRaisesRegex(ValueError, "made with sampler='RandomSampler'"):
+            DataLoader(data, batch_sampler=BatchSampler(SequentialSampler(data), 4, False)).load_state_dict(state)
         with self.assertRaisesRegex(ValueError, "not a state"):
             self.make(Noisy).load_state_dict({"_index_sampler_state": 0})
 

@@ -519,7 +519,7 @@ static void add_line(void *user, const char *name, const char *value)
 static void test_describe_foreign(void **state)
 {
     static const char header[] =
-        "{\"__metadata__\":{\"format\":\"pt\"},\"w\":{\"dtype\":\"U8\",\"shape\":[1],"
+        "{\"__metadata__\":{\"format\":\"pt\"},\"tensors\":{\"dtype\":\"U8\",\"shape\":[1],"
         "\"data_offsets\":[0,1]}}";
     uint8_t bytes[8 + sizeof header] = {sizeof header - 1};
     stk_context *ctx = test_context();
@@ -536,6 +536,8 @@ static void test_describe_foreign(void **state)
     assert_non_null(strstr(l.text, "\nformat=safetensors\n"));
     assert_non_null(strstr(l.text, "\n__metadata__.format=pt\n"));
     assert_null(strstr(l.text, "\nformat=pt\n"));
+    assert_non_null(strstr(l.text, "\ntensors=1\n"));
+    assert_non_null(strstr(l.text, "\ntensor.tensors=uint8 [1]\n"));
     test_folder_remove(folder);
     stk_context_destroy(&ctx);
 }

@@ -197,8 +197,8 @@ static void test_fixed(void **state)
 static void tell(paced *p, uint32_t windows, double rate)
 {
     for (uint32_t i = 0; i < windows; i++) {
-        const double seconds = p->want.steps / rate;
-        const stk__pace_seen seen = {.steps = p->want.steps,
+        const double seconds = STK_MAX(p->want.steps / rate, p->want.seconds);
+        const stk__pace_seen seen = {.steps = (uint32_t)ceil(seconds * rate),
                                      .step = 0.5 / rate,
                                      .wait = seconds / 2,
                                      .wait_work = seconds / 2,
@@ -346,6 +346,17 @@ static void test_looks(void **state)
     assert_true(fabs(p.want.seconds - 0.06) < 1e-9);
     tell_waits(&p, 400, 0, 0);
     assert_true(p.want.seconds == 1);
+    /* Three short ones that differ make no other load; three seconds of them do. */
+    p = (paced){.limits = {1, 2, 1, 1}};
+    stk__pace_policy_table.begin(p.state, &p.limits, 2, 1, &p.want);
+    tell(&p, 2, 100);
+    tell(&p, 2, 60);
+    tell(&p, 2, 100);
+    assert_int_equal(p.changes, 2);
+    tell(&p, 4, 60);
+    assert_int_equal(p.changes, 2);
+    tell(&p, 40, 60);
+    assert_true(p.changes > 2);
 }
 
 /* Another program takes cores. */

@@ -296,6 +296,11 @@ static void test_turns(void **state)
     assert_near(predict_of(&f, 0, "ranks=3,cores=2").efficiency, 0.5 / 1.325, 0.02);
     assert_near(predict_of(&f, 0, "ranks=3,cores=1.5").efficiency, 0.5 / 1.325, 0.02);
     assert_near(predict_of(&f, 0, "ranks=3,cores=2.5").efficiency, 1 / 1.33, 0.02);
+    /* Cores of which others took a little are as many all the same. */
+    f.other_cores = 0.05;
+    assert_near(predict_of(&f, 0, "ranks=3").efficiency, 0.5 / 1.325, 0.04);
+    assert_near(predict_of(&f, 0, "ranks=1").efficiency, 1, 1e-6);
+    f.other_cores = 0;
     /* It is what the step does not take, nor its data. */
     assert_near(eight.behind, 0.4875 * 40e-3, 0.02);
     /* So do workers, 10 ms a batch beside a step of as much: of four ranks each of two has 40 ms of
