@@ -15,7 +15,7 @@
 #define AGAIN    2      /* times that the other machines are drawn from the last outcome */
 #define SEGMENTS 4000   /* between checkpoints that are simulated */
 #define FAILURES 200000 /* at most, then */
-#define TURNS    0.65
+#define TURNS    0.7
 #define SPACE    (RUNS * STK__SIMULATED_STEPS)
 
 typedef struct scratch {
