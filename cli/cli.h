@@ -383,6 +383,8 @@ void cli_signals_install(void);
  * `user` goes away.
  */
 void cli_on_interrupt(void (*run)(void *user), void *user);
+/* What a second signal does before it ends the process: async-signal-safe. NULL: nothing. */
+void cli_on_exit_at_once(void (*run)(void));
 /* Take signals on a thread of their own, too: the thread that computes holds them during a pass
  * over a model. Call once it is certain that the process goes on. */
 void cli_signals_watch(void);

@@ -13,12 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MOST_WORDS  32        /* in front of the command */
-#define AT_ONCE     (1 << 16) /* bytes of a stream before the others are looked at: a pipe's */
-#define LEFT_MS     2000      /* that ranks which were killed have to be gone, */
-#define LOOK_MS     20        /* between two looks at them */
-#define MARK        "STOKER_LAUNCHER"
-#define ENVIRONMENT (1 << 18) /* bytes of one that are looked at */
+#define MOST_WORDS 32        /* in front of the command */
+#define AT_ONCE    (1 << 16) /* bytes of a stream before the others are looked at: a pipe's */
+#define LEFT_MS    2000      /* that ranks which were killed have to be gone, */
+#define LOOK_MS    20        /* between two looks at them */
+#define CHILDREN   256       /* of this process, of which is known that they are no ranks */
 
 /* For the signal handlers: groups that are to be told, and whose they are. */
 static volatile sig_atomic_t num_told;
@@ -76,6 +75,18 @@ static void on_interrupt(void *unused)
     tell(cli_interrupted() - 128);
 }
 
+/* A second interrupt ends the launcher, and so the ranks at once. In a signal handler. */
+static void kill_all(void)
+{
+    const struct launch *launch = forwarding;
+
+    if (launch && launch->how != LAUNCH_LOCAL)
+        tell_ranks(launch, SIGKILL);
+    for (sig_atomic_t i = 0; i < num_told; i++)
+        if (told[i] > 0)
+            kill(-told[i], SIGKILL);
+}
+
 void launch_forward(const struct launch *launch)
 {
     struct sigaction action = {.sa_handler = launch ? on_user_signal : SIG_DFL,
@@ -87,6 +98,7 @@ void launch_forward(const struct launch *launch)
     sigaction(SIGUSR1, &action, NULL);
     sigaction(SIGUSR2, &action, NULL);
     cli_on_interrupt(launch ? on_interrupt : NULL, NULL);
+    cli_on_exit_at_once(launch ? kill_all : NULL);
 }
 
 void launch_signal(struct launch *launch, int signal)
@@ -97,6 +109,29 @@ void launch_signal(struct launch *launch, int signal)
     /* Ranks of mpirun are in groups of their own, and outlive it when it is killed. */
     if (signal == SIGKILL && launch->how != LAUNCH_LOCAL)
         tell_ranks(launch, SIGKILL);
+}
+
+/* ---- Children that are no ranks ---------------------------------------------------------------
+ */
+
+/* Of this process, before it started any. */
+static pid_t before[CHILDREN];
+static size_t num_before;
+
+static size_t find_children(pid_t pids[CHILDREN])
+{
+    DIR *processes = opendir("/proc");
+    const struct dirent *entry;
+    size_t n = 0;
+
+    while (processes && n < CHILDREN && (entry = readdir(processes))) {
+        const long pid = strtol(entry->d_name, NULL, 10);
+        if (pid > 1 && launch_process(pid).parent == getpid())
+            pids[n++] = (pid_t)pid;
+    }
+    if (processes)
+        closedir(processes);
+    return n;
 }
 
 /* ---- Starting -------------------------------------------------------------------------------- */
@@ -111,7 +146,7 @@ static void set_number(const char *name, uint64_t value)
 
 /* As torchrun tells its own [torch/distributed/run.py]; mpirun and srun tell theirs who they are.
  */
-static void set_environment(const struct launch *launch, uint64_t rank, pid_t parent)
+static void set_environment(const struct launch *launch, uint64_t rank)
 {
     static const char *const others[] = {"OMPI_COMM_WORLD_RANK",
                                          "OMPI_COMM_WORLD_SIZE",
@@ -129,7 +164,6 @@ static void set_environment(const struct launch *launch, uint64_t rank, pid_t pa
 
     set_number("TORCHELASTIC_RESTART_COUNT", launch->attempt);
     set_number("TORCHELASTIC_MAX_RESTARTS", launch->options.max_restarts);
-    set_number(MARK, (uint64_t)parent);
     unsetenv("STOKER_HEARTBEAT");
     if (launch->heartbeat) {
         stk_heartbeat_path(launch->heartbeat, path, sizeof path);
@@ -182,7 +216,7 @@ static int become(const struct launch *launch, uint64_t rank, pid_t parent, int 
     dup2(null, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
-    set_environment(launch, rank, parent);
+    set_environment(launch, rank);
     static const int own[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         signal(own[i], SIG_DFL);
@@ -281,6 +315,8 @@ void launch_start(struct launch *launch)
         sigaddset(&set, held[i]);
     sigprocmask(SIG_BLOCK, &set, &unheld);
     /* Ranks of an mpirun that is killed are children of this process then. */
+    if (launch->attempt == 0)
+        num_before = find_children(before);
     prctl(PR_SET_CHILD_SUBREAPER, launch->how != LAUNCH_LOCAL ? 1UL : 0UL, 0UL, 0UL, 0UL);
     start_all(launch);
     sigprocmask(SIG_SETMASK, &unheld, NULL);
@@ -419,47 +455,24 @@ bool launch_reap(struct launch *launch)
     return left;
 }
 
-/* Whether a process has the mark of this launch in the environment it was started with. */
-static bool is_marked(long pid)
-{
-    static char bytes[ENVIRONMENT + 1];
-    char path[64], mark[64];
-
-    snprintf(path, sizeof path, "/proc/%ld/environ", pid);
-    snprintf(mark, sizeof mark, MARK "=%ld", (long)getpid());
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t used = 0;
-    ssize_t n = 0;
-    while (fd >= 0 && used < ENVIRONMENT && (n = read(fd, bytes + used, ENVIRONMENT - used)) > 0)
-        used += (size_t)n;
-    if (fd >= 0)
-        close(fd);
-    bytes[used] = 0;
-    for (const char *at = bytes; at < bytes + used; at += strlen(at) + 1)
-        if (strcmp(at, mark) == 0)
-            return true;
-    return false;
-}
-
 /* Send a signal to what came of this launch and is a child of this process. How many there are:
- * others, which were there before, are left alone. */
+ * those that were there before are left alone. */
 static int signal_left(int signal)
 {
-    DIR *processes = opendir("/proc");
-    const struct dirent *entry;
-    int n = 0;
+    pid_t children[CHILDREN];
+    const size_t n = find_children(children);
+    int left = 0;
 
-    while (processes && (entry = readdir(processes))) {
-        const long pid = strtol(entry->d_name, NULL, 10);
-        const struct launch_process process = launch_process(pid);
-        if (pid <= 1 || process.parent != getpid() || process.state == 'Z' || !is_marked(pid))
+    for (size_t i = 0; i < n && num_before < CHILDREN; i++) {
+        bool known = launch_process(children[i]).state == 'Z';
+        for (size_t k = 0; k < num_before; k++)
+            known |= before[k] == children[i];
+        if (known)
             continue;
-        kill((pid_t)pid, signal);
-        n++;
+        kill(children[i], signal);
+        left++;
     }
-    if (processes)
-        closedir(processes);
-    return n;
+    return left;
 }
 
 /* Ranks that outlive their mpirun, also those that were never heard of, hold ports and memory of

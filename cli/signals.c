@@ -15,14 +15,19 @@ static volatile sig_atomic_t caught;
 /* Changed while no handler is at work, which may be on another thread. */
 static void (*_Atomic callback)(void *user);
 static void *callback_user;
+static void (*_Atomic last)(void);
 static atomic_int handling;
 
 static void handle(int signal_number)
 {
     int before = errno;
 
-    if (caught)
+    if (caught) {
+        void (*end)(void) = last;
+        if (end)
+            end();
         _exit(128 + signal_number);
+    }
     caught = signal_number;
     atomic_fetch_add(&handling, 1);
     void (*run)(void *user) = callback;
@@ -77,6 +82,11 @@ void cli_on_interrupt(void (*run)(void *user), void *user)
     if (run && caught)
         run(user);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void cli_on_exit_at_once(void (*run)(void))
+{
+    last = run;
 }
 
 static void *watch(void *nothing)

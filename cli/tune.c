@@ -287,7 +287,10 @@ static int make(struct tune *t)
         code = cli_apply(cli, own_table(), 0, &t->own);
     if (code != CLI_GO_ON)
         return code;
-    stk_status status = stk_tune_grid(cli->config, &t->options, &err);
+    stk_status status =
+        cli->num_args ? stk_config_set(cli->config, "dataset", cli->args[0], false, &err) : STK_OK;
+    if (status == STK_OK)
+        status = stk_tune_grid(cli->config, &t->options, &err);
     if (status != STK_OK)
         return cli_fail(cli, status, &err);
     code = bench_plan_make(cli, &t->plan);

@@ -63,15 +63,23 @@ static stk_status run_machines(const stk__stages *stages, stk__setting *set, scr
     return STK_OK;
 }
 
-/* Ranks to a core, and of the core that has most. A quota has no cores, but shares of them; what
- * other programs took of cores while it was recorded makes them no fewer. */
-static double crowding(const stk__setting *set, const stk_scale *scale, double *most)
+/* Ranks of the core that has most, of so many cores; between two numbers of them a quota is. */
+static double most_of(double here, double cores)
 {
-    const double here = (double)STK_MIN(scale->ranks, scale->per_machine), each = here / set->cores;
+    const double few = ceil(here / floor(cores)), many = ceil(here / ceil(cores));
 
-    *most = set->quota ? each : ceil(here / round(STK_MAX(set->cores, 1.0)));
-    *most = STK_MAX(*most, 1.0);
-    return STK_MAX(each, 1.0);
+    return few + (many - few) * (cores - floor(cores));
+}
+
+/* Ranks of the core that has most. What other programs took of cores while it was recorded makes
+ * them no fewer. */
+static double crowding(const stk__setting *set, const stk_scale *scale)
+{
+    const double here = (double)STK_MIN(scale->ranks, scale->per_machine);
+
+    if (!isfinite(set->cores))
+        return 1;
+    return STK_MAX(most_of(here, STK_MAX(set->quota ? set->cores : round(set->cores), 1.0)), 1.0);
 }
 
 /* What turns on a core take themselves, s of a step: caches are filled anew, and who is waited for
@@ -82,11 +90,13 @@ static double crowding(const stk__setting *set, const stk_scale *scale, double *
 static double turns(const stk__stages *stages, const stk__setting *set, const stk_scale *scale)
 {
     const double sample = stages->cpu > 0 ? stages->cpu : stages->mean_prepare,
-                 step = stages->mean_step, batch = step + sample * set->batch;
-    double most;
-    const double each = crowding(set, scale, &most);
+                 step = stages->mean_step, batch = step + sample * set->batch,
+                 here = (double)STK_MIN(scale->ranks, scale->per_machine),
+                 most = crowding(set, scale), each = STK_MAX(here / set->cores, 1.0);
 
-    return set->compute > 0 ? TURNS * (most - 1) * batch + STK_MAX(most - each, 0.0) * step : 0;
+    if (!set->compute)
+        return 0;
+    return TURNS * (most - 1) * batch / STK_MIN(set->cores, 1.0) + STK_MAX(most - each, 0.0) * step;
 }
 
 /* What cores that compute take from each other, memory, caches, the other half of a core, where
@@ -137,9 +147,6 @@ static stk_status predict(stk__stages *stages, stk__setting *set, const stk_scal
 {
     const double bandwidth = stages->bandwidth;
     outcome one, all;
-    double most;
-
-    crowding(set, scale, &most);
     /* What all machines share the rank alone has to itself. fmin(): NaN is no limit. */
     stages->bandwidth = fmin(bandwidth, scale->storage);
     set->ranks = 1;
@@ -150,7 +157,8 @@ static stk_status predict(stk__stages *stages, stk__setting *set, const stk_scal
     stages->bandwidth = fmin(bandwidth, scale->storage / (double)out->machines);
     out->comm = stk__scale_all_reduce(scale->collective, (double)scale->ranks,
                                       (double)scale->gradients, scale->alpha, scale->beta) *
-                most;
+                STK_MAX(crowding(set, scale),
+                        (double)STK_MIN(scale->ranks, scale->per_machine) / set->cores);
     out->comm_wait = STK_MAX(out->comm - scale->overlap * stages->mean_step, 0.0);
     const double slow = slowness(scale, stages->mean_step);
     set->ranks = (uint32_t)STK_MIN(scale->ranks, scale->per_machine);

@@ -313,6 +313,40 @@ static bool runs(int pid)
     return end && end[1] == ' ' && end[2] != 'Z';
 }
 
+/* A second interrupt ends the ranks at once, whatever they ignore. */
+static void test_second_interrupt(void **state)
+{
+    static const char *const launchers[] = {"local", "mpirun"};
+    static const char *const two[] = {"-n2", NULL};
+    struct fixture *f = *state;
+    const char *const command[] = {
+        "sh", "-c", "trap '' INT TERM; exec \"$@\"", "sh", self, "RANKS", f->folder, NULL};
+    long pids[2];
+    siginfo_t info = {0};
+
+    if (!f->binary)
+        return;
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        if (i && !has_mpirun())
+            break;
+        f->launcher = launchers[i];
+        assert_true(keep(f->folder, "held", "1", 1));
+        const pid_t launcher = launch(f, two, command);
+        while (load(f->folder, "pid.0", &pids[0], sizeof pids[0]) != sizeof pids[0] ||
+               load(f->folder, "pid.1", &pids[1], sizeof pids[1]) != sizeof pids[1])
+            pause_ns(5000000);
+        for (info.si_pid = 0;
+             waitid(P_PID, (id_t)launcher, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && !info.si_pid;
+             pause_ns(5000000))
+            kill(launcher, SIGINT);
+        assert_int_equal(code_of(launcher), 130);
+        while (runs((int)pids[0]) || runs((int)pids[1]))
+            pause_ns(5000000);
+        test_folder_remove(f->folder);
+        assert_int_equal(mkdir(f->folder, 0700), 0);
+    }
+}
+
 /* Whatever ends the launcher ends the ranks. */
 static void test_orphans(void **state)
 {
@@ -355,6 +389,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_absent, setup, teardown),
         cmocka_unit_test_setup_teardown(test_left_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_not_its_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_second_interrupt, setup, teardown),
         cmocka_unit_test_setup_teardown(test_mpirun, setup, teardown),
     };
 

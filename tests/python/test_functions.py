@@ -360,6 +360,8 @@ class Benches(InFolder):
         self.assertIn(f"num_workers: {found.best.num_workers}", Path("tuned.yaml").read_text())
         again = stoker.bench("tuned.yaml", **self.FAST).settings
         self.assertEqual([(one.options["num_workers"], one.options["batch_size"]) for one in again], [(found.best.num_workers, 32)])
+        # What is given beside a file has the last word, lists too.
+        self.assertEqual(len(stoker.bench("tuned.yaml", num_workers=[0, 1], **self.FAST).settings), 2)
         found.page.save("page.html")
         self.assertIn("</html>", Path("page.html").read_text()[-20:])
         self.assertEqual(sorted(os.listdir()), ["page.html", "tuned.yaml", "x.log"])

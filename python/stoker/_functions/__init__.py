@@ -146,6 +146,12 @@ def _apart(options: Mapping[str, object]) -> tuple[dict[str, object], dict[str, 
     return flags, lists
 
 
+def _of_what(dataset: Path) -> list[str]:
+    """The arguments that name it: what is given beside a file of settings has the last word."""
+    path = os.fspath(dataset)
+    return ["--config", path, "--"] if path.endswith((".yaml", ".yml")) else ["--", path]
+
+
 def bench(dataset: Path, *, log: Path | None = None, **options: Unpack[BenchOptions]) -> Bench:
     """Measure settings of a loader beside a training step, and say which are best and what limits them.
 
@@ -168,7 +174,7 @@ def bench(dataset: Path, *, log: Path | None = None, **options: Unpack[BenchOpti
 
     flags, lists = _apart(options)
     path = None if log is None else os.fspath(log)
-    found, failure = run(["bench", *_flags(flags), f"--log={path or 'none'}", "--", os.fspath(dataset)], lists)
+    found, failure = run(["bench", *_flags(flags), f"--log={path or 'none'}", *_of_what(dataset)], lists)
     rows = found["settings"] if found and "settings" in found else []
     failed = [row for row in rows if row["error"]]
     if failed and not any("samples_per_s" in row for row in rows):
@@ -196,7 +202,7 @@ def tune(dataset: Path, *, log: Path | None = None, **options: Unpack[TuneOption
 
     one = {name: value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value for name, value in options.items()}
     flags, lists = _apart(one)
-    where = [*([] if log is None else [f"--log={os.fspath(log)}"]), "--", os.fspath(dataset)]
+    where = [*([] if log is None else [f"--log={os.fspath(log)}"]), *_of_what(dataset)]
     return Tuned(*_with_files(["tune", *_flags(flags), *where], {"output": "tuned.yaml", "html": "page.html"}, lists or None))
 
 

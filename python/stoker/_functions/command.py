@@ -171,7 +171,8 @@ def run(
     said = _Said(terminal, unsaid)
     where = [] if given is None else ["--config", "-"]
     stdin = b"" if given is None else json.dumps(given).encode()
-    code, output = _run([arguments[0], "--format", "json", *where, *arguments[1:]], stdin, said, terminal)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    code, output = _run([arguments[0], "--format", "json", *arguments[1:end], *where, *arguments[end:]], stdin, said, terminal)
     result = json.loads(output) if output else None
     return result, None if code == 0 else _failure(code, result, said.errors)
 

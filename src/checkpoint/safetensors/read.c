@@ -45,7 +45,8 @@ static stk_status read_length(stk__safetensors_file *out, const char *path, uint
         return fail_other(path, err,
                           "it is a zip file, as PyTorch's are, which give weights "
                           "(module.weights) and not the state of a run");
-    if (first[0] == 0x80 && first[1] >= 2 && first[1] <= 5)
+    /* A header may be so long that it begins so, too. */
+    if (*length > STK__SAFETENSORS_MAX_HEADER && first[0] == 0x80 && first[1] >= 2 && first[1] <= 5)
         return fail_other(path, err,
                           "it is a bare pickle, as torch.save wrote them before torch 1.6: "
                           "torch.save(torch.load(FILE, weights_only=True), NEW) makes one that "

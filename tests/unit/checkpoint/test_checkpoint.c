@@ -515,33 +515,6 @@ static void add_line(void *user, const char *name, const char *value)
     snprintf(l->text + at, sizeof l->text - at, "%s=%s\n", name, value);
 }
 
-/* Texts of another's file have names that lines have, too. */
-static void test_describe_foreign(void **state)
-{
-    static const char header[] =
-        "{\"__metadata__\":{\"format\":\"pt\"},\"tensors\":{\"dtype\":\"U8\",\"shape\":[1],"
-        "\"data_offsets\":[0,1]}}";
-    uint8_t bytes[8 + sizeof header] = {sizeof header - 1};
-    stk_context *ctx = test_context();
-    char folder[256], path[300];
-    lines l = {{0}};
-    stk_error err;
-
-    (void)state;
-    memcpy(bytes + 8, header, sizeof header - 1);
-    test_folder(folder);
-    snprintf(path, sizeof path, "%s/a.safetensors", folder);
-    test_write(folder, "a.safetensors", bytes, sizeof bytes);
-    assert_ok(stk_checkpoint_describe(ctx, path, add_line, &l, &err), &err);
-    assert_non_null(strstr(l.text, "\nformat=safetensors\n"));
-    assert_non_null(strstr(l.text, "\n__metadata__.format=pt\n"));
-    assert_null(strstr(l.text, "\nformat=pt\n"));
-    assert_non_null(strstr(l.text, "\ntensors=1\n"));
-    assert_non_null(strstr(l.text, "\ntensor.tensors=uint8 [1]\n"));
-    test_folder_remove(folder);
-    stk_context_destroy(&ctx);
-}
-
 static void test_describe(void **state)
 {
     stk_context *ctx = test_context();
@@ -581,7 +554,7 @@ int main(void)
         cmocka_unit_test(test_newest_of_own),    cmocka_unit_test(test_newest_run),
         cmocka_unit_test(test_newest_of_shared), cmocka_unit_test(test_unfinished),
         cmocka_unit_test(test_bad_state),        cmocka_unit_test(test_describe),
-        cmocka_unit_test(test_newest_of_two),    cmocka_unit_test(test_describe_foreign),
+        cmocka_unit_test(test_newest_of_two),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -279,6 +279,7 @@ static void test_machine(void **state)
 static void test_turns(void **state)
 {
     stk_figures f = planted();
+    char text[64];
 
     (void)state;
     f.usable_cores = 2;
@@ -294,8 +295,17 @@ static void test_turns(void **state)
     /* Three on two cores: two have half a core each, and the third waits for them; a quota has no
      * cores to keep to. */
     assert_near(predict_of(&f, 0, "ranks=3,cores=2").efficiency, 0.5 / 1.35, 0.02);
-    assert_near(predict_of(&f, 0, "ranks=3,cores=1.5").efficiency, 0.5 / 1.35, 0.02);
-    assert_near(predict_of(&f, 0, "ranks=3,cores=2.5").efficiency, 1 / 1.34, 0.02);
+    assert_near(predict_of(&f, 0, "ranks=3,cores=1.5").efficiency, 1 / 3.55, 0.02);
+    assert_near(predict_of(&f, 0, "ranks=3,cores=2.5").efficiency, 1 / 1.85, 0.02);
+    double last = 0;
+    for (int quarters = 1; quarters <= 32; quarters++) {
+        snprintf(text, sizeof text, "ranks=8,cores=%d.%02d", quarters / 4, quarters % 4 * 25);
+        const double rate = predict_of(&f, 0, text).samples_per_s;
+        assert_true(rate >= last * (1 - 1e-9));
+        last = rate;
+        text[6] = '1';
+        assert_near(predict_of(&f, 0, text).efficiency, 1, 1e-6);
+    }
     /* Cores of which others took a little are as many all the same. */
     f.other_cores = 0.05;
     assert_near(predict_of(&f, 0, "ranks=3").efficiency, 0.5 / 1.35, 0.04);
