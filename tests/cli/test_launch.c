@@ -313,14 +313,14 @@ static bool runs(int pid)
     return end && end[1] == ' ' && end[2] != 'Z';
 }
 
-/* A second interrupt ends the ranks at once, whatever they ignore. */
+/* A second interrupt ends the ranks and what they have started at once, whatever they ignore. */
 static void test_second_interrupt(void **state)
 {
     static const char *const launchers[] = {"local", "mpirun"};
     static const char *const two[] = {"-n2", NULL};
     struct fixture *f = *state;
     const char *const command[] = {
-        "sh", "-c", "trap '' INT TERM; exec \"$@\"", "sh", self, "RANKS", f->folder, NULL};
+        "sh", "-c", "trap '' INT TERM; \"$@\"; true", "sh", self, "RANKS", f->folder, NULL};
     long pids[2];
     siginfo_t info = {0};
 
@@ -340,8 +340,11 @@ static void test_second_interrupt(void **state)
              pause_ns(5000000))
             kill(launcher, SIGINT);
         assert_int_equal(code_of(launcher), 130);
-        while (runs((int)pids[0]) || runs((int)pids[1]))
+        for (int k = 0; runs((int)pids[0]) || runs((int)pids[1]); k++) {
+            if (k == 2000)
+                fail_msg("%s: ranks outlive the launcher", launchers[i]);
             pause_ns(5000000);
+        }
         test_folder_remove(f->folder);
         assert_int_equal(mkdir(f->folder, 0700), 0);
     }
