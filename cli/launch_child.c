@@ -17,7 +17,7 @@
 #define AT_ONCE    (1 << 16) /* bytes of a stream before the others are looked at: a pipe's */
 #define LEFT_MS    2000      /* that ranks which were killed have to be gone, */
 #define LOOK_MS    20        /* between two looks at them */
-#define CHILDREN   256       /* of this process, of which is known that they are no ranks */
+#define CHILDREN   256       /* of this process that are known; of more none is killed */
 
 /* For the signal handlers: groups that are to be told, and whose they are. */
 static volatile sig_atomic_t num_told;
@@ -48,6 +48,13 @@ static uint64_t tell_ranks(const struct launch *launch, int signal)
     return n;
 }
 
+static void tell_groups(int signal)
+{
+    for (sig_atomic_t i = 0; i < num_told; i++)
+        if (told[i] > 0)
+            kill(-told[i], signal);
+}
+
 static void tell(int signal)
 {
     const struct launch *launch = forwarding;
@@ -56,9 +63,7 @@ static void tell(int signal)
     if (launch && launch->how == LAUNCH_MPIRUN && (signal == SIGINT || signal == SIGTERM) &&
         tell_ranks(launch, signal))
         return;
-    for (sig_atomic_t i = 0; i < num_told; i++)
-        if (told[i] > 0)
-            kill(-told[i], signal);
+    tell_groups(signal);
 }
 
 static void on_user_signal(int signal)
@@ -82,9 +87,7 @@ static void kill_all(void)
 
     if (launch && launch->how != LAUNCH_LOCAL)
         tell_ranks(launch, SIGKILL);
-    for (sig_atomic_t i = 0; i < num_told; i++)
-        if (told[i] > 0)
-            kill(-told[i], SIGKILL);
+    tell_groups(SIGKILL);
 }
 
 void launch_forward(const struct launch *launch)
@@ -315,7 +318,7 @@ void launch_start(struct launch *launch)
         sigaddset(&set, held[i]);
     sigprocmask(SIG_BLOCK, &set, &unheld);
     /* Ranks of an mpirun that is killed are children of this process then. */
-    if (launch->attempt == 0)
+    if (launch->attempt == 0 && launch->how != LAUNCH_LOCAL)
         num_before = find_children(before);
     prctl(PR_SET_CHILD_SUBREAPER, launch->how != LAUNCH_LOCAL ? 1UL : 0UL, 0UL, 0UL, 0UL);
     start_all(launch);

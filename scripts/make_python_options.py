@@ -12,14 +12,13 @@ from pathlib import Path
 
 from stoker import _native
 from stoker.__main__ import command
+from stoker._functions import TUNED
 
 # Of commands: the sections of --help that a function takes, besides those of the process.
 COMMANDS = {"info": ("info", "survey", ""), "chunks": ("chunks",), "convert": ("convert", "images", "arrays", "packed", "squashfs", "shards", "weights"),
             "tune": ("tune", "python", "loader", "bench")}
 # Sections of a command that has other defaults, or fewer options, than the table.
 OWN_SECTIONS = {"tune": ("bench",)}
-# Options of `stoker tune` that may have several values.
-TUNED = ("num_workers", "io_depth", "prefetch_factor")
 # Types of what only the command has, by what stands for the value; else they are texts.
 METAVARS = {"N": "int", "BYTES": "int", "X": "float", "DOLLARS": "float", "SIZE": "int | str", "RATE": "float | str"}
 SHAPE = "str | Sequence[int | None]"

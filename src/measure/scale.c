@@ -63,6 +63,12 @@ static stk_status run_machines(const stk__stages *stages, stk__setting *set, scr
     return STK_OK;
 }
 
+/* Ranks of a machine. */
+static double here_of(const stk_scale *scale)
+{
+    return (double)STK_MIN(scale->ranks, scale->per_machine);
+}
+
 /* Ranks of the core that has most, of so many cores; between two numbers of them a quota is. */
 static double most_of(double here, double cores)
 {
@@ -75,11 +81,10 @@ static double most_of(double here, double cores)
  * them no fewer. */
 static double crowding(const stk__setting *set, const stk_scale *scale)
 {
-    const double here = (double)STK_MIN(scale->ranks, scale->per_machine);
-
     if (!isfinite(set->cores))
         return 1;
-    return STK_MAX(most_of(here, STK_MAX(set->quota ? set->cores : round(set->cores), 1.0)), 1.0);
+    return STK_MAX(
+        most_of(here_of(scale), STK_MAX(set->quota ? set->cores : round(set->cores), 1.0)), 1.0);
 }
 
 /* What turns on a core take themselves, s of a step: caches are filled anew, and who is waited for
@@ -91,8 +96,7 @@ static double turns(const stk__stages *stages, const stk__setting *set, const st
 {
     const double sample = stages->cpu > 0 ? stages->cpu : stages->mean_prepare,
                  step = stages->mean_step, batch = step + sample * set->batch,
-                 here = (double)STK_MIN(scale->ranks, scale->per_machine),
-                 most = crowding(set, scale), each = STK_MAX(here / set->cores, 1.0);
+                 most = crowding(set, scale), each = STK_MAX(here_of(scale) / set->cores, 1.0);
 
     if (!set->compute)
         return 0;
@@ -103,7 +107,7 @@ static double turns(const stk__stages *stages, const stk__setting *set, const st
  * more of a machine's do than in the recorded run. */
 static void contend(stk__stages *stages, const stk__setting *set, const stk_scale *scale)
 {
-    const double here = (double)STK_MIN(scale->ranks, scale->per_machine);
+    const double here = here_of(scale);
 
     if (!(set->compute > 0) || !isfinite(set->cores) || set->cores <= 1)
         return;
@@ -147,6 +151,7 @@ static stk_status predict(stk__stages *stages, stk__setting *set, const stk_scal
 {
     const double bandwidth = stages->bandwidth;
     outcome one, all;
+
     /* What all machines share the rank alone has to itself. fmin(): NaN is no limit. */
     stages->bandwidth = fmin(bandwidth, scale->storage);
     set->ranks = 1;
@@ -157,11 +162,10 @@ static stk_status predict(stk__stages *stages, stk__setting *set, const stk_scal
     stages->bandwidth = fmin(bandwidth, scale->storage / (double)out->machines);
     out->comm = stk__scale_all_reduce(scale->collective, (double)scale->ranks,
                                       (double)scale->gradients, scale->alpha, scale->beta) *
-                STK_MAX(crowding(set, scale),
-                        (double)STK_MIN(scale->ranks, scale->per_machine) / set->cores);
+                STK_MAX(crowding(set, scale), here_of(scale) / set->cores);
     out->comm_wait = STK_MAX(out->comm - scale->overlap * stages->mean_step, 0.0);
     const double slow = slowness(scale, stages->mean_step);
-    set->ranks = (uint32_t)STK_MIN(scale->ranks, scale->per_machine);
+    set->ranks = (uint32_t)here_of(scale);
     set->machines = out->machines;
     set->meets = true;
     set->meeting = out->comm_wait + slow;

@@ -186,6 +186,14 @@ def bench(dataset: Path, *, log: Path | None = None, **options: Unpack[BenchOpti
     return Bench(found, path)
 
 
+TUNED = ("num_workers", "io_depth", "prefetch_factor")  # what is looked for
+
+
+def _kept(name: str, value: object) -> object:
+    """A list of one of what is looked for is its only value, as one without a list."""
+    return value[0] if name in TUNED and isinstance(value, (list, tuple)) and len(value) == 1 else value
+
+
 def tune(dataset: Path, *, log: Path | None = None, **options: Unpack[TuneOptions]) -> Tuned:
     """Find num_workers, io_depth and prefetch_factor for a dataset and a training step, in about a minute.
 
@@ -200,8 +208,7 @@ def tune(dataset: Path, *, log: Path | None = None, **options: Unpack[TuneOption
     """
     from stoker._functions.tuned import Tuned
 
-    one = {name: value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value for name, value in options.items()}
-    flags, lists = _apart(one)
+    flags, lists = _apart({name: _kept(name, value) for name, value in options.items()})
     where = [*([] if log is None else [f"--log={os.fspath(log)}"]), *_of_what(dataset)]
     return Tuned(*_with_files(["tune", *_flags(flags), *where], {"output": "tuned.yaml", "html": "page.html"}, lists or None))
 
