@@ -331,6 +331,8 @@ int cli_bench(struct cli *cli)
     if (code == CLI_GO_ON)
         code = cli_live_bind(cli);
     if (code == CLI_GO_ON)
+        code = bench_take_path(cli);
+    if (code == CLI_GO_ON)
         code = bench_plan_make(cli, &b.plan);
     if (code == CLI_GO_ON)
         code = prepare_threads(cli, &b.plan);

@@ -24,6 +24,9 @@ struct bench_plan {
 
 /* All settings of the configuration. CLI_GO_ON, or the exit code after printing the error. */
 int bench_plan_make(struct cli *cli, struct bench_plan *plan);
+/* PATH is the dataset of all settings, whatever a file says: before the plan, or its grid, is made.
+ * CLI_GO_ON, or the exit code after printing the error. */
+int bench_take_path(struct cli *cli);
 void bench_plan_free(struct bench_plan *plan);
 /* Setting `i`. */
 stk_bench_setting bench_setting(const struct bench_plan *plan, size_t i);

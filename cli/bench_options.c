@@ -41,7 +41,7 @@ static stk_status adjust(void *user, stk_bench_setting *setting, stk_loader_opti
     const enum bench_step step = bench_step_of(bench->step, &config);
 
     (void)err;
-    setting->dataset = cli_home(cli->num_args ? cli->args[0] : setting->dataset);
+    setting->dataset = cli_home(setting->dataset);
     plan->code = step == BENCH_SIMULATED || step == BENCH_PYTHON
                      ? bench_recipe_check(cli)
                      : bench_recipe_make(cli, setting, loader, bench, &plan->recipes);
@@ -53,6 +53,16 @@ static stk_status adjust(void *user, stk_bench_setting *setting, stk_loader_opti
         loader->world_size = cli->ranks.world_size;
     }
     return plan->code == CLI_GO_ON ? STK_OK : STK_EINVAL;
+}
+
+int bench_take_path(struct cli *cli)
+{
+    stk_error err;
+
+    if (!cli->num_args)
+        return CLI_GO_ON;
+    const stk_status status = stk_config_set(cli->config, "dataset", cli->args[0], false, &err);
+    return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
 }
 
 int bench_plan_make(struct cli *cli, struct bench_plan *plan)

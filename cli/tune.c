@@ -285,12 +285,11 @@ static int make(struct tune *t)
     int code = cli_apply(cli, stk_option_table_find("tune"), 0, &t->options);
     if (code == CLI_GO_ON)
         code = cli_apply(cli, own_table(), 0, &t->own);
+    if (code == CLI_GO_ON)
+        code = bench_take_path(cli);
     if (code != CLI_GO_ON)
         return code;
-    stk_status status =
-        cli->num_args ? stk_config_set(cli->config, "dataset", cli->args[0], false, &err) : STK_OK;
-    if (status == STK_OK)
-        status = stk_tune_grid(cli->config, &t->options, &err);
+    stk_status status = stk_tune_grid(cli->config, &t->options, &err);
     if (status != STK_OK)
         return cli_fail(cli, status, &err);
     code = bench_plan_make(cli, &t->plan);
