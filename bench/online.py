@@ -8,7 +8,8 @@ may come to are run, and then the best two of them and auto in turns, all of the
 has what was changed, and when. What is true of a setting is the median of its rounds.
 
 Loads: workers (they sleep, and too few do), latency (a late store), both, bandwidth (a narrow store, of which no more comes, and too few
-workers), cores (workers that compute, on as many cores as they need).
+workers), cores (workers that compute, on as many cores as they need); and, by --kind alone, uneven (of samples few take very long, so that
+it takes some thousand steps to tell more from less: auto counts from its 3000th step on, and what was changed when does not).
 
 Right is a load where auto has 95 % of the samples/s of the best fixed setting, nothing was changed later than the 100th step in most of its
 rounds (a change that is due by then may be one window late), in none was a change made a second time after it had been undone (what is tried
@@ -34,6 +35,7 @@ FINALISTS = 2
 HASHED = 150      # steps whose rows are compared
 OWN = ("num_workers", "io_depth", "prefetch_factor")
 KINDS = ("workers", "latency", "both", "bandwidth", "cores")
+UNEVEN, UNEVEN_SETTLED, UNEVEN_SECONDS = "uneven", 3000, 8.0
 START_DEPTH = 64  # reads that suit a store that is late: what auto begins with
 
 
@@ -67,6 +69,12 @@ class Planter(verdicts_planted.Planter):
     def bandwidth(self):
         spec = self.slow(read_bytes=16384, latency="1ms", bandwidth=int(16384 * self.batch / self.step / self.r.uniform(1.2, 2)))
         return self.load(f"{spec}&{self.sleeping(self.r.uniform(2, 5))}")
+
+    def uneven(self):
+        # Half of the time of a batch is of few of its samples.
+        self.batch, self.step = self.r.choice((4, 8, 16)), self.r.uniform(0.003, 0.005)
+        each, tail = self.r.uniform(2.5, 6) * self.step / 2 / self.batch, self.r.uniform(10, 25) * self.step
+        return self.load(f"synthetic:?delay={us(each)}&tail_share={each / tail:.6f}&tail_delay={us(tail)}&seed={self.r.randint(0, 999)}")
 
     def cores(self):
         return self.load(f"synthetic:?cpu={us(self.step * self.r.uniform(1.2, 1.6) / self.batch)}")
@@ -115,23 +123,25 @@ class Online(Bench):
     def __init__(self, args, folder):
         super().__init__(args.build / "stoker", args.any)
         self.rounds, self.scale, self.folder = args.rounds, 0.5 if args.quick else 1, Path(folder)
+        self.uneven = args.kind == UNEVEN
+        self.settled, self.seconds = (UNEVEN_SETTLED, UNEVEN_SECONDS) if self.uneven else (SETTLED, 3.0)
         self.wrap = ["taskset", "-c", ",".join(str(c) for c in cores()[:2])]
 
     def run(self, command, warmup, seconds, batches=30, log="none"):
         return self.bench(command, self.scale * seconds, self.wrap, batches=batches, warmup=warmup, log=log)
 
-    def auto(self, command, seconds=3.0):
+    def auto(self, command, seconds):
         """(row with its "moves", what disturbed it, ...) of a run from the start of auto on."""
         log = self.folder / "auto.jsonl"
         log.unlink(missing_ok=True)
-        row, disturbed, took = self.run(command, SETTLED, seconds, log=log)
+        row, disturbed, took = self.run(command, self.settled, seconds, log=log)
         return {**row, "moves": Moves(log)}, disturbed, took
 
     def fixed(self, command, setting):
         # Events take time: what is held against auto writes them, too.
         log = self.folder / "fixed.jsonl"
         log.unlink(missing_ok=True)
-        return self.run([*command, *flags(setting)], SETTLED, 3.0, log=log)
+        return self.run([*command, *flags(setting)], SETTLED, self.seconds, log=log)
 
     def order(self, command, setting):
         """(rows of some steps, as they were delivered; what was changed in the first pass) of auto, where no setting is given."""
@@ -148,11 +158,11 @@ class Online(Bench):
         # Which are the best is only looked for: they run again.
         rates = [self.run([*command, *flags(s)], 6, 0.8, batches=8)[0]["samples_per_s"] for s in settings]
         best = [s for _, s in sorted(zip(rates, settings), key=lambda x: -x[0])[:FINALISTS]]
-        auto, *of_best = in_turns(self.rounds, [lambda: self.auto(command), *(lambda s=s: self.fixed(command, s) for s in best)])
+        auto, *of_best = in_turns(self.rounds, [lambda: self.auto(command, self.seconds), *(lambda s=s: self.fixed(command, s) for s in best)])
         start = {"num_workers": begun["workers"], "io_depth": begun["depth"]}
         (rows, changes), (fixed, _) = self.order(command, {}), self.order(command, best[0])
         row = {"command": command, "start": start, "settings": settings, "rates": rates, "same_order": rows == fixed and bool(rows),
-               "moved": len(changes), "left_out": "", "good": None}
+               "moved": len(changes), "left_out": "", "good": None, "uneven": self.uneven}
         return judge(row, auto, list(zip(best, of_best)))
 
 
@@ -193,7 +203,8 @@ def judge(row, auto, fixed):
            "ended": [(m.last["num_workers"], m.last["io_depth"]) for m in moves], "changes": [m.changes for m in moves],
            "settled": statistics.median(m.settled() for m in moves), "again": sum(len(m.again()) for m in moves)}
     row["share"] = row["rate"] / row["best_rate"]
-    row["good"] = row["share"] >= SHARE and row["settled"] <= SETTLED + WINDOW and not row["again"] and row["same_order"] and row["moved"] > 0
+    soon = row["uneven"] or row["settled"] <= SETTLED + WINDOW and not row["again"]
+    row["good"] = row["share"] >= SHARE and soon and row["same_order"] and row["moved"] > 0
     return row
 
 
@@ -223,7 +234,7 @@ def words(judged):
 def arguments():
     p = parser("online", __doc__, ROUNDS, "5 loads, 2 rounds, half as long: whether it works")
     p.add_argument("--cases", type=int, help=f"loads (default {LOADS})")
-    p.add_argument("--kind", choices=KINDS, help="only loads of this kind")
+    p.add_argument("--kind", choices=(*KINDS, UNEVEN), help="only loads of this kind")
     args = p.parse_args()
     args.cases = args.cases or (len(KINDS) if args.quick else LOADS)
     args.rounds = min(args.rounds, 2) if args.quick else args.rounds

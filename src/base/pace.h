@@ -35,7 +35,7 @@ typedef struct stk__pace_want {
     const char *why; /* of a change; NULL: there is none. Static */
 } stk__pace_want;
 
-#define STK__PACE_STATE 128 /* bytes of a policy's state at most */
+#define STK__PACE_STATE 384 /* bytes of a policy's state at most */
 
 typedef struct stk__pace_policy {
     size_t state_bytes;

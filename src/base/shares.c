@@ -9,7 +9,8 @@
 #define MOST_STEPS     4096u                 /* planned ahead */
 #define LEAST_DECODING (UINT64_C(256) << 10) /* of a thread: photographs take some of that */
 #define MOST_DECODING  (UINT64_C(4) << 20)
-#define SPARE_SHARE    4 /* of the room for workers is for spare ones at most a quarter */
+#define SPARE_SHARE                                                                                \
+    4 /* of the room that is left is for spare workers, or batches, at most a quarter */
 
 void stk__shares_decoding(const stk__demand *d, uint64_t *each, uint64_t *most)
 {
@@ -55,7 +56,7 @@ static uint64_t take_workers(const stk__demand *d, uint64_t room, stk__shares *o
     return used + out->spare * each;
 }
 
-/* Batches beyond two, then records of steps ahead of them. */
+/* Batches beyond two, then records of steps ahead of them, and what spare workers fill. */
 static uint64_t take_steps(const stk__demand *d, uint64_t room, stk__shares *out)
 {
     const uint64_t batch = STK_MAX(d->slab + d->step, UINT64_C(1));
@@ -68,7 +69,11 @@ static uint64_t take_steps(const stk__demand *d, uint64_t room, stk__shares *out
     const uint64_t ahead = STK_MIN(horizon, records / STK_MAX(d->step, UINT64_C(1)));
     const uint64_t most = d->steps ? d->steps : STK_MAX(out->slabs, MOST_STEPS);
     out->steps = (uint32_t)STK_MIN(out->slabs + ahead, most);
-    return used + (out->steps - out->slabs) * d->step;
+    const uint64_t taken = used + (out->steps - out->slabs) * d->step;
+    out->spare_slabs = (uint32_t)STK_MIN(d->spare_slabs, (room - taken) / SPARE_SHARE / batch);
+    out->spare_slabs = STK_MIN(out->spare_slabs, (uint32_t)most - out->steps);
+    out->steps += out->spare_slabs;
+    return taken + out->spare_slabs * batch;
 }
 
 stk__shares stk__shares_divide(const stk__demand *d)

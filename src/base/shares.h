@@ -11,13 +11,14 @@
 
 /* What there is to be divided, and what is wanted of it; bytes. */
 typedef struct stk__demand {
-    uint64_t bytes;                        /* of all: memory_budget */
-    uint64_t slab, step;                   /* of a batch, of the record of one */
-    uint64_t worker, fixed;                /* of a worker without decoding pictures; of the rest */
-    uint64_t most_read, wide;              /* that the reads of a sample take: at most of those that
-                                              were probed; of those that were met, 0: no more */
-    uint64_t horizon;                      /* steps to be planned ahead of the batches */
-    uint32_t workers, spare, slabs, steps; /* at most; spare: workers on top; steps 0: any number */
+    uint64_t bytes;                 /* of all: memory_budget */
+    uint64_t slab, step;            /* of a batch, of the record of one */
+    uint64_t worker, fixed;         /* of a worker without decoding pictures; of the rest */
+    uint64_t most_read, wide;       /* that the reads of a sample take: at most of those that
+                                       were probed; of those that were met, 0: no more */
+    uint64_t horizon;               /* steps to be planned ahead of the batches */
+    uint32_t workers, slabs, steps; /* at most; steps 0: any number */
+    uint32_t spare, spare_slabs;    /* on top, where the number of workers moves */
     bool reads, ragged; /* something is read, or becomes known later; values that vary in length */
     bool decodes;       /* the dataset, what samples share */
     bool pictures;      /* transforms, each worker a picture */
@@ -28,7 +29,7 @@ typedef struct stk__demand {
  * of all that is fixed. */
 typedef struct stk__shares {
     uint32_t workers, slabs, steps;
-    uint32_t spare; /* workers that may come on top, where their number moves */
+    uint32_t spare, spare_slabs; /* that may come on top */
     uint64_t pool, cache, fixed;
 } stk__shares;
 

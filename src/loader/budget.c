@@ -117,6 +117,7 @@ static stk__demand demand_of(const stk__budget *b)
                          .workers = b->now.workers,
                          .spare = b->spare,
                          .slabs = b->now.slabs,
+                         .spare_slabs = b->spare_depth,
                          .steps = b->now.steps,
                          .reads = b->reads,
                          .ragged = b->ragged != 0,

@@ -21,7 +21,7 @@ typedef struct stk__budget {
     uint64_t slab, worker, fixed; /* bytes of a batch, of a worker without decoding, of the rest */
     uint64_t row_room;            /* rows of a step */
     uint32_t workers, depth;      /* as they were asked for */
-    uint32_t spare;               /* workers on top that there may be, as far as there is room */
+    uint32_t spare, spare_depth;  /* on top, as far as there is room */
     uint32_t io_depth, ragged;    /* concurrent reads; fields that are not FIXED */
     bool decodes;                 /* pictures, in a transform */
     bool caches, caches_decoded;

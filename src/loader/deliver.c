@@ -232,7 +232,7 @@ static void keep_pace(stk_loader *loader, uint64_t start, uint64_t end)
         .kind = STK__EVENT_PACE, .end_ns = end, .pace = &note, .loader = loader->ring};
     stk__emit(loader->ctx, &event);
     if (note.want.workers != note.seen.workers)
-        pace->want.workers = stk__workers_move(&loader->workers, note.want.workers);
+        stk__loader_move(loader, note.want.workers);
     tell_changes(loader, end);
     if (note.want.depth == note.seen.depth)
         return;

@@ -293,11 +293,14 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
     const stk__units *units = &l->units;
     out->workers = l->workers.active;
     out->io_depth = l->depth;
-    out->depth = l->budget.now.slabs - 1;
+    out->depth = ring->num_slabs - 1;
     out->pool_bytes = l->budget.now.pool;
     out->held = ring->num_held;
-    out->memory_bytes += l->budget.now.fixed;
-    out->memory_peak += l->budget.now.fixed;
+    /* Spare batches that are not there yet take nothing. */
+    const uint64_t unmade = STK_MIN(ring->most - ring->made, l->budget.now.spare_slabs),
+                   fixed = l->budget.now.fixed - unmade * ring->slab_bytes;
+    out->memory_bytes += fixed;
+    out->memory_peak += fixed;
     for (uint64_t serial = l->steps.first; serial < l->steps.located_end; serial++)
         out->ready += stk__step_at(&l->steps, serial)->complete;
     out->stages[STK_LOADER_ORDER] = (stk_stage_stats){

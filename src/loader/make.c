@@ -191,6 +191,12 @@ static stk_status make_columns(stk_loader *loader, stk_error *err)
 
 /* ---- Making ---- */
 
+/* Batches that are ahead of the consumer, where so many workers are at work and memory has room. */
+static uint32_t ahead_of(const stk_loader_options *o, uint32_t workers)
+{
+    return workers ? (uint32_t)STK_MIN(o->prefetch_factor * workers, STK__AHEAD_MOST) : 1;
+}
+
 /* Turn the options that depend on the machine or the dataset into numbers. */
 static stk_status settle_options(stk_loader *loader, stk_error *err)
 {
@@ -205,9 +211,8 @@ static stk_status settle_options(stk_loader *loader, stk_error *err)
                    most = STK_MIN(STK_MAX(2 * part, LEAST_AUTO), MOST_AUTO);
     if (o->num_workers == STK_AUTO && most > cores.preparation)
         budget->spare = most - cores.preparation;
-    budget->depth = budget->workers
-                        ? (uint32_t)STK_MIN(o->prefetch_factor * budget->workers, STK__AHEAD_MOST)
-                        : 1;
+    budget->depth = ahead_of(o, budget->workers);
+    budget->spare_depth = ahead_of(o, budget->workers + budget->spare) - budget->depth;
     if (o->memory_budget == 0)
         o->memory_budget = STK_MIN(stk__context_memory_share(loader->ctx) / 4, MOST_BUDGET);
     budget->io_depth = 64;
@@ -338,8 +343,8 @@ static stk_status make_ring(stk_loader *loader, stk_error *err)
     const stk__budget *b = &loader->budget;
 
     STK_TRY(stk__ring_create(loader->ctx, loader->columns, loader->num_columns, b->row_room,
-                             b->now.slabs, loader->options.device, loader->options.pin_memory,
-                             &loader->ring, err));
+                             b->now.slabs, b->now.spare_slabs, loader->options.device,
+                             loader->options.pin_memory, &loader->ring, err));
     stk__ring *ring = loader->ring;
     ring->pool.limit = b->now.pool;
     ring->alone = b->now.workers == 0;
@@ -515,6 +520,20 @@ static void begin_pace(stk_loader *loader)
         limits.depth_most = STK_MAX(STK_MIN(4 * b->io_depth, MOST_AUTO_DEPTH), b->io_depth);
     }
     stk__pace_begin(&loader->pace, &limits, b->now.workers, b->io_depth);
+}
+
+void stk__loader_move(stk_loader *loader, uint32_t workers)
+{
+    const stk__shares *now = &loader->budget.now;
+    const uint32_t moved = stk__workers_move(&loader->workers, workers),
+                   slabs = ahead_of(&loader->options, moved) + 1;
+
+    loader->pace.want.workers = moved;
+    stk__ring_grow(loader->ring, STK_MIN(slabs, now->slabs + now->spare_slabs));
+    pthread_mutex_lock(&loader->ring->lock);
+    stk__steps_attach_locked(&loader->steps);
+    pthread_cond_signal(&loader->ring->work);
+    pthread_mutex_unlock(&loader->ring->lock);
 }
 
 stk_status stk__loader_outline(stk_loader *loader, stk_error *err)

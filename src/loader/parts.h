@@ -58,6 +58,9 @@ stk_status stk__loader_options_check(const stk_loader_options *options, stk_erro
  * stk__loader_free() is due even on failure. */
 stk_status stk__loader_outline(stk_loader *loader, stk_error *err);
 /* After the first: bytes of memory_budget that it would hold, or needs where they are too few. */
+/* Have so many at work, at least one and as far as there are records for them, with what they have
+ * ahead. Batches are not given up again. The consumer's thread; (L) free. */
+void stk__loader_move(stk_loader *loader, uint32_t workers);
 uint64_t stk__loader_need(stk_loader *loader);
 /* Bytes of a block, where with more memory or less samples may be read by blocks; 0: never. */
 uint64_t stk__loader_block(const stk_loader *loader);

@@ -167,31 +167,51 @@ static stk_status make_columns(stk__ring *ring, const stk__column *columns, uint
     return STK_OK;
 }
 
-static stk_status make_slabs(stk__ring *ring, uint32_t slabs, stk_error *err)
+/* The next one. */
+static stk_status make_batch(stk__ring *ring, stk_error *err)
 {
     const uint32_t n = ring->num_columns;
+    stk_batch *batch = &ring->slabs[ring->made];
 
-    ring->slabs = stk__calloc(ring->ctx, slabs, sizeof *ring->slabs);
-    ring->places = stk__calloc(ring->ctx, (size_t)slabs * n * 2, sizeof *ring->places);
-    if (!ring->slabs || !ring->places)
-        return STK_ENOMEM;
-    for (; ring->made < slabs; ring->made++) {
-        stk_batch *batch = &ring->slabs[ring->made];
-        batch->data = ring->places + (size_t)ring->made * n * 2;
-        batch->offsets = (uint64_t **)(batch->data + n);
-        batch->ring = ring;
-        STK_TRY(make_slab(ring, batch, err));
-        guard(batch, false);
-        lay_out(batch, ring->columns, n, ring->rows);
-        stk__ring_give_locked(ring, batch);
-    }
-    ring->num_slabs = slabs;
+    batch->data = ring->places + (size_t)ring->made * n * 2;
+    batch->offsets = (uint64_t **)(batch->data + n);
+    batch->ring = ring;
+    STK_TRY(make_slab(ring, batch, err));
+    guard(batch, false);
+    lay_out(batch, ring->columns, n, ring->rows);
+    pthread_mutex_lock(&ring->lock);
+    stk__ring_give_locked(ring, batch);
+    ring->num_slabs++;
+    ring->made++;
+    pthread_mutex_unlock(&ring->lock);
     return STK_OK;
 }
 
+static stk_status make_slabs(stk__ring *ring, uint32_t slabs, uint32_t spare, stk_error *err)
+{
+    ring->most = slabs + spare;
+    ring->slabs = stk__calloc(ring->ctx, ring->most, sizeof *ring->slabs);
+    ring->places =
+        stk__calloc(ring->ctx, (size_t)ring->most * ring->num_columns * 2, sizeof *ring->places);
+    if (!ring->slabs || !ring->places)
+        return STK_ENOMEM;
+    while (ring->made < slabs)
+        STK_TRY(make_batch(ring, err));
+    return STK_OK;
+}
+
+void stk__ring_grow(stk__ring *ring, uint32_t slabs)
+{
+    stk_error err;
+
+    while (ring->num_slabs < slabs && ring->made < ring->most)
+        if (make_batch(ring, &err) != STK_OK)
+            return;
+}
+
 stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32_t n, uint64_t rows,
-                            uint32_t slabs, stk_device *device, bool lock_memory, stk__ring **out,
-                            stk_error *err)
+                            uint32_t slabs, uint32_t spare, stk_device *device, bool lock_memory,
+                            stk__ring **out, stk_error *err)
 {
     *out = NULL;
     stk__ring *ring = stk__calloc(ctx, 1, sizeof *ring);
@@ -211,7 +231,7 @@ stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32
     ring->locked_memory = lock_memory;
     stk_status status = make_columns(ring, columns, n);
     if (status == STK_OK)
-        status = make_slabs(ring, slabs, err);
+        status = make_slabs(ring, slabs, spare, err);
     if (status != STK_OK) {
         const uint64_t bytes = ring->slab_bytes;
         ring_free(ring);

@@ -79,7 +79,7 @@ struct stk__ring {
     stk_device *device;        /* whose host memory the slabs are; NULL: the allocator's */
     atomic_bool locked_memory; /* as far as the system lets us */
     stk_batch *slabs;
-    uint32_t made;                          /* slabs; those given up have no memory */
+    uint32_t made, most;                    /* slabs; those given up have no memory */
     uint32_t num_slabs, num_free, num_held; /* (L) */
     stk_batch *free;                        /* (L) */
     stk__pool pool;                         /* of read buffers and ragged values */
@@ -89,10 +89,12 @@ struct stk__ring {
 
 /* Bytes that one slab of these columns takes. */
 uint64_t stk__slab_bytes(const stk__column *columns, uint32_t n, uint64_t rows);
-/* Columns are copied. `device`: as in the ring. */
+/* Columns are copied. `device`: as in the ring. `spare`: slabs that may come on top. */
 stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32_t n, uint64_t rows,
-                            uint32_t slabs, stk_device *device, bool lock_memory, stk__ring **out,
-                            stk_error *err);
+                            uint32_t slabs, uint32_t spare, stk_device *device, bool lock_memory,
+                            stk__ring **out, stk_error *err);
+/* Have `slabs` in all, as far as spare ones and memory go. The consumer's thread; (L) free. */
+void stk__ring_grow(stk__ring *ring, uint32_t slabs);
 /* Give up free slabs until `slabs` are left. (L) free. */
 void stk__ring_shrink(stk__ring *ring, uint32_t slabs);
 /* A free slab, or NULL. (L) held. */

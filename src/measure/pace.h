@@ -8,7 +8,10 @@
 /*
  * One thing is changed at a time, by what was waited for, and kept if the steps became faster by
  * more than STK__PACE_GAIN; else it is put back and not tried again, unless the other is changed
- * and that is kept. So the number of changes is bounded, whatever is told, until the load itself
+ * and that is kept. Steps that scatter are looked at for longer, before a change and after it, so
+ * that what is compared is the load and not what happened to some steps; where they turn out to
+ * scatter twice as much as was thought when something was put back, it is tried again, of ever
+ * more of them. So the number of changes is bounded, whatever is told, until the load itself
  * becomes another one: faster or slower by STK__PACE_OTHER, for several times as long at each time
  * that this happened.
  */

@@ -48,11 +48,14 @@ static void move(stk_loader *loader, uint64_t seed, uint64_t draw)
     const uint32_t workers = words[0] % 12, depth = 1 + words[1] % 64;
     stk_loader_stats stats = {.struct_size = sizeof stats};
 
-    stk__workers_move(&loader->workers, workers);
+    const uint64_t depth_before = loader->ring->num_slabs - 1;
+    stk__loader_move(loader, workers);
     stk__reads_move(&loader->reads, depth, loader->budget.io_depth);
     stk_loader_get_stats(loader, &stats);
     assert_true(stats.workers >= 1 && stats.workers <= STK_MAX(workers, 1u));
     assert_true(stats.workers <= loader->workers.num);
+    /* Two batches ahead for each, as many as there were for the most of them. */
+    assert_int_equal(stats.depth, STK_MAX(depth_before, 2 * stats.workers));
 }
 
 static delivered run(const stk_loader_options *options, uint64_t seed)
@@ -132,9 +135,28 @@ static void test_limits(void **state)
     assert_true(loader->workers.num > stats.workers && loader->workers.num >= 4);
     assert_int_equal(loader->workers.started, stats.workers);
     assert_non_null(loader->pace.policy);
-    stk__workers_move(&loader->workers, 1000);
+    const uint64_t depth = stats.depth, bytes = stats.memory_bytes;
+    assert_int_equal(depth, 2 * stats.workers);
+    stk__loader_move(loader, 1000);
     assert_int_equal(loader->workers.started, loader->workers.num);
+    stk_loader_get_stats(loader, &stats);
+    assert_int_equal(stats.depth, 2 * loader->workers.num);
+    /* Batches take memory once they are there. */
+    assert_true(stats.memory_bytes >= bytes + (stats.depth - depth) * stats.slab_bytes);
+    assert_true(stats.memory_bytes <= stats.memory_budget);
+    stk__loader_move(loader, 1);
+    stk_loader_get_stats(loader, &stats);
+    assert_true(stats.workers == 1 && stats.depth == 2 * loader->workers.num);
     stk_loader_destroy(&loader);
+    /* Of a small budget as many as there is room for. */
+    options.memory_budget = 1 << 20;
+    assert_ok(stk_loader_create(dataset, &options, &loader, &err), &err);
+    stk__loader_move(loader, 1000);
+    stk_loader_get_stats(loader, &stats);
+    assert_true(stats.depth < 2 * loader->workers.num || loader->workers.num <= 1);
+    assert_true(stats.memory_peak <= stats.memory_budget);
+    stk_loader_destroy(&loader);
+    options.memory_budget = 0;
     options.num_workers = 3;
     options.io_depth = 5;
     assert_ok(stk_loader_create(dataset, &options, &loader, &err), &err);

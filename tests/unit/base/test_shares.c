@@ -48,6 +48,34 @@ static void test_by_hand(void **state)
     assert_true(s.pool == 0 && s.workers == 0 && s.steps == s.slabs && s.slabs == 9);
 }
 
+/* What comes on top where the number of workers moves costs none of the others. */
+static void test_spare(void **state)
+{
+    stk__demand c = plain(1000000);
+
+    (void)state;
+    c.spare = 4;
+    c.spare_slabs = 8;
+    stk__shares s = stk__shares_divide(&c);
+    assert_true(s.workers == 4 && s.spare == 4 && s.slabs == 9 && s.spare_slabs == 8);
+    assert_true(s.steps == 22 && s.fixed == 110400 + 4 * 10000 + 8 * 1100);
+    assert_int_equal(s.fixed + s.pool, 1000000);
+    /* 8,200 of 17,000 are for 9 batches and the records ahead; a quarter of the rest for two. */
+    c.bytes = 72200 + 34000;
+    c.workers = 1;
+    s = stk__shares_divide(&c);
+    assert_true(s.slabs == 9 && s.spare_slabs == 2 && s.steps == 16);
+    /* Where there is no room for what was asked for there is none for more. */
+    c.bytes = 72200 + 8000;
+    s = stk__shares_divide(&c);
+    assert_true(s.slabs == 5 && s.spare_slabs == 0);
+    /* Records that are there already are no more than they are. */
+    c.bytes = 1000000;
+    c.steps = 16;
+    s = stk__shares_divide(&c);
+    assert_true(s.slabs == 9 && s.steps == 16 && s.spare_slabs == 2);
+}
+
 static void test_caches(void **state)
 {
     stk__demand c = plain(10 * MIB);
@@ -98,6 +126,11 @@ static void test_all(void **state)
             assert_int_equal(s.fixed + s.pool + s.cache, bytes);
             assert_true(s.workers >= 1 && s.workers <= 4 && s.slabs >= 2 && s.slabs <= 9);
             assert_true(s.steps >= s.slabs && s.steps <= s.slabs + c.horizon);
+            c.spare_slabs = 8;
+            const stk__shares more = stk__shares_divide(&c);
+            assert_int_equal(more.fixed + more.pool + more.cache, bytes);
+            assert_true(more.workers == s.workers && more.slabs == s.slabs);
+            assert_true(more.spare_slabs <= 8 && more.steps == s.steps + more.spare_slabs);
             assert_true(kind & 8 || s.workers >= before.workers);
             assert_true(kind & 8 || s.workers > before.workers || s.slabs >= before.slabs);
             before = s;
@@ -121,10 +154,10 @@ static void test_horizon(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_by_hand),
-                                       cmocka_unit_test(test_caches),
-                                       cmocka_unit_test(test_pictures), cmocka_unit_test(test_all),
-                                       cmocka_unit_test(test_horizon)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_by_hand), cmocka_unit_test(test_spare),
+        cmocka_unit_test(test_caches),  cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_all),     cmocka_unit_test(test_horizon)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

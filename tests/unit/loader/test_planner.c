@@ -118,7 +118,7 @@ static void set_up_ragged(bench *b, uint64_t shared, uint64_t pool, uint64_t rag
     stk_loader_options_init(&o);
     o.batch_size = ROWS;
     assert_ok(stk__order_init(&b->order, &b->dataset, &o, &err), &err);
-    assert_ok(stk__ring_create(ctx, &column, 1, ROWS, 2, NULL, false, &b->ring, &err), &err);
+    assert_ok(stk__ring_create(ctx, &column, 1, ROWS, 2, 0, NULL, false, &b->ring, &err), &err);
     b->ring->pool.limit = pool;
     b->budget = (stk__budget){.most_row = pool, .most_ragged = pool / 4};
     assert_int_equal(stk__steps_init(&b->steps, b->ring, 8, ROWS), STK_OK);

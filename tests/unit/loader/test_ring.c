@@ -5,7 +5,7 @@
 #include "dataset/dataset.h"
 #include "support/support.h"
 
-enum { ROWS = 5, SLABS = 3 };
+enum { ROWS = 5, SLABS = 3, SPARE = 2 };
 
 static stk__column column(const char *name, stk_dtype dtype, stk_layout layout, uint32_t ragged)
 {
@@ -29,7 +29,8 @@ static stk__ring *make(stk_context *ctx)
     stk__ring *ring;
     stk_error err;
 
-    assert_ok(stk__ring_create(ctx, columns, 3, ROWS, SLABS, NULL, false, &ring, &err), &err);
+    assert_ok(stk__ring_create(ctx, columns, 3, ROWS, SLABS, SPARE, NULL, false, &ring, &err),
+              &err);
     ring->pool.limit = 1 << 20;
     memset(name, 'z', sizeof name - 1);
     return ring;
@@ -57,6 +58,32 @@ static void test_names(void **state)
     assert_ptr_equal(tensor.offsets, batch->offsets[1]);
     assert_int_equal(stk_batch_find(batch, "none", &tensor), STK_EINVAL);
     stk_batch_release(&batch);
+    stk__ring_unref(ring);
+    stk_context_destroy(&ctx);
+}
+
+static void grow(stk__ring *ring, uint32_t slabs, uint32_t come)
+{
+    stk__ring_grow(ring, slabs);
+    assert_true(ring->num_slabs == come && ring->num_free == come);
+}
+
+/* Spare slabs are made when they are asked for; those that were given up do not come back. */
+static void test_spare(void **state)
+{
+    stk_context *ctx = test_context();
+    stk__ring *ring = make(ctx);
+
+    (void)state;
+    grow(ring, 0, SLABS);
+    assert_null(ring->slabs[SLABS].memory);
+    grow(ring, SLABS + 1, SLABS + 1);
+    assert_non_null(ring->slabs[SLABS].memory);
+    assert_null(ring->slabs[SLABS + 1].memory);
+    assert_ptr_not_equal(ring->slabs[SLABS].data[0], ring->slabs[0].data[0]);
+    grow(ring, 100, SLABS + SPARE);
+    stk__ring_shrink(ring, SLABS);
+    grow(ring, 100, SLABS);
     stk__ring_unref(ring);
     stk_context_destroy(&ctx);
 }
@@ -215,9 +242,12 @@ static void test_ragged_values(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names), cmocka_unit_test(test_columns), cmocka_unit_test(test_round),
-        cmocka_unit_test(test_the_consumer_is_woken), cmocka_unit_test(test_ragged_values)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spare),
+                                       cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_columns),
+                                       cmocka_unit_test(test_round),
+                                       cmocka_unit_test(test_the_consumer_is_woken),
+                                       cmocka_unit_test(test_ragged_values)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
