@@ -319,7 +319,8 @@ typedef struct stk_module_ops {
      * `kinds`, in an order that never changes. */
     stk_status (*state)(stk_module *self, uint32_t kinds, stk_state_visit *visit, void *user,
                         stk_error *err);
-    /* (optional) NULL: the gradients that state() shows are filled with zeros. */
+    /* (optional) NULL: the gradients that state() shows are filled with zeros. So they are in its
+     * place by zero_2 and zero_3 on a device with memory of its own. */
     stk_status (*optimizer_zero_grad)(stk_module *self, const stk_moment *at, stk_error *err);
     /* (optional) NULL: the trainer clips the gradients that state() shows. */
     stk_status (*clip_gradients)(stk_module *self, double value, stk_clip algorithm,
@@ -375,7 +376,14 @@ typedef struct stk_module_ops {
      * a parameter keeps its address and is zeros, but from stk_trainer_parameters_wanted(), which
      * the module calls within its passes, until those of other layers are; `together` of stk_loss
      * is always set, and a pass without rows makes the same calls. A last time without it, when
-     * parameters are whole again. `shards` live as long as the task. */
+     * parameters are whole again. `shards` live as long as the task.
+     *
+     * On a device with memory of its own (host_memory of stk_device_info) what is not this rank's
+     * has no memory, in place of zeros, and so have gradients by zero_2 and zero_3: those of a
+     * layer are there, with what passes have added, from stk_trainer_parameters_wanted() in
+     * backward() until they are done; all of them in backward(), where training_step() has not
+     * called it, as it need not by zero_2. Tensors that lie side by side are given back together.
+     */
     stk_status (*shard)(stk_module *self, uint32_t kinds, const stk_shard *shards, size_t n,
                         stk_error *err);
     /* (with shard) Name, type and shape of what a tensor that state() shows is a part of, and the

@@ -275,15 +275,16 @@ STK_API STK_NODISCARD stk_status stk_trainer_reduce(stk_trainer *trainer, double
  * it is put together while the module computes others; the sums are the same without. Said from the
  * last one of state() backwards, of as many as the module likes. On the trainer's thread. Blocks
  * in a first step, where a list grows, where very many are not put together yet, and by zero_3
- * over a strategy without any_thread.
+ * over a strategy without any_thread; on a device while others come to the same call.
  *
  * Errors: STK_ENOMEM; another order is STK_EINVAL of the task. */
 STK_API STK_NODISCARD stk_status stk_trainer_gradient_done(stk_trainer *trainer,
                                                            const stk_state_tensor *gradient,
                                                            stk_error *err);
 
-/** For a module whose parameters lie in parts (shard() of its table), within the passes of a
- * training step: these, of one layer, are read or written next, and whole when it returns. Those of
+/** For a module whose parameters lie in parts (shard() of its table), or its gradients on a device,
+ * within the passes of a training step: these, of one layer, are read or written next, and whole
+ * when it returns, and in backward() their gradients have memory. Those of
  * layers before may be given up, and those that were wanted next in the last step are brought
  * meanwhile. `data` are as state() showed them when they were whole. All ranks ask for the same in
  * the same order. On the trainer's thread. Blocks while others send.

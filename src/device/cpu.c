@@ -150,6 +150,88 @@ static stk_status cpu_fold(stk_stream *stream, double *sums, const stk_scalar *v
     return STK_OK;
 }
 
+static stk_status cpu_convert(stk_stream *stream, void *to, stk_dtype to_type, const void *from,
+                              stk_dtype from_type, uint64_t n, stk_error *err)
+{
+    if (to_type == STK_BFLOAT16 && from_type == STK_FLOAT32)
+        stk__floats_to_bf16(to, from, n);
+    else if (to_type == STK_FLOAT32 && from_type == STK_BFLOAT16)
+        stk__bf16_to_floats(to, from, n);
+    else
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_DEVICE, "the cpu makes no %s of %s",
+                         stk_dtype_name(to_type), stk_dtype_name(from_type));
+    return STK_OK;
+}
+
+enum { LANES = 8 }; /* sums that a processor makes at once */
+
+#define DEFINE_NUMBERS(type)                                                                       \
+    static double squares_##type(const type *x, uint64_t n)                                        \
+    {                                                                                              \
+        double lanes[LANES] = {0}, sum = 0;                                                        \
+        uint64_t i = 0;                                                                            \
+        for (; i + LANES <= n; i += LANES)                                                         \
+            for (int k = 0; k < LANES; k++)                                                        \
+                lanes[k] += (double)x[i + k] * (double)x[i + k];                                   \
+        for (; i < n; i++)                                                                         \
+            sum += (double)x[i] * (double)x[i];                                                    \
+        for (int k = 0; k < LANES; k++)                                                            \
+            sum += lanes[k];                                                                       \
+        return sum;                                                                                \
+    }                                                                                              \
+    static void scale_##type(type *x, uint64_t n, type by, type most)                              \
+    {                                                                                              \
+        for (uint64_t i = 0; i < n; i++) {                                                         \
+            const type scaled = x[i] * by;                                                         \
+            x[i] = scaled > most ? most : scaled < -most ? -most : scaled;                         \
+        }                                                                                          \
+    }
+DEFINE_NUMBERS(float)
+DEFINE_NUMBERS(double)
+
+static stk_status no_such_numbers(stk_dtype dtype, stk_error *err)
+{
+    return stk__fail(err, STK_ENOTSUP, STK_STAGE_DEVICE,
+                     "the cpu adds up and scales float32 and float64, not %s",
+                     stk_dtype_name(dtype));
+}
+
+static stk_status cpu_squares(stk_stream *stream, double *sum, const void *from, stk_dtype dtype,
+                              uint64_t n, stk_error *err)
+{
+    if (dtype == STK_FLOAT32)
+        *sum += squares_float(from, n);
+    else if (dtype == STK_FLOAT64)
+        *sum += squares_double(from, n);
+    else
+        return no_such_numbers(dtype, err);
+    return STK_OK;
+}
+
+static stk_status cpu_scale(stk_stream *stream, void *data, stk_dtype dtype, uint64_t n, double by,
+                            double most, stk_error *err)
+{
+    if (dtype == STK_FLOAT32)
+        scale_float(data, n, (float)by, (float)most);
+    else if (dtype == STK_FLOAT64)
+        scale_double(data, n, by, most);
+    else
+        return no_such_numbers(dtype, err);
+    return STK_OK;
+}
+
+static stk_status cpu_give_back(stk_stream *stream, void *memory, uint64_t bytes, stk_error *err)
+{
+    stk__give_pages_back(memory, bytes);
+    return STK_OK;
+}
+
+/* Pages come when they are touched. */
+static stk_status cpu_take_back(stk_stream *stream, void *memory, uint64_t bytes, stk_error *err)
+{
+    return STK_OK;
+}
+
 const stk_device_ops stk__device_cpu = {
     .struct_size = sizeof(stk_device_ops),
     .name = "cpu",
@@ -174,4 +256,9 @@ const stk_device_ops stk__device_cpu = {
     .event_query = cpu_event_query,
     .event_elapsed = cpu_event_elapsed,
     .fold = cpu_fold,
+    .convert = cpu_convert,
+    .squares = cpu_squares,
+    .scale = cpu_scale,
+    .give_back = cpu_give_back,
+    .take_back = cpu_take_back,
 };

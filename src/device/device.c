@@ -2,6 +2,7 @@
 /* What all devices have in common: their heads, and the check of an outsider's table. */
 #include "device/device.h"
 
+#include "base/sized.h"
 #include "base/table.h"
 
 #define MEMBER(member) STK__MEMBER(stk_device_ops, member)
@@ -26,17 +27,34 @@ static const stk__member members[] = {MEMBER(count),
                                       MEMBER(event_query),
                                       MEMBER(event_elapsed),
                                       MEMBER(fold)};
+static const stk__member optional[] = {STK__MEMBER_WITH(stk_device_ops, take_back, give_back)};
 
 static const stk__given_table table = {.type = "stk_device_ops",
                                        .least = offsetof(stk_device_ops, stream_native),
                                        .members = members,
                                        .num_members = STK_COUNT(members),
                                        .stage = STK_STAGE_DEVICE};
+static const stk__given_table full_table = {.type = "stk_device_ops",
+                                            .least = sizeof(stk_device_ops),
+                                            .members = optional,
+                                            .num_members = STK_COUNT(optional),
+                                            .stage = STK_STAGE_DEVICE};
+
+/* A shorter table lacks what came later. */
+static void read_table(stk_device_ops *out, const stk_device_ops *given)
+{
+    *out = (stk_device_ops){.struct_size = sizeof *out};
+    stk__sized_copy(out, sizeof *out, given);
+}
 
 stk_status stk__device_kind_check(const void *ops, stk_error *err)
 {
-    STK_TRY(stk__table_check(&table, ops, err));
     const stk_device_ops *device = ops;
+    stk_device_ops full;
+
+    STK_TRY(stk__table_check(&table, ops, err));
+    read_table(&full, device);
+    STK_TRY(stk__table_check(&full_table, &full, err));
     if (device->options)
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_DEVICE,
                          "the stk_device_ops of '%.64s' has options, which devices do not take yet",
@@ -106,14 +124,29 @@ bool stk__device_is_host(const stk_device *device)
 
 bool stk__device_has_native(const stk_device *device)
 {
-    const stk_device_ops *ops = device->ops;
+    stk_device_ops ops;
 
-    return ops->struct_size >= sizeof *ops && ops->stream_native;
+    read_table(&ops, device->ops);
+    return ops.stream_native;
 }
 
 void *stk__device_native(const stk_device *device, stk_stream *stream)
 {
     return device->ops->stream_native(stream);
+}
+
+void stk__device_functions(const stk_device *device, stk_device_ops *out)
+{
+    const stk_device_ops *host = &stk__device_cpu;
+
+    read_table(out, device->ops);
+    if (!stk__device_is_host(device))
+        return;
+    out->convert = out->convert ? out->convert : host->convert;
+    out->squares = out->squares ? out->squares : host->squares;
+    out->scale = out->scale ? out->scale : host->scale;
+    out->take_back = out->give_back ? out->take_back : host->take_back;
+    out->give_back = out->give_back ? out->give_back : host->give_back;
 }
 
 stk_status stk__device_value(const stk_device *device, const void *data, stk_dtype dtype,

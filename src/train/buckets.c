@@ -68,6 +68,9 @@ stk_status stk__need_bucket(stk_trainer *t, uint64_t bytes, stk_error *err)
 
     if (r->bucket && r->bucket_bytes >= bytes)
         return STK_OK;
+    /* The stream may not be done with it. */
+    if (r->bucket && !t->host_memory)
+        STK_TRY(stk__synchronize(t, err));
     if (r->bucket)
         t->device->ops->free(t->device, r->bucket);
     r->bucket = NULL;
@@ -94,6 +97,11 @@ static stk_status move_bucket(stk_trainer *t, const stk__gradient_bucket *b, boo
 
 /* ---- Buckets ---- */
 
+stk_stream *stk__ranks_stream(const stk_trainer *t)
+{
+    return t->host_memory ? NULL : t->stream;
+}
+
 /* Elements of a bucket become the mean over the ranks: all of them. */
 static stk_status reduce_all(stk_trainer *t, const stk__gradient_bucket *b, stk_error *err)
 {
@@ -101,7 +109,7 @@ static stk_status reduce_all(stk_trainer *t, const stk__gradient_bucket *b, stk_
     const stk_strategy *s = &r->strategy;
     /* The one that lies lowest. */
     const stk__gradient_piece *piece = &r->pieces[b->first + b->n - 1];
-    stk_stream *stream = t->host_memory ? NULL : t->stream;
+    stk_stream *stream = stk__ranks_stream(t);
     const uint64_t count = b->bytes / stk_dtype_size(piece->dtype);
 
     if (b->whole)
@@ -113,31 +121,37 @@ static stk_status reduce_all(stk_trainer *t, const stk__gradient_bucket *b, stk_
     return move_bucket(t, b, true, err);
 }
 
-/* This rank's part of them. */
-static stk_status reduce_own(stk_trainer *t, const stk__gradient_bucket *b, bool squeezed,
-                             stk_error *err)
+/* This rank's part of them, and then (`whole`) the others' from those. */
+static stk_status reduce_parts(stk_trainer *t, const stk__gradient_bucket *b, bool whole,
+                               bool squeezed, stk_error *err)
 {
     const stk_strategy *s = &t->ranks.strategy;
     const stk__gradient_piece *pieces = t->ranks.pieces, *piece = &pieces[b->first + b->n - 1];
 
-    if (squeezed || !b->whole)
-        return stk__send_parts(t, pieces, b, false, squeezed, err);
-    return s->reduce_scatter(s->state, piece->data, stk__shard_counts(t, pieces, b), piece->dtype,
-                             STK_COMBINE_MEAN, NULL, err);
+    if (squeezed || !stk__parts_in_place(t, pieces, b))
+        return stk__send_parts(t, pieces, b, true, whole, squeezed, err);
+    const uint64_t *counts = stk__shard_counts(t, pieces, b);
+    STK_TRY(s->reduce_scatter(s->state, piece->data, counts, piece->dtype, STK_COMBINE_MEAN,
+                              stk__ranks_stream(t), err));
+    return whole ? s->all_gather(s->state, piece->data, counts, piece->dtype, stk__ranks_stream(t),
+                                 err)
+                 : STK_OK;
 }
 
 stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *b, stk_error *err)
 {
     const stk__ranks *r = &t->ranks;
-    const bool squeezed = t->options.gradient_compression && t->host_memory &&
-                          r->pieces[b->first].dtype == STK_FLOAT32;
+    const stk__shards *s = &r->shards;
+    const stk__gradient_piece *first = &r->pieces[b->first];
+    const bool squeezed = t->options.gradient_compression && first->dtype == STK_FLOAT32;
 
-    if (!r->shards.scatters)
+    /* A rank that has computed nothing of it may lack it. */
+    if (s->returns)
+        STK_TRY(stk__shards_take_gradients(t, s->places[first->parameter].bucket, err));
+    if (!s->scatters && !s->halves)
         return squeezed ? stk__reduce_squeezed(t, b, err) : reduce_all(t, b, err);
-    STK_TRY(reduce_own(t, b, squeezed, err));
-    if (r->shards.stage >= 2)
-        stk__shards_drop(t, r->pieces, b);
-    return STK_OK;
+    STK_TRY(reduce_parts(t, b, !s->scatters, squeezed, err));
+    return s->scatters && s->stage >= 2 ? stk__shards_drop_gradients(t, b, err) : STK_OK;
 }
 
 /* The open bucket has all that belongs to it. */
@@ -162,11 +176,16 @@ static const stk__gradient_bucket *shared_bucket(const stk__ranks *r,
     return &r->shards.buckets[r->shards.places[piece->parameter].bucket];
 }
 
-/* Whether a piece may come into the open bucket. What is shared out stays together, however much of
- * it learns. */
+/* What is shared out stays together, however much of it learns. */
+static bool are_shared(const stk__ranks *r)
+{
+    return r->shards.stage || r->shards.halves;
+}
+
+/* Whether a piece may come into the open bucket. */
 static bool fits(const stk__ranks *r, const stk__gradient_piece *piece)
 {
-    if (r->shards.stage)
+    if (are_shared(r))
         return shared_bucket(r, piece) == shared_bucket(r, &r->pieces[r->num_pieces - 1]);
     return r->pieces[r->num_pieces - 1].dtype == piece->dtype &&
            r->buckets[r->num_buckets].bytes + piece->bytes <= r->most;
@@ -198,7 +217,7 @@ static stk_status take_piece(stk_trainer *t, const stk__gradient_piece *given, s
     b->bytes += piece->bytes;
     b->n++;
     /* No other fits, or comes: it need not be waited for. */
-    const uint64_t most = r->shards.stage ? shared_bucket(r, piece)->bytes : r->most;
+    const uint64_t most = are_shared(r) ? shared_bucket(r, piece)->bytes : r->most;
     return b->bytes >= most ? close_bucket(t, err) : STK_OK;
 }
 
@@ -213,6 +232,11 @@ static void forget_pieces(stk_trainer *t)
     r->open = r->early = false;
 }
 
+bool stk__gradients_looked_at(const stk_trainer *t)
+{
+    return t->hooks.rows[STK__HOOK_on_after_backward].n || t->options.detect_anomaly;
+}
+
 stk_status stk__gradients_begin(stk_trainer *t, bool together, stk_error *err)
 {
     stk__ranks *r = &t->ranks;
@@ -220,15 +244,18 @@ stk_status stk__gradients_begin(stk_trainer *t, bool together, stk_error *err)
     if (stk__is_alone(t))
         return STK_OK;
     forget_pieces(t);
+    STK_TRY(stk__shards_back(t, err));
     /* A module that shares its gradients out says when they are complete. */
     const bool says = r->says_done || r->shards.stage >= 2;
+    /* On a device calls come from this thread, and are behind those of the pass in any case: they
+     * come early where that gives memory back. */
+    const bool may = t->host_memory ? r->strategy.any_thread : r->shards.stage >= 2;
     /* Hooks and detect_anomaly look at what this rank has computed. */
-    if (!says || !t->host_memory || !t->at.steps || t->hooks.rows[STK__HOOK_on_after_backward].n ||
-        t->options.detect_anomaly)
+    if (!says || !t->at.steps || stk__gradients_looked_at(t))
         return STK_OK;
     /* A pass that speaks with the others itself may do so otherwise where it has no rows; but for
      * one that asks for its parameters, which then calls begin with (stk__shards_step()). */
-    if (!r->shards.parted && (together || !r->strategy.any_thread))
+    if (!r->shards.parted && (together || !may))
         return STK_OK;
     if (!r->shards.parted)
         STK_TRY(stk__overlap_begin(t, err));

@@ -157,9 +157,9 @@ static stk_status all_loaders(stk_trainer *t, stk_phase phase, const loop_hooks 
         t->at.dataloader_idx = i;
         status = one_loader(t, phase, &feeds->feeds[i], hooks, err);
     }
-    stk__shards_let_go(t);
     t->at.dataloader_idx = 0;
-    return status;
+    const stk_status gone = stk__shards_let_go(t, status == STK_OK ? err : NULL);
+    return status == STK_OK ? gone : status;
 }
 
 static stk_status finish(stk_trainer *t, stk_phase phase, const loop_hooks *hooks, stk_error *err)

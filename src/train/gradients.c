@@ -58,6 +58,9 @@ static stk_status zero_one(void *user, stk_state_kind kind, const stk_state_tens
 
 stk_status stk__zero_grad(stk_trainer *t, stk_error *err)
 {
+    /* The module does not know which of them have memory. */
+    if (t->ranks.shards.returns)
+        return stk__shards_zero(t, err);
     if (t->ops.optimizer_zero_grad)
         return t->ops.optimizer_zero_grad(t->module, &t->at, err);
     if (t->ops.state)
@@ -142,7 +145,7 @@ stk_status stk__clip(stk_trainer *t, stk_error *err)
     if (o->gradient_clip_val <= 0)
         return STK_OK;
     /* Several ranks have one order of sums, wherever the gradients lie. */
-    if (!stk__is_alone(t) && t->ops.shard && t->host_memory)
+    if (!stk__is_alone(t) && t->ops.shard)
         return stk__clip_together(t, o->gradient_clip_val, err);
     if (t->ops.clip_gradients)
         return t->ops.clip_gradients(t->module, o->gradient_clip_val,

@@ -129,7 +129,9 @@ static stk_status start(stk_trainer *t, stk_error *err)
 
 stk_status stk__overlap_begin(stk_trainer *t, stk_error *err)
 {
-    if (!t->ranks.strategy.any_thread)
+    /* What lies on a device is the trainer's thread's, and calls go to its stream without waiting.
+     */
+    if (!t->ranks.strategy.any_thread || !t->host_memory)
         return STK_OK;
     if (!t->ranks.overlap)
         STK_TRY(start(t, err));

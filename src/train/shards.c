@@ -39,6 +39,8 @@ void stk__shards_release(stk_trainer *t)
     stk__free(t->ctx, s->buckets);
     stk__free(t->ctx, s->present);
     stk__free(t->ctx, s->asked);
+    stk__free(t->ctx, s->here);
+    stk__free(t->ctx, s->gradients);
     stk__free(t->ctx, s->order);
     stk__free(t->ctx, s->counts);
     stk__free(t->ctx, s->parts);
@@ -55,13 +57,17 @@ static stk_status check(const stk_trainer *t, stk_error *err)
                             "trainer.strategy: %s shares the training out, and ranks over %s have "
                             "no reduce_scatter() and all_gather(): train by ddp",
                             name, s->name);
-    if (!t->ops.shard || !t->ops.whole || !t->host_memory)
+    if (!t->ops.shard || !t->ops.whole)
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
-                            "trainer.strategy: %s shares the training out, and the module %s %s: "
-                            "train it by ddp",
-                            name, t->ops.name,
-                            t->host_memory ? "cannot (shard() of its table)"
-                                           : "has its tensors on a device");
+                            "trainer.strategy: %s shares the training out, and the module %s "
+                            "cannot (shard() of its table): train it by ddp",
+                            name, t->ops.name);
+    if (stage_of(name) >= 2 && !t->ranks.device.give_back)
+        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
+                            "trainer.strategy: %s keeps no memory for what other ranks have, and "
+                            "the device '%s' cannot do without (give_back() of its table): train "
+                            "by zero_1",
+                            name, t->device->ops->name);
     return STK_OK;
 }
 
@@ -108,9 +114,10 @@ static stk_status take_memory(stk_trainer *t, stk_error *err)
     s->buckets = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->buckets);
     s->present = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->present);
     s->asked = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->asked);
+    s->here = stk__calloc(t->ctx, r->num_buckets + 1, sizeof *s->here);
     s->counts = stk__calloc(t->ctx, r->strategy.world_size, sizeof *s->counts);
-    return s->parameters && s->buckets && s->present && s->asked && s->counts ? STK_OK
-                                                                              : no_memory(err);
+    const bool all = s->parameters && s->buckets && s->present && s->asked && s->here && s->counts;
+    return all ? STK_OK : no_memory(err);
 }
 
 /* A visitor: the places of parameters in the order of state(), whose last one is piece 0. */
@@ -165,23 +172,35 @@ static stk_status share_out(stk_trainer *t, stk_error *err)
 /* One order of sums wherever gradients lie: who clips by ddp does so by the same places. */
 static bool clips(const stk_trainer *t)
 {
-    return t->options.gradient_clip_val > 0 && t->ops.shard && t->host_memory;
+    return t->options.gradient_clip_val > 0 && t->ops.shard;
+}
+
+/* NCCL's sums of all have other orders than those of parts. */
+static bool has_halves(const stk_trainer *t)
+{
+    const stk_strategy *s = &t->ranks.strategy;
+
+    return !t->host_memory && t->ops.shard && s->reduce_scatter && s->all_gather;
 }
 
 stk_status stk__shards_begin(stk_trainer *t, stk_error *err)
 {
     const uint32_t stage = stk__shards_stage(t);
+    stk__shards *s = &t->ranks.shards;
 
     stk__shards_release(t);
-    if (t->at.task != STK_TASK_FIT || stk__is_alone(t) || (stage == 0 && !clips(t)))
+    if (t->at.task != STK_TASK_FIT || stk__is_alone(t) ||
+        (stage == 0 && !clips(t) && !has_halves(t)))
         return STK_OK;
     if (stage)
         STK_TRY(check(t, err));
     STK_TRY(share_out(t, err));
-    t->ranks.shards.stage = stage;
-    return stage ? t->ops.shard(t->module, STK_STATE_OPTIMIZER, t->ranks.shards.own,
-                                t->ranks.shards.n, err)
-                 : STK_OK;
+    s->stage = stage;
+    s->halves = has_halves(t);
+    s->returns = stage >= 2 && !t->host_memory;
+    for (size_t i = 0; i < s->num_buckets; i++)
+        s->here[i] = true;
+    return stage ? t->ops.shard(t->module, STK_STATE_OPTIMIZER, s->own, s->n, err) : STK_OK;
 }
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
@@ -192,10 +211,12 @@ stk_status stk__gather_bucket(stk_trainer *t, const stk__gradient_bucket *b, stk
     const stk__gradient_piece *pieces = t->ranks.shards.parameters;
     const stk__gradient_piece *lowest = &pieces[b->first + b->n - 1];
 
-    if (!b->whole)
-        return stk__send_parts(t, pieces, b, true, false, err);
+    if (t->ranks.shards.parted)
+        STK_TRY(stk__shards_take(t, pieces, b, err));
+    if (!stk__parts_in_place(t, pieces, b))
+        return stk__send_parts(t, pieces, b, false, true, false, err);
     return s->all_gather(s->state, lowest->data, stk__shard_counts(t, pieces, b), lowest->dtype,
-                         NULL, err);
+                         stk__ranks_stream(t), err);
 }
 
 stk_status stk__shards_gather(stk_trainer *t, stk_error *err)
@@ -210,36 +231,20 @@ stk_status stk__shards_gather(stk_trainer *t, stk_error *err)
     return STK_OK;
 }
 
-/* ---- Pages ----------------------------------------------------------------------------------- */
-
-void stk__shards_drop(const stk_trainer *t, const stk__gradient_piece *pieces,
-                      const stk__gradient_bucket *b)
-{
-    const size_t size = stk_dtype_size(pieces[b->first].dtype);
-
-    for (size_t i = b->first; i < b->first + b->n; i++) {
-        const stk__gradient_piece *p = &pieces[i];
-        const stk_shard own = t->ranks.shards.own[p->parameter];
-        const uint64_t end = own.from + own.count;
-        stk__give_pages_back(p->data, own.from * size);
-        stk__give_pages_back(p->data + end * size, p->bytes - end * size);
-    }
-}
-
 /* ---- Parameters in parts --------------------------------------------------------------------- */
 
 /* What is on its way comes first. */
-static void drop_parameters(stk_trainer *t, size_t bucket)
+static stk_status drop_parameters(stk_trainer *t, size_t bucket, stk_error *err)
 {
     stk__shards *s = &t->ranks.shards;
     stk_error ignored;
 
     if (!s->present[bucket])
-        return;
+        return STK_OK;
     /* A failure is that of whoever needs it, or of the pass. */
     (void)stk__overlap_wait(t, s->asked[bucket], &ignored);
-    stk__shards_drop(t, s->parameters, &s->buckets[bucket]);
     s->present[bucket] = false;
+    return stk__shards_drop(t, s->parameters, &s->buckets[bucket], err);
 }
 
 /* Have it brought, while the trainer's thread goes on. */
@@ -253,42 +258,38 @@ static stk_status ask_for(stk_trainer *t, size_t bucket, stk_error *err)
     return stk__overlap_give(t, STK__OVERLAP_GATHER, &s->buckets[bucket], &s->asked[bucket], err);
 }
 
-/* Before any is made, there may be memory for zeros. */
-static stk_status drop_gradients(stk_trainer *t, stk_error *err)
+static stk_status part_parameters(stk_trainer *t, stk_error *err)
 {
-    stk__ranks *r = &t->ranks;
+    stk__shards *s = &t->ranks.shards;
 
-    r->num_listed = 0;
-    STK_TRY(t->ops.state(t->module, STK_STATE_GRADIENT, stk__list_piece, t, err));
-    STK_TRY(stk__list_buckets(t, err));
-    for (size_t i = 0; i < r->num_buckets; i++)
-        stk__shards_drop(t, r->pieces, &r->buckets[i]);
-    return STK_OK;
+    STK_TRY(t->ops.shard(t->module, STK_STATE_OPTIMIZER | STK_STATE_PARAMETER, s->own, s->n, err));
+    s->parted = true;
+    for (size_t i = 0; i < s->num_buckets; i++)
+        STK_TRY(stk__shards_drop(t, s->parameters, &s->buckets[i], err));
+    return stk__shards_let_go(t, err);
 }
 
 stk_status stk__shards_part(stk_trainer *t, stk_error *err)
 {
-    stk__shards *s = &t->ranks.shards;
+    const stk__shards *s = &t->ranks.shards;
 
-    if (s->stage < 3)
-        return STK_OK;
-    STK_TRY(t->ops.shard(t->module, STK_STATE_OPTIMIZER | STK_STATE_PARAMETER, s->own, s->n, err));
-    s->parted = true;
-    for (size_t i = 0; i < s->num_buckets; i++)
-        stk__shards_drop(t, s->parameters, &s->buckets[i]);
-    stk__shards_let_go(t);
+    if (s->stage == 3)
+        STK_TRY(part_parameters(t, err));
     /* Those of a window that goes on are whole. */
-    return t->loop.window_open ? STK_OK : drop_gradients(t, err);
+    return (s->stage == 3 || s->returns) && !t->loop.window_open
+               ? stk__shards_part_gradients(t, err)
+               : STK_OK;
 }
 
-void stk__shards_let_go(stk_trainer *t)
+stk_status stk__shards_let_go(stk_trainer *t, stk_error *err)
 {
     stk__shards *s = &t->ranks.shards;
 
-    for (size_t i = 0; i < s->num_buckets && s->parted; i++)
-        drop_parameters(t, i);
     s->held = false;
     s->hand = (stk__bucket_range){1, 0};
+    for (size_t i = 0; i < s->num_buckets && s->parted; i++)
+        STK_TRY(drop_parameters(t, i, err));
+    return STK_OK;
 }
 
 stk_status stk__shards_hold(stk_trainer *t, stk_error *err)
@@ -296,7 +297,7 @@ stk_status stk__shards_hold(stk_trainer *t, stk_error *err)
     stk__shards *s = &t->ranks.shards;
 
     /* What is here may be older than what a rank has gone back to. */
-    stk__shards_let_go(t);
+    STK_TRY(stk__shards_let_go(t, err));
     for (size_t i = 0; i < s->num_buckets && s->parted; i++) {
         s->present[i] = true;
         s->asked[i] = 0;
@@ -310,13 +311,22 @@ stk_status stk__shards_step(stk_trainer *t, stk_error *err)
 {
     stk__shards *s = &t->ranks.shards;
 
+    s->asks = s->back = false;
     if (!s->parted)
         return STK_OK;
     s->at = 0;
     STK_TRY(stk__overlap_begin(t, err));
     /* Of a batch that was left out, parameters may be here still. */
-    stk__shards_let_go(t);
-    return STK_OK;
+    return stk__shards_let_go(t, err);
+}
+
+stk_status stk__shards_back(stk_trainer *t, stk_error *err)
+{
+    stk__shards *s = &t->ranks.shards;
+
+    STK_TRY(stk__shards_list_gradients(t, err));
+    s->back = s->returns;
+    return s->asks ? STK_OK : stk__shards_take_all_gradients(t, err);
 }
 
 stk_status stk__shards_passed(stk_trainer *t, bool last, stk_status status, stk_error *err)
@@ -330,10 +340,14 @@ stk_status stk__shards_passed(stk_trainer *t, bool last, stk_status status, stk_
         status = stk__overlap_end(t, err);
     if (!last)
         return status;
+    s->back = false;
     if (status == STK_OK)
         s->num_order = s->at;
-    stk__shards_let_go(t);
-    return status;
+    const stk_status gone = stk__shards_let_go(t, status == STK_OK ? err : NULL);
+    status = status == STK_OK ? gone : status;
+    if (status != STK_OK || !stk__gradients_looked_at(t))
+        return status;
+    return stk__shards_take_all_gradients(t, err);
 }
 
 /* The module has whole parameters again. */
@@ -352,8 +366,10 @@ static stk_status make_whole(stk_trainer *t, bool together, stk_error *err)
 
 stk_status stk__shards_end(stk_trainer *t, bool together, stk_error *err)
 {
-    const stk_status status = t->ranks.shards.parted ? make_whole(t, together, err) : STK_OK;
+    stk_status status = t->ranks.shards.parted ? make_whole(t, together, err) : STK_OK;
 
+    const stk_status taken = stk__shards_take_all(t, status == STK_OK ? err : NULL);
+    status = status == STK_OK ? taken : status;
     stk__shards_release(t);
     return status;
 }
@@ -435,7 +451,7 @@ static stk_status bring(stk_trainer *t, stk__bucket_range layer, stk_error *err)
     const stk__bucket_range next = next_range(t);
     for (size_t i = 0; i < s->num_buckets; i++)
         if (!is_in(layer, i) && !is_in(next, i))
-            drop_parameters(t, i);
+            STK_TRY(drop_parameters(t, i, err));
     for (size_t i = layer.first; i <= layer.last; i++)
         STK_TRY(ask_for(t, i, err));
     for (size_t i = next.first; i <= next.last; i++)
@@ -448,17 +464,23 @@ static stk_status bring(stk_trainer *t, stk__bucket_range layer, stk_error *err)
 stk_status stk_trainer_parameters_wanted(stk_trainer *t, const stk_state_tensor *parameters,
                                          size_t n, stk_error *err)
 {
-    const stk__shards *s = &t->ranks.shards;
+    stk__shards *s = &t->ranks.shards;
     const uint64_t from = stk__now_ns();
+    stk_status status = STK_OK;
     stk__bucket_range layer;
 
     STK_TRY(stk__context_check(t->ctx, err));
-    if (!s->parted || s->held)
+    const bool parted = s->parted && !s->held;
+    s->asks = true;
+    if (!parted && !s->back)
         return STK_OK;
     STK_TRY(find_buckets(s, parameters, n, &layer, err));
     if (layer.first > layer.last)
         return STK_OK;
-    const stk_status status = bring(t, layer, err);
+    if (parted)
+        status = bring(t, layer, err);
+    for (size_t i = layer.first; i <= layer.last && s->back && status == STK_OK; i++)
+        status = stk__shards_take_gradients(t, i, err);
     t->ledger.comm_ns += stk__now_ns() - from;
     return status;
 }

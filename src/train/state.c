@@ -199,6 +199,8 @@ static stk_status give_one(void *user, stk_state_kind kind, const stk_state_tens
     if (!stk__shard_whole(saver->trainer, kind, tensor, &whole, &parameter))
         return STK_OK;
     take_mean(saver->trainer, kind, &part);
+    if (part.data == tensor->data)
+        STK_TRY(bring_home(saver, &part, err));
     return save_part(saver, &part, &whole, parameter, err);
 }
 
@@ -217,10 +219,10 @@ static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tens
     stk_state_tensor home = *tensor, whole;
     size_t parameter;
     take_mean(saver->trainer, kind, &home);
-    if (stk__shard_whole(saver->trainer, kind, tensor, &whole, &parameter))
-        return save_part(saver, &home, &whole, parameter, err);
     if (home.data == tensor->data)
         STK_TRY(bring_home(saver, &home, err));
+    if (stk__shard_whole(saver->trainer, kind, tensor, &whole, &parameter))
+        return save_part(saver, &home, &whole, parameter, err);
     return put_tensor(saver, "", &home, err);
 }
 

@@ -271,9 +271,9 @@ static stk_status send_one(void *user, stk_state_kind kind, const stk_state_tens
     /* A part is what this rank has read itself, or zeros. */
     if (stk__shard_whole(t, kind, tensor, &whole, &parameter))
         return STK_OK;
-    return tensor->bytes ? s->broadcast(s->state, tensor->data, tensor->bytes,
-                                        t->host_memory ? NULL : t->stream, err)
-                         : STK_OK;
+    return tensor->bytes
+               ? s->broadcast(s->state, tensor->data, tensor->bytes, stk__ranks_stream(t), err)
+               : STK_OK;
 }
 
 stk_status stk__share_state(stk_trainer *t, uint32_t kinds, stk_error *err)
@@ -314,11 +314,12 @@ static stk_status attach(stk_trainer *t, stk_error *err)
 {
     const stk_strategy *s = &t->ranks.strategy;
 
-    if (t->options.gradient_compression && !t->host_memory)
+    stk__device_functions(t->device, &t->ranks.device);
+    if (t->options.gradient_compression && !t->ranks.device.convert)
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "gradient_compression",
                             STK_NO_OFFSET,
-                            "trainer.gradient_compression: gradients that lie in the memory of "
-                            "'%s' are not compressed; leave it out",
+                            "trainer.gradient_compression: the device '%s' makes no bfloat16 of "
+                            "gradients (convert() of its table); leave it out",
                             t->device->ops->name);
     if (!t->ranks.attached && s->attach)
         STK_TRY(s->attach(s->state, t->device, err));

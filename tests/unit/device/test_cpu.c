@@ -6,6 +6,11 @@
 #include "device/device.h"
 #include "support/support.h"
 
+static void far_info(const stk_device *device, stk_device_info *out)
+{
+    *out = (stk_device_info){.struct_size = sizeof *out, .name = "far"};
+}
+
 static void the_table(void **state)
 {
     const stk_device_ops *ops = ((const stk_device_ops *)stk_driver_at(NULL, STK_DRIVER_DEVICE, 0));
@@ -66,6 +71,64 @@ static void the_table(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Those that ranks ask for. */
+static void numbers(void **state)
+{
+    const stk_device_ops *ops = (const stk_device_ops *)stk_driver_at(NULL, STK_DRIVER_DEVICE, 0);
+    float x[19], back[19];
+    double y[3] = {-3, NAN, 0.5}, sum = 1, want = 1;
+    uint16_t narrow[19];
+    stk_error err;
+
+    for (int i = 0; i < 19; i++) {
+        x[i] = (float)(i - 9) + 0x1p-8f * (float)(i % 3); /* of which 8 bits stay */
+        want += (double)x[i] * (double)x[i];
+    }
+    assert_ok(ops->squares(NULL, &sum, x, STK_FLOAT32, 19, &err), &err);
+    assert_true(fabs(sum - want) < 1e-12 * want);
+    sum = 0;
+    assert_ok(ops->squares(NULL, &sum, y, STK_FLOAT64, 1, &err), &err);
+    assert_true(sum == 9);
+    assert_ok(ops->convert(NULL, narrow, STK_BFLOAT16, x, STK_FLOAT32, 19, &err), &err);
+    assert_ok(ops->convert(NULL, back, STK_FLOAT32, narrow, STK_BFLOAT16, 19, &err), &err);
+    for (int i = 0; i < 19; i++)
+        assert_true(fabsf(back[i] - x[i]) <= fabsf(x[i]) * 0x1p-8f && (i % 3 || back[i] == x[i]));
+    assert_ok(ops->scale(NULL, x, STK_FLOAT32, 19, 2, 4, &err), &err);
+    assert_true(x[0] == -4 && x[18] == 4 && x[9] == 0 && x[10] == 2 * (1 + 0x1p-8f));
+    assert_ok(ops->scale(NULL, y, STK_FLOAT64, 3, 0.5, INFINITY, &err), &err);
+    assert_true(y[0] == -1.5 && isnan(y[1]) && y[2] == 0.25);
+    assert_fails(ops->squares(NULL, &sum, x, STK_BFLOAT16, 1, &err), STK_ENOTSUP, &err, "bfloat16");
+    assert_fails(ops->scale(NULL, x, STK_INT32, 1, 1, 1, &err), STK_ENOTSUP, &err, "int32");
+    assert_fails(ops->convert(NULL, narrow, STK_FLOAT16, x, STK_FLOAT32, 1, &err), STK_ENOTSUP,
+                 &err, "float16");
+}
+
+/* What a table lacks at its end is the processor's where the memory is the host's, and else none.
+ */
+static void functions(void **state)
+{
+    const stk_device_ops *cpu = (const stk_device_ops *)stk_driver_at(NULL, STK_DRIVER_DEVICE, 0);
+    stk_context *ctx = test_context();
+    stk_device_ops ops = *cpu, full;
+    stk_device *device;
+    stk_error err;
+
+    ops.struct_size = offsetof(stk_device_ops, convert);
+    assert_ok(stk_device_create(ctx, &ops, NULL, &device, &err), &err);
+    stk__device_functions(device, &full);
+    assert_true(full.convert == cpu->convert && full.squares == cpu->squares &&
+                full.scale == cpu->scale && full.give_back == cpu->give_back &&
+                full.take_back == cpu->take_back && full.alloc == cpu->alloc);
+    assert_int_equal(full.struct_size, sizeof full);
+    assert_false(stk__device_has_native(device));
+    ops.info = far_info;
+    stk__device_functions(device, &full);
+    assert_true(!full.convert && !full.squares && !full.scale && !full.give_back &&
+                !full.take_back && full.alloc == cpu->alloc);
+    stk__device_close(&device);
+    stk_context_destroy(&ctx);
+}
+
 /* Options of a device would be read by nothing. */
 static void a_device_with_options(void **state)
 {
@@ -87,6 +150,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(functions),
         cmocka_unit_test(a_device_with_options),
     };
 

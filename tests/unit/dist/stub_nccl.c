@@ -168,6 +168,7 @@ static void put(void *data, size_t i, int type, long double value)
         break;
     }
     memcpy(&wide, &single, sizeof wide);
+    wide += 0x7fff + (wide >> 16 & 1);
     narrow = type == STK__NCCL_FLOAT16 ? half_bits(value) : (uint16_t)(wide >> 16);
     memcpy(at, &narrow, sizeof narrow);
 }
@@ -179,20 +180,31 @@ static const post *head(const world *w, int rank)
     return &w->ranks[rank]->queue[w->ranks[rank]->first % QUEUE];
 }
 
-static long double combined(const world *w, size_t i, int type, int op)
+static long double rounded(long double value, int type)
 {
-    long double value = get(head(w, 0)->from, i, type);
+    char bytes[8];
 
-    for (int r = 1; r < w->size; r++) {
-        const long double x = get(head(w, r)->from, i, type);
-        if (op == STK__NCCL_MIN)
+    put(bytes, 0, type, value);
+    return get(bytes, 0, type);
+}
+
+/* Each sum of two is rounded. As in a ring what becomes part r comes from the rank behind it
+ * around to r; other calls have another order. */
+static long double combined(const world *w, const post *p, size_t i)
+{
+    const int first = p->kind == REDUCE_SCATTER ? (int)(i / p->count) + 1 : 0;
+    long double value = get(head(w, first % w->size)->from, i, p->type);
+
+    for (int k = 1; k < w->size; k++) {
+        const long double x = get(head(w, (first + k) % w->size)->from, i, p->type);
+        if (p->op == STK__NCCL_MIN)
             value = x < value ? x : value;
-        else if (op == STK__NCCL_MAX)
+        else if (p->op == STK__NCCL_MAX)
             value = x > value ? x : value;
         else
-            value += x;
+            value = rounded(value + x, p->type);
     }
-    return op == STK__NCCL_AVG ? value / w->size : value;
+    return p->op == STK__NCCL_AVG ? value / w->size : value;
 }
 
 /* What all ranks would get where each got all. */
@@ -210,7 +222,7 @@ static void *gathered(const world *w, size_t *bytes)
     if (p->kind == BROADCAST)
         memcpy(out, head(w, p->root)->from, *bytes);
     for (size_t i = 0; i < total && p->kind < ALL_GATHER; i++)
-        put(out, i, p->type, combined(w, i, p->type, p->op));
+        put(out, i, p->type, combined(w, p, i));
     return out;
 }
 
@@ -253,11 +265,27 @@ static void move_on(world *w)
     }
 }
 
+/* All of what the call reads and writes. */
+static void reach(const comm *c, post *p)
+{
+    const size_t size = p->count * size_of(p->type), all = size * (size_t)c->world->size;
+    const bool reads = p->kind != BROADCAST || p->root == c->rank;
+    const bool writes = p->kind != REDUCE || p->root == c->rank;
+
+    if (!stub_nccl.reach)
+        return;
+    if (reads)
+        p->from = stub_nccl.reach(p->from, p->kind == REDUCE_SCATTER ? all : size);
+    if (writes)
+        p->to = stub_nccl.reach(p->to, p->kind == ALL_GATHER ? all : size);
+}
+
 static int begin(comm *c, post p)
 {
     int result = STK__NCCL_IN_PROGRESS;
 
     pthread_mutex_lock(&lock);
+    reach(c, &p);
     const bool here = ++c->calls == stub_nccl.at;
     stub_nccl.calls++;
     c->busy = BUSY;

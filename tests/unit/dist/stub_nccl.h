@@ -45,6 +45,8 @@ typedef struct stub_library {
     atomic_int joined, finalized, destroyed, aborted, calls;
     atomic_int one_sided; /* calls of ranks that do not fit each other */
     atomic_bool abort_now;
+    /* Where bytes of a device are that its addresses do not lead to; NULL: there. */
+    void *(*reach)(const void *at, uint64_t bytes);
 } stub_library;
 
 #endif

@@ -163,7 +163,7 @@ static void join_compressed(run *one)
     one->b.options.gradient_compression = STK_GRADIENTS_BF16;
 }
 
-/* What would do nothing is refused. */
+/* Of a device that cannot. */
 static void not_compressed(void **state)
 {
     run all[MAX_RANKS];
@@ -175,7 +175,8 @@ static void not_compressed(void **state)
     train(all, 2, folder, join_compressed);
     for (int i = 0; i < 2; i++)
         assert_fails(all[i].status, STK_ENOTSUP, &all[i].err,
-                     "trainer.gradient_compression: gradients that lie in the memory of 'stub'");
+                     "trainer.gradient_compression: the device 'stub' makes no bfloat16 of "
+                     "gradients (convert() of its table)");
     test_folder_remove(folder);
 }
 

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that share out a training whose tensors lie on devices (ZeRO), over a library that stands
+ * for NCCL: the bits of ddp, what one rank comes to, and checkpoints that any of them goes on from.
+ */
+#include "support/same_checkpoint.h"
+#include "unit/train/far.h"
+
+#define WITHIN "%s/within.safetensors"
+
+static const char *const sharing[] = {"zero_1", "zero_2", "zero_3"};
+
+/* ---- Bits ------------------------------------------------------------------------------------ */
+
+static void as_by_ddp(uint64_t world, far_change *change)
+{
+    far_run like = {.change = change};
+    char folders[2][256], weights[sizeof like.weights], saved[512];
+
+    test_folder(folders[0]);
+    like.folder = folders[0];
+    like.strategy = "ddp";
+    far_train(world, &like);
+    memcpy(weights, far_all[0].weights, sizeof weights);
+    memcpy(saved, far_all[0].saved, sizeof saved);
+    const double loss = far_all[0].loss, val = far_all[0].val;
+    for (size_t i = 0; i < STK_COUNT(sharing); i++) {
+        test_folder(folders[1]);
+        like.folder = folders[1];
+        like.strategy = sharing[i];
+        far_train(world, &like);
+        assert_memory_equal(weights, far_all[0].weights, sizeof weights);
+        assert_true(loss == far_all[0].loss && val == far_all[0].val && isfinite(loss + val));
+        assert_same_checkpoints(saved, far_all[0].saved);
+        test_folder_remove(folders[1]);
+    }
+    test_folder_remove(folders[0]);
+}
+
+/* A bound that the gradients are far beyond. */
+static void clips(far_run *one)
+{
+    one->b.options.gradient_clip_val = 0.5;
+}
+
+static void clips_values(far_run *one)
+{
+    one->b.options.gradient_clip_val = 0.01;
+    one->b.options.gradient_clip_algorithm = STK_CLIP_VALUE;
+}
+
+static void accumulates(far_run *one)
+{
+    clips(one);
+    one->b.options.accumulate_grad_batches = 2;
+}
+
+static void squeezes(far_run *one)
+{
+    clips(one);
+    if (one->world > 1)
+        one->b.options.gradient_compression = STK_GRADIENTS_BF16;
+}
+
+/* All gradients are there before a pass. */
+static void asks_nothing(far_run *one)
+{
+    one->module.asks = strcmp(one->strategy, "zero_3") == 0;
+}
+
+static void says_nothing(far_run *one)
+{
+    one->module.says = false;
+}
+
+static void anomalies(far_run *one)
+{
+    clips(one);
+    one->b.options.detect_anomaly = true;
+}
+
+/* A batch is given up within a window, whose gradients are there then. */
+static void rewinds(far_run *one)
+{
+    one->b.options.accumulate_grad_batches = 2;
+    one->b.options.nan_policy = STK_NAN_REWIND;
+    one->module.nan_at = 2;
+}
+
+static stk_status own_zero(stk_module *module, const stk_moment *at, stk_error *err)
+{
+    const far_module *m = (const far_module *)module;
+
+    return far_fill(m->stream, m->gradients, 0, m->bytes, err);
+}
+
+/* The trainer does so where not all of them are there. */
+static void zeroes_itself(far_run *one)
+{
+    one->module.ops.optimizer_zero_grad = own_zero;
+}
+
+static void the_same_bits(void **state)
+{
+    for (uint64_t world = 2; world <= 4; world++)
+        as_by_ddp(world, clips);
+    as_by_ddp(3, clips_values);
+    as_by_ddp(3, accumulates);
+    as_by_ddp(3, squeezes);
+    as_by_ddp(4, squeezes);
+    as_by_ddp(3, asks_nothing);
+    as_by_ddp(2, says_nothing);
+    as_by_ddp(2, anomalies);
+    as_by_ddp(3, rewinds);
+    as_by_ddp(3, zeroes_itself);
+}
+
+/* ---- What one rank comes to ------------------------------------------------------------------ */
+
+static double farthest(const char *a, const char *b)
+{
+    const far_module *m = &far_all[0].module;
+    double far = 0;
+
+    for (int k = 0; k < TENSORS; k++)
+        for (uint64_t j = 0; j < tensors[k].count; j++)
+            far = fmax(far, fabs(far_get(a + m->at[k], tensors[k].dtype, j) -
+                                 far_get(b + m->at[k], tensors[k].dtype, j)));
+    return far;
+}
+
+static void train(char weights[], uint64_t world, const char *strategy, far_change *change)
+{
+    far_run like = {.change = change, .strategy = strategy};
+    char folder[256];
+
+    test_folder(folder);
+    like.folder = folder;
+    far_train(world, &like);
+    memcpy(weights, far_all[0].weights, sizeof like.weights);
+    test_folder_remove(folder);
+}
+
+/* With half of the bits gradients are others, but hardly. */
+static void as_one_rank(void **state)
+{
+    static far_change *const changes[] = {NULL, clips, clips_values, accumulates};
+    char one[sizeof far_all->weights], all[sizeof one], half[sizeof one];
+
+    for (size_t i = 0; i < STK_COUNT(changes); i++) {
+        train(one, 1, "auto", changes[i]);
+        for (uint64_t world = 2; world <= 3; world++) {
+            train(all, world, "zero_3", changes[i]);
+            assert_true(farthest(one, all) < 2e-5);
+        }
+    }
+    train(one, 3, "zero_2", clips);
+    train(half, 3, "zero_2", squeezes);
+    assert_true(farthest(one, half) > 1e-6 && farthest(one, half) < 0.05);
+    train(one, 1, "auto", NULL);
+    assert_true(farthest(one, all) > 1e-3);
+}
+
+/* What a device does not compute the host does, of all that is clipped or of parts. */
+static void clipped_on_the_host(void **state)
+{
+    static far_change *const changes[] = {clips, clips_values};
+    char there[sizeof far_all->weights], here[sizeof there];
+
+    for (size_t i = 0; i < STK_COUNT(changes); i++) {
+        train(there, 3, "ddp", changes[i]);
+        far_ops.squares = NULL;
+        train(here, 3, "zero_1", changes[i]);
+        assert_memory_equal(here, there, sizeof here);
+        far_ops.scale = NULL;
+        train(here, 3, "zero_2", changes[i]);
+        assert_memory_equal(here, there, sizeof here);
+        train(here, 3, "ddp", changes[i]);
+        assert_memory_equal(here, there, sizeof here);
+        far_ops = far_device();
+    }
+}
+
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
+
+/* Within a window of accumulation: it has all gradients. */
+static stk_status save_within(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                              stk_error *err)
+{
+    char path[512];
+
+    if (at->epoch || at->batch_idx != 2)
+        return STK_OK;
+    snprintf(path, sizeof path, WITHIN, stk_trainer_get_options(t)->default_root_dir);
+    return stk_trainer_save(t, path, false, NULL, err);
+}
+
+static void saver_destroy(stk_callback *callback)
+{
+    free(callback);
+}
+
+static stk_status saver_create(stk_context *ctx, const void *options, stk_callback **out,
+                               stk_error *err);
+
+static const stk_callback_ops saver = {.struct_size = sizeof saver,
+                                       .name = "saver",
+                                       .doc = "saves within a window",
+                                       .create = saver_create,
+                                       .destroy = saver_destroy,
+                                       .roles = STK_ROLE_NO_METRICS,
+                                       .on_train_batch_end = save_within};
+
+static stk_status saver_create(stk_context *ctx, const void *options, stk_callback **out,
+                               stk_error *err)
+{
+    *out = calloc(1, sizeof **out);
+    assert_non_null(*out);
+    **out = (stk_callback){&saver, ctx};
+    return STK_OK;
+}
+
+/* A run that saves within, or goes on from there. */
+static void run(char saved[512], char folder[256], uint64_t world, const char *strategy,
+                const char *ckpt_path)
+{
+    test_folder(folder);
+    const far_run like = {.change = accumulates,
+                          .strategy = strategy,
+                          .folder = folder,
+                          .ckpt_path = ckpt_path,
+                          .callback = ckpt_path ? NULL : &saver};
+    far_train(world, &like);
+    memcpy(saved, far_all[0].saved, 512);
+}
+
+/* What goes on from there is what did not stop; with another number of ranks all strategies do the
+ * same. */
+static void goes_on(void **state)
+{
+    char whole[256], folder[256], again[256], saved[2][512], within[2][512];
+    char other[256], others[512];
+
+    run(saved[0], whole, 3, "ddp", NULL);
+    snprintf(within[0], sizeof within[0], WITHIN, whole);
+    run(others, other, 2, "ddp", within[0]);
+    for (size_t i = 0; i < STK_COUNT(sharing); i++) {
+        run(saved[1], folder, 3, sharing[i], NULL);
+        snprintf(within[1], sizeof within[1], WITHIN, folder);
+        assert_same_checkpoints(within[0], within[1]);
+        assert_same_checkpoints(saved[0], saved[1]);
+        run(saved[1], again, 3, sharing[i], within[1]);
+        assert_same_checkpoints(saved[0], saved[1]);
+        test_folder_remove(again);
+        run(saved[1], again, 2, sharing[(i + 1) % STK_COUNT(sharing)], within[1]);
+        assert_same_checkpoints(others, saved[1]);
+        test_folder_remove(again);
+        test_folder_remove(folder);
+    }
+    test_folder_remove(other);
+    test_folder_remove(whole);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_bits),
+        cmocka_unit_test(as_one_rank),
+        cmocka_unit_test(clipped_on_the_host),
+        cmocka_unit_test(goes_on),
+    };
+
+    if (!far_load())
+        return 1;
+    return cmocka_run_group_tests_name("train/nccl_shards", tests, NULL, NULL);
+}
