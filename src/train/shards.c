@@ -311,7 +311,7 @@ stk_status stk__shards_step(stk_trainer *t, stk_error *err)
 {
     stk__shards *s = &t->ranks.shards;
 
-    s->asks = s->back = false;
+    s->asks = false;
     if (!s->parted)
         return STK_OK;
     s->at = 0;

@@ -288,6 +288,8 @@ static int begin(comm *c, post p)
     reach(c, &p);
     const bool here = ++c->calls == stub_nccl.at;
     stub_nccl.calls++;
+    stub_nccl.all_reduces += p.kind == ALL_REDUCE;
+    stub_nccl.singles += p.kind == REDUCE;
     c->busy = BUSY;
     if (here && is_fault(c, STUB_FAILS)) {
         result = SYSTEM_ERROR;

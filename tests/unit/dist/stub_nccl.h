@@ -43,7 +43,8 @@ typedef struct stub_library {
     atomic_int odd_one; /* so many'th question for the version is answered by an older one */
     atomic_int asked;   /* for the version */
     atomic_int joined, finalized, destroyed, aborted, calls;
-    atomic_int one_sided; /* calls of ranks that do not fit each other */
+    atomic_int one_sided;            /* calls of ranks that do not fit each other */
+    atomic_int all_reduces, singles; /* calls for all of a sum; for one part of many */
     atomic_bool abort_now;
     /* Where bytes of a device are that its addresses do not lead to; NULL: there. */
     void *(*reach)(const void *at, uint64_t bytes);

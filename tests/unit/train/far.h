@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 
+#include "base/files.h"
 #include "unit/dist/network.h"
 #include "unit/train/far_device.h"
 #include "unit/train/tiny.h"
@@ -46,7 +47,9 @@ typedef struct far_module {
     double rows, xs[GLOBAL];
     const stk_shard *shards;
     bool parted, asks, says; /* it says which layer comes; which gradients are complete */
+    bool at_times;           /* it says so in every other step */
     uint64_t steps, updates, fails_at, nan_at;
+    uint64_t sleeps; /* layer a does not learn before so many updates */
     uint64_t most_gradients, gradients_at_step, parameters_at_step; /* bytes that were there */
 } far_module;
 
@@ -60,6 +63,7 @@ struct far_run {
     const char *strategy, *folder, *ckpt_path;
     far_change *change;
     const stk_callback_ops *callback;
+    bool blind; /* its last rank sees no folder of rank 0 */
     double timeout;
     bench b;
     far_module module;
@@ -152,6 +156,12 @@ static inline void far_update_one(far_module *m, int k)
     }
 }
 
+/* A tensor has no gradient yet. */
+static inline bool far_asleep(const far_module *m, int k)
+{
+    return tensors[k].layer == 0 && m->updates < m->sleeps;
+}
+
 /* ---- The module ------------------------------------------------------------------------------ */
 
 static inline stk_state_tensor far_tensor(const far_module *m, int k, char *base)
@@ -198,6 +208,7 @@ static inline stk_status far_step(stk_module *module, stk_trainer *t, const stk_
     double sum = 0;
 
     m->trainer = t;
+    m->asks = m->at_times ? m->steps % 2 : m->asks;
     if (++m->steps == m->fails_at)
         return stk__fail(err, STK_EIO, STK_STAGE_TRAIN, "the step failed on purpose");
     far_read(m, at);
@@ -223,13 +234,13 @@ static inline stk_status far_backward(stk_module *module, const stk_loss *loss, 
         STK_TRY(far_wants(m, m->trainer, layer, err));
         STK_TRY(stub_synchronize(m->stream, err));
         for (int k = 0; k < TENSORS && scale != 0; k++)
-            if (tensors[k].layer == layer)
+            if (tensors[k].layer == layer && !far_asleep(m, k))
                 far_back(m, k, scale);
         const uint64_t there = far_present(m->gradients, m->bytes);
         m->most_gradients = STK_MAX(m->most_gradients, there);
         for (int k = TENSORS - 1; k >= 0 && m->says; k--) {
             const stk_state_tensor g = far_tensor(m, k, m->gradients);
-            if (tensors[k].layer == layer)
+            if (tensors[k].layer == layer && !far_asleep(m, k))
                 STK_TRY(stk_trainer_gradient_done(m->trainer, &g, err));
         }
     }
@@ -241,11 +252,12 @@ static inline stk_status far_update(stk_module *module, const stk_moment *at, st
     far_module *m = (far_module *)module;
 
     STK_TRY(stub_synchronize(m->stream, err));
-    m->updates++;
     m->gradients_at_step = far_present(m->gradients, m->bytes);
     m->parameters_at_step = far_present(m->parameters, m->bytes);
     for (int k = 0; k < TENSORS; k++)
-        far_update_one(m, k);
+        if (!far_asleep(m, k))
+            far_update_one(m, k);
+    m->updates++;
     return STK_OK;
 }
 
@@ -275,7 +287,7 @@ static inline stk_status far_state(stk_module *module, uint32_t kinds, stk_state
         const stk_shard own = far_own_of(m, k);
         const uint64_t size = stk_dtype_size(tensors[k].dtype);
         stk_state_tensor t = far_tensor(m, k, m->gradients);
-        if (kinds & STK_STATE_GRADIENT)
+        if (kinds & STK_STATE_GRADIENT && !far_asleep(m, k))
             STK_TRY(visit(user, STK_STATE_GRADIENT, &t, err));
         t = far_tensor(m, k, m->parameters);
         if (m->parted)
@@ -400,6 +412,27 @@ static inline void far_join(far_run *one)
               &one->b.err);
 }
 
+/* The name of a file that is not there. */
+static inline stk_status far_broadcast(void *state, void *buffer, uint64_t bytes,
+                                       stk_stream *stream, stk_error *err)
+{
+    const stk_strategy *s = stk_collectives_strategy(state);
+
+    STK_TRY(s->broadcast(state, buffer, bytes, stream, err));
+    if (!stream && bytes > 1 && strncmp(buffer, STK__TEMPORARY, strlen(STK__TEMPORARY)) == 0)
+        memcpy(buffer, "none", sizeof "none");
+    return STK_OK;
+}
+
+static inline void far_take_strategy(far_run *one, stk_trainer *t)
+{
+    stk_strategy s = *stk_collectives_strategy(one->c);
+
+    if (one->blind && one->rank + 1 == one->world)
+        s.broadcast = far_broadcast;
+    assert_ok(stk_trainer_set_strategy(t, &s, &one->b.err), &one->b.err);
+}
+
 static inline void far_set_up(far_run *one)
 {
     bench *b = &one->b;
@@ -453,8 +486,7 @@ static inline void *far_run_rank(void *argument)
     assert_ok(stk_trainer_create(one->b.ctx, &one->b.options, &t, &one->b.err), &one->b.err);
     t->ranks.later = MOST_LATER;
     if (one->world > 1)
-        assert_ok(stk_trainer_set_strategy(t, stk_collectives_strategy(one->c), &one->b.err),
-                  &one->b.err);
+        far_take_strategy(one, t);
     if (one->callback)
         assert_ok(stk_trainer_add_callback(t, one->callback, NULL, NULL, &one->b.err), &one->b.err);
     one->status = stk_trainer_fit(t, &one->module.base, &one->b.data, one->ckpt_path, &one->b.err);
@@ -475,6 +507,7 @@ static inline void far_run_world(uint64_t world, const far_run *like)
 
     net = (network){.world = world};
     pthread_mutex_init(&net.lock, NULL);
+    stub->all_reduces = stub->singles = 0;
     stub->calls = stub->joined = stub->aborted = stub->destroyed = 0;
     far_missing = 0;
     for (uint64_t r = 0; r < world; r++) {
@@ -494,7 +527,8 @@ static inline void far_run_world(uint64_t world, const far_run *like)
     pthread_mutex_destroy(&net.lock);
 }
 
-/* All end well, with the same weights, and nobody came to memory that was not there. */
+/* All end well, with the same weights; nobody came to memory that was not there, and sums were made
+ * of equal parts alone. */
 static inline void far_train(uint64_t world, const far_run *like)
 {
     far_run_world(world, like);
@@ -504,6 +538,7 @@ static inline void far_train(uint64_t world, const far_run *like)
     }
     assert_int_equal(far_missing, 0);
     assert_int_equal(stub->one_sided, 0);
+    assert_int_equal(stub->all_reduces + stub->singles, 0);
     assert_true(*far_all[0].saved);
 }
 

@@ -81,6 +81,10 @@ static void parts_are_kept(void **state)
                 assert_int_equal(far_all[r].there, 2 * m->bytes);
             }
         }
+    /* Rank 0 gives back the rest of b.d and of a.w, all that lies behind its part of b.w, and two
+     * tensors that lie apart: before the first step and in each. */
+    run(2, "zero_2", NULL, 0);
+    assert_int_equal(far_all[0].memory->gives, 5 * (far_all[0].module.updates + 1));
     /* Who says nothing of its layers has all gradients before a pass, and its part behind it. */
     run(3, "zero_2", asks_nothing, 0);
     for (uint64_t r = 0; r < 3; r++) {
