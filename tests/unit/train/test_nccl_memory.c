@@ -180,6 +180,11 @@ static void step_fails(far_run *one)
     one->module.fails_at = one->rank == 1 ? number : 0;
 }
 
+static void lets_fail(far_run *one)
+{
+    one->module.lets_fail = one->rank == 1;
+}
+
 /* Its failure has its own words, the others are told at once, and all memory is there again. */
 static void fails(const char *strategy, far_change *change, uint64_t at, stk_status status,
                   const char *text)
@@ -201,6 +206,7 @@ static void a_rank_fails(void **state)
         fails("zero_2", takes_fail, at, STK_ENOMEM, "memory is out on purpose");
         fails("zero_3", takes_fail, at, STK_ENOMEM, "memory is out on purpose");
     }
+    fails("zero_3", lets_fail, 0, STK_EIO, "unmapping failed on purpose");
     fails("zero_3", step_fails, 2, STK_EIO, "the step failed on purpose");
 }
 
