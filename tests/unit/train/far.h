@@ -13,17 +13,19 @@
 
 #define LIBRARY STUB_FOLDER "/stub_nccl.so"
 
-enum { TENSORS = 7, LAYERS = 3, GLOBAL = 12, EPOCHS = 2, MOMENTS = 2 };
+enum { TENSORS = 8, LAYERS = 3, GLOBAL = 12, EPOCHS = 2, MOMENTS = 2 };
 enum { MOST_LATER = 4096 }; /* bytes of a bucket */
 
 /* In this order one behind the other, but for a gap before the last. Buckets are c.b with c.w; b.d,
- * of another type; b.b with b.w and a.b, of two layers and in one piece; a.w. */
+ * of another type; b.b with b.w and a.b, of two layers and in one piece; a.w; a.s, which is too
+ * small for a part of every rank. */
 static const struct {
     const char *name, *moments[MOMENTS];
     stk_dtype dtype;
     uint64_t count, gap; /* elements; bytes before it */
     int layer;
 } tensors[TENSORS] = {
+    {"a.s", {"a.s.m", "a.s.v"}, STK_FLOAT64, 1, 0, 0},
     {"a.w", {"a.w.m", "a.w.v"}, STK_FLOAT32, 601, 0, 0},
     {"a.b", {"a.b.m", "a.b.v"}, STK_FLOAT32, 7, 0, 0},
     {"b.w", {"b.w.m", "b.w.v"}, STK_FLOAT32, 900, 0, 1},
@@ -354,10 +356,10 @@ static inline stk_status far_configure(stk_module *module, const stk_module_setu
         m->at[k] = at;
         at += far_size(k);
     }
-    m->bytes = at;
     STK_TRY(ops->alloc(m->device, at, (void **)&m->parameters, err));
     STK_TRY(ops->alloc(m->device, at, (void **)&m->gradients, err));
     STK_TRY(ops->alloc(m->device, 3 * sizeof(double), (void **)&m->numbers, err));
+    m->bytes = at;
     char *inside = far_reach(m->parameters, at);
     for (int k = 0; k < TENSORS; k++)
         for (uint64_t j = 0; j < tensors[k].count; j++)
@@ -469,9 +471,9 @@ static inline void far_look(far_run *one, stk_trainer *t)
         one->val = NAN;
     snprintf(one->saved, sizeof one->saved, "%s", saved ? saved : "");
     assert_true(m->bytes <= sizeof one->weights);
-    if (m->gradients)
+    if (m->bytes)
         one->there = far_present(m->parameters, m->bytes) + far_present(m->gradients, m->bytes);
-    for (int k = 0; k < TENSORS && m->parameters; k++)
+    for (int k = 0; k < TENSORS && m->bytes; k++)
         memcpy(one->weights + m->at[k], far_reach(m->parameters + m->at[k], far_size(k)),
                far_size(k));
 }

@@ -16,8 +16,8 @@ typedef struct far_memory {
     char *inside, *shown; /* the same bytes: for who is the device; its addresses */
     bool gone[FAR_BYTES / GRANULE];
     uint64_t used, live; /* handed out, ever; of blocks that were not freed */
-    uint64_t gives, takes;
-    uint64_t give_fails_at, take_fails_at; /* the so many'th; 0: none */
+    uint64_t allocs, gives, takes;
+    uint64_t alloc_fails_at, give_fails_at, take_fails_at; /* the so many'th; 0: none */
 } far_memory;
 
 /* Of each rank; the library that stands for NCCL reaches them all. */
@@ -84,6 +84,8 @@ static inline stk_status far_alloc(stk_device *device, uint64_t bytes, void **ou
 {
     far_memory *m = far_own;
 
+    if (++m->allocs == m->alloc_fails_at)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DEVICE, "a block failed on purpose");
     *out = m->shown + m->used;
     *(uint64_t *)(void *)(m->inside + m->used) = bytes; /* for free(), before the block */
     *out = (char *)*out + 256;

@@ -19,10 +19,10 @@ static void run(uint64_t world, const char *strategy, far_change *change, double
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Tensors of a bucket, and how much of it is the layer's at work at most. */
+/* Tensors of each bucket. */
 static const struct {
     int first, last;
-} buckets[] = {{0, 0}, {1, 3}, {4, 4}, {5, 6}};
+} buckets[] = {{0, 0}, {1, 1}, {2, 4}, {5, 5}, {6, 7}};
 
 enum { AT_HAND = 264 + 920 * 4 /* of the buckets of layer b */ };
 
@@ -175,6 +175,12 @@ static void takes_fail(far_run *one)
     one->memory->take_fails_at = one->rank == 1 ? number : 0;
 }
 
+static void allocs_fail(far_run *one)
+{
+    squeezes(one);
+    one->memory->alloc_fails_at = one->rank == 1 ? number : 0;
+}
+
 static void step_fails(far_run *one)
 {
     one->module.fails_at = one->rank == 1 ? number : 0;
@@ -210,6 +216,19 @@ static void a_rank_fails(void **state)
     fails("zero_3", step_fails, 2, STK_EIO, "the step failed on purpose");
 }
 
+/* Every one of its allocations. */
+static void a_block_fails(void **state)
+{
+    uint64_t all;
+
+    run(3, "zero_3", squeezes, 0);
+    assert_ok(far_all[1].status, &far_all[1].b.err);
+    all = far_all[1].memory->allocs;
+    assert_true(all > 3 + TENSORS * MOMENTS);
+    for (uint64_t at = 1; at <= all; at++)
+        fails("zero_3", allocs_fail, at, STK_ENOMEM, "a block failed on purpose");
+}
+
 /* A call of NCCL that fails, gets lost or falls: all ranks end, and none has stepped by what was
  * in memory then. */
 static void a_call_fails(void **state)
@@ -235,9 +254,8 @@ static void a_call_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_are_kept),
-        cmocka_unit_test(are_refused_by_name),
-        cmocka_unit_test(a_rank_fails),
+        cmocka_unit_test(parts_are_kept), cmocka_unit_test(are_refused_by_name),
+        cmocka_unit_test(a_rank_fails),   cmocka_unit_test(a_block_fails),
         cmocka_unit_test(a_call_fails),
     };
 
