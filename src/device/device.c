@@ -142,11 +142,13 @@ void stk__device_functions(const stk_device *device, stk_device_ops *out)
     read_table(out, device->ops);
     if (!stk__device_is_host(device))
         return;
-    out->convert = out->convert ? out->convert : host->convert;
-    out->squares = out->squares ? out->squares : host->squares;
-    out->scale = out->scale ? out->scale : host->scale;
-    out->take_back = out->give_back ? out->take_back : host->take_back;
-    out->give_back = out->give_back ? out->give_back : host->give_back;
+    out->copy = host->copy;
+    out->fill = host->fill;
+    out->convert = host->convert;
+    out->squares = host->squares;
+    out->scale = host->scale;
+    out->give_back = host->give_back;
+    out->take_back = host->take_back;
 }
 
 stk_status stk__device_value(const stk_device *device, const void *data, stk_dtype dtype,

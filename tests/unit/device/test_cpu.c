@@ -11,6 +11,12 @@ static void far_info(const stk_device *device, stk_device_info *out)
     *out = (stk_device_info){.struct_size = sizeof *out, .name = "far"};
 }
 
+static stk_status far_copy(stk_stream *stream, void *to, const void *from, uint64_t bytes,
+                           stk_copy_kind kind, stk_error *err)
+{
+    return STK_EIO;
+}
+
 static void the_table(void **state)
 {
     const stk_device_ops *ops = ((const stk_device_ops *)stk_driver_at(NULL, STK_DRIVER_DEVICE, 0));
@@ -103,8 +109,8 @@ static void numbers(void **state)
                  &err, "float16");
 }
 
-/* What a table lacks at its end is the processor's where the memory is the host's, and else none.
- */
+/* What works on memory is the processor's where that is the host's; else what a table lacks at its
+ * end is none. */
 static void functions(void **state)
 {
     const stk_device_ops *cpu = (const stk_device_ops *)stk_driver_at(NULL, STK_DRIVER_DEVICE, 0);
@@ -114,17 +120,19 @@ static void functions(void **state)
     stk_error err;
 
     ops.struct_size = offsetof(stk_device_ops, convert);
+    ops.copy = far_copy;
     assert_ok(stk_device_create(ctx, &ops, NULL, &device, &err), &err);
     stk__device_functions(device, &full);
     assert_true(full.convert == cpu->convert && full.squares == cpu->squares &&
                 full.scale == cpu->scale && full.give_back == cpu->give_back &&
-                full.take_back == cpu->take_back && full.alloc == cpu->alloc);
+                full.take_back == cpu->take_back && full.alloc == cpu->alloc &&
+                full.copy == cpu->copy && full.fill == cpu->fill);
     assert_int_equal(full.struct_size, sizeof full);
     assert_false(stk__device_has_native(device));
     ops.info = far_info;
     stk__device_functions(device, &full);
     assert_true(!full.convert && !full.squares && !full.scale && !full.give_back &&
-                !full.take_back && full.alloc == cpu->alloc);
+                !full.take_back && full.alloc == cpu->alloc && full.copy == far_copy);
     stk__device_close(&device);
     stk_context_destroy(&ctx);
 }
