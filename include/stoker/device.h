@@ -124,8 +124,9 @@ typedef struct stk_device_ops {
      * of what is gone already. NULL: zero_2 and zero_3 are refused, which share that memory out.
      * Either call may wait for the stream. */
     stk_status (*give_back)(stk_stream *stream, void *memory, uint64_t bytes, stk_error *err);
-    /* (with give_back) Before the work that is given next, memory is there again, with anything in
-     * it, for NCCL as well; what is there stays as it is. No memory: STK_ENOMEM. */
+    /* (with give_back) Before the work that is given next, each of these bytes has memory again,
+     * with anything in it, for NCCL as well; what is there stays as it is. Ranges need not be those
+     * that were given back. No memory: STK_ENOMEM. */
     stk_status (*take_back)(stk_stream *stream, void *memory, uint64_t bytes, stk_error *err);
 } stk_device_ops;
 

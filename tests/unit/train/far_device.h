@@ -163,13 +163,14 @@ static inline stk_status far_scale(stk_stream *stream, void *data, stk_dtype dty
                                  most, err);
 }
 
-/* Whole granules within the range; nothing is left of what was in them. */
+/* Whole granules go, and those that it touches come; nothing is left of what was in them. */
 static inline void far_set(void *memory, uint64_t bytes, bool gone)
 {
     far_memory *m = far_memory_of(memory);
-    const uint64_t from = (uint64_t)((char *)memory - m->shown);
+    const uint64_t from = (uint64_t)((char *)memory - m->shown), end = from + bytes;
+    const uint64_t first = (gone ? from + GRANULE - 1 : from) / GRANULE;
 
-    for (uint64_t i = (from + GRANULE - 1) / GRANULE; i < (from + bytes) / GRANULE; i++) {
+    for (uint64_t i = first; i < (gone ? end : end + GRANULE - 1) / GRANULE; i++) {
         if (m->gone[i] != gone)
             memset(m->inside + i * GRANULE, LOST, GRANULE);
         m->gone[i] = gone;
