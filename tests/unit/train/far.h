@@ -437,6 +437,12 @@ static inline void far_take_strategy(far_run *one, stk_trainer *t)
     assert_ok(stk_trainer_set_strategy(t, &s, &one->b.err), &one->b.err);
 }
 
+/* One rank alone may be one of none. */
+static inline bool far_joins(const far_run *one)
+{
+    return one->world > 1 || strcmp(one->strategy, "auto") != 0;
+}
+
 static inline void far_set_up(far_run *one)
 {
     bench *b = &one->b;
@@ -452,7 +458,7 @@ static inline void far_set_up(far_run *one)
     b->options.enable_checkpointing = STK_SWITCH_TRUE;
     b->options.default_root_dir = one->folder;
     b->options.accelerator = far_ops.name;
-    b->options.strategy = one->world > 1 ? one->strategy : "auto";
+    b->options.strategy = one->strategy;
     assert_ok(stk_driver_add(b->ctx, STK_DRIVER_DEVICE, &far_ops, &b->err), &b->err);
     far_init(&one->module);
     if (one->change)
@@ -485,18 +491,18 @@ static inline void *far_run_rank(void *argument)
 
     far_own = one->memory = &far_memories[one->rank];
     far_set_up(one);
-    if (one->world > 1)
+    if (far_joins(one))
         far_join(one);
     assert_ok(stk_trainer_create(one->b.ctx, &one->b.options, &t, &one->b.err), &one->b.err);
     t->ranks.later = MOST_LATER;
-    if (one->world > 1)
+    if (far_joins(one))
         far_take_strategy(one, t);
     if (one->callback)
         assert_ok(stk_trainer_add_callback(t, one->callback, NULL, NULL, &one->b.err), &one->b.err);
     one->status = stk_trainer_fit(t, &one->module.base, &one->b.data, one->ckpt_path, &one->b.err);
     far_look(one, t);
     stk_trainer_destroy(&t);
-    if (one->world > 1)
+    if (far_joins(one))
         stk_collectives_close(&one->c);
     bench_close(&one->b);
     return NULL;

@@ -115,6 +115,7 @@ static void zeroes_itself(far_run *one)
 
 static void the_same_bits(void **state)
 {
+    as_by_ddp(1, clips, NULL);
     as_by_ddp(2, clips, NULL);
     as_by_ddp(3, clips, &stk__callback_ema);
     as_by_ddp(4, clips, NULL);
