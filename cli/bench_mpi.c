@@ -23,7 +23,8 @@
 
 #define VARIABLE "STOKER_BENCH_RUN" /* path of the sheet */
 #define MAGIC    "STKRUN1"
-#define GRACE_NS UINT64_C(10000000000) /* for ranks to end after an interrupt */
+#define GRACE_NS UINT64_C(10000000000) /* for ranks to end after an interrupt, */
+#define LOST_NS  UINT64_C(1000000000)  /* and after their mpirun, without which they cannot go on */
 #define WORDS    16                    /* of mpirun */
 
 /* Of one rank. */
@@ -134,13 +135,16 @@ static volatile pid_t starter;
 static void tell_ranks(void *user)
 {
     struct sheet *sheet = running;
+    pid_t ranks[STK_BENCH_MAX_RANKS];
     bool told = false;
 
     (void)user;
+    launch_find_ranks(starter, ranks, sheet ? sheet->ranks : 0);
     for (uint64_t r = 0; sheet && r < sheet->ranks; r++) {
         const int pid = atomic_load(&sheet->places[r].pid);
-        if (pid > 1 && !atomic_load(&sheet->places[r].done))
-            told |= kill((pid_t)pid, SIGTERM) == 0;
+        if (pid > 1)
+            ranks[r] = atomic_load(&sheet->places[r].done) ? 0 : (pid_t)pid;
+        told |= ranks[r] && kill(ranks[r], SIGTERM) == 0;
     }
     if (!told && starter > 0)
         kill(starter, SIGTERM);
@@ -239,8 +243,8 @@ static void say_end(const struct sheet *sheet, int how, struct bench_result *res
             snprintf(text, sizeof text, "interrupted; rank %" PRIu64 " did not end by itself", r);
         else if (WIFSIGNALED(how))
             snprintf(text, sizeof text,
-                     "mpirun ended by signal %d, and rank %" PRIu64 " has no figures",
-                     WTERMSIG(how), r);
+                     "mpirun ended by signal %d (%s), and rank %" PRIu64 " has no figures",
+                     WTERMSIG(how), strsignal(WTERMSIG(how)), r);
         else
             snprintf(text, sizeof text,
                      "mpirun ended with exit code %d, and rank %" PRIu64
@@ -258,6 +262,8 @@ static void start_and_wait(struct bench_task *task, int fd, struct bench_result 
     task->parent = getpid();
     fflush(NULL);
     cli_on_interrupt(tell_ranks, NULL);
+    /* Ranks of an mpirun that is killed are children of this process then. */
+    launch_adopt(true);
     const pid_t pid = fork();
     if (pid == 0) {
         cli_on_interrupt(NULL, NULL);
@@ -272,9 +278,12 @@ static void start_and_wait(struct bench_task *task, int fd, struct bench_result 
                        "processes (ulimit -u) may help");
     } else {
         starter = pid;
-        say_end(sheet, wait_starter(pid), results);
+        const int how = wait_starter(pid);
+        starter = 0;
+        launch_end_left(cli_now_ns() + LOST_NS, NULL, NULL);
+        say_end(sheet, how, results);
     }
-    starter = 0;
+    launch_adopt(false);
     cli_on_interrupt(NULL, NULL);
 }
 

@@ -91,18 +91,35 @@ bool launch_mpirun_find(void);
 size_t launch_mpirun_words(uint64_t ranks, bool label, const char *variable, const char **words,
                            size_t room);
 
-/* ---- Watching (launch_watch.c) --------------------------------------------------------------- */
+/* Whether it passes a signal on to its ranks, and lives on. In a signal handler, too. */
+bool launch_mpirun_passes(int signal);
 
-/* Seconds of an option as nanoseconds. */
-uint64_t launch_ns(double seconds);
+/* ---- Processes below this one (launch_processes.c) ------------------------------------------- */
 
 /* A process as the kernel has it [proc(5), stat]. */
 struct launch_process {
     char state; /* 'R', 'S', 'D', 'T', 'Z'; 0: it is gone */
-    int64_t parent;
+    int64_t parent, group;
 };
 
+/* These two also in a signal handler. */
 struct launch_process launch_process(int64_t pid);
+/* The ranks that mpirun `starter` has on this machine, as kill(2) takes them: the group of each,
+ * where it leads one. What starts them is none, nor is what they start. 0: not found. */
+void launch_find_ranks(pid_t starter, pid_t *found, uint64_t ranks);
+/* What loses its parent below this process comes to it from here on, but for the children that it
+ * has: before any of those that are to be ended is started. False: no more. */
+void launch_adopt(bool orphans);
+/* End what has come, by SIGTERM, and from `until_ns` on (cli_now_ns(); one that is over: at once)
+ * by SIGKILL. One that hangs in the kernel is waited for for 2 s. `meanwhile` takes the time
+ * between two looks; NULL: nothing is done. */
+void launch_end_left(uint64_t until_ns, void (*meanwhile)(void *user, int milliseconds),
+                     void *user);
+
+/* ---- Watching (launch_watch.c) --------------------------------------------------------------- */
+
+/* Seconds of an option as nanoseconds. */
+uint64_t launch_ns(double seconds);
 
 /* The first rank that gives no sign of life in time ends the attempt. */
 void launch_watch(struct launch *launch);

@@ -2,7 +2,6 @@
 /* The processes of a launch: started, heard, waited for. */
 #include "launch.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,9 +14,6 @@
 
 #define MOST_WORDS 32        /* in front of the command */
 #define AT_ONCE    (1 << 16) /* bytes of a stream before the others are looked at: a pipe's */
-#define LEFT_MS    2000      /* that ranks which were killed have to be gone, */
-#define LOOK_MS    20        /* between two looks at them */
-#define CHILDREN   256       /* of this process that are known; of more none is killed */
 
 /* For the signal handlers: groups that are to be told, and whose they are. */
 static volatile sig_atomic_t num_told;
@@ -26,26 +22,33 @@ static const struct launch *volatile forwarding;
 
 /* ---- Signals --------------------------------------------------------------------------------- */
 
-/* Ranks that mpirun or srun has started, as far as they give signs of life. Their number; 0: some
- * are on other machines, which only those two reach. */
-static uint64_t tell_ranks(const struct launch *launch, int signal)
+/* Tell the ranks of this machine that mpirun or srun has started, each once: the process that gave
+ * signs of life, or the group of one that was never heard. False: nobody was told, as there is
+ * none, or some are on other machines, which only those two reach, or it is not known where some
+ * are; with `some` those that are known are told then. */
+static bool tell_ranks(const struct launch *launch, int signal, bool some)
 {
     stk_heartbeat_row row = {.struct_size = sizeof row};
-    uint64_t n = 0;
+    pid_t ranks[LAUNCH_MOST];
+    uint64_t known = 0, n = 0;
 
-    for (uint64_t r = 0; launch->heartbeat && r < launch->ranks; r++) {
-        stk_heartbeat_read(launch->heartbeat, r, &row);
-        if (row.heard_ns)
-            return 0;
+    launch_find_ranks(told[0], ranks, launch->ranks);
+    for (uint64_t r = 0; r < launch->ranks; r++) {
+        if (launch->heartbeat)
+            stk_heartbeat_read(launch->heartbeat, r, &row);
+        if (row.heard_ns && signal != SIGKILL)
+            return false;
+        if (row.pid > 1 && !row.heard_ns)
+            ranks[r] = row.doing == STK_DOING_END ? 0 : (pid_t)row.pid;
+        known += row.pid > 1 || ranks[r];
+        n += ranks[r] != 0;
     }
-    for (uint64_t r = 0; launch->heartbeat && r < launch->ranks; r++) {
-        stk_heartbeat_read(launch->heartbeat, r, &row);
-        if (row.pid <= 1 || row.doing == STK_DOING_END)
-            continue;
-        kill((pid_t)row.pid, signal);
-        n++;
-    }
-    return n;
+    if (!some && known < launch->ranks)
+        return false;
+    for (uint64_t r = 0; r < launch->ranks; r++)
+        if (ranks[r])
+            kill(ranks[r], signal);
+    return n > 0;
 }
 
 static void tell_groups(int signal)
@@ -60,8 +63,8 @@ static void tell(int signal)
     const struct launch *launch = forwarding;
 
     /* An mpirun that is asked to end kills its ranks a second later, whatever they are saving. */
-    if (launch && launch->how == LAUNCH_MPIRUN && (signal == SIGINT || signal == SIGTERM) &&
-        tell_ranks(launch, signal))
+    if (launch && launch->how == LAUNCH_MPIRUN &&
+        tell_ranks(launch, signal, !launch_mpirun_passes(signal)))
         return;
     tell_groups(signal);
 }
@@ -86,7 +89,7 @@ static void kill_all(void)
     const struct launch *launch = forwarding;
 
     if (launch && launch->how != LAUNCH_LOCAL)
-        tell_ranks(launch, SIGKILL);
+        tell_ranks(launch, SIGKILL, true);
     tell_groups(SIGKILL);
 }
 
@@ -106,35 +109,12 @@ void launch_forward(const struct launch *launch)
 
 void launch_signal(struct launch *launch, int signal)
 {
+    /* Ranks of mpirun are in groups of their own, and outlive it when it is killed. */
+    if (signal == SIGKILL && launch->how != LAUNCH_LOCAL)
+        tell_ranks(launch, SIGKILL, true);
     for (uint64_t i = 0; i < launch->children; i++)
         if (launch->child[i].pid > 0)
             kill(-launch->child[i].pid, signal);
-    /* Ranks of mpirun are in groups of their own, and outlive it when it is killed. */
-    if (signal == SIGKILL && launch->how != LAUNCH_LOCAL)
-        tell_ranks(launch, SIGKILL);
-}
-
-/* ---- Children that are no ranks ---------------------------------------------------------------
- */
-
-/* Of this process, before it started any. */
-static pid_t before[CHILDREN];
-static size_t num_before;
-
-static size_t find_children(pid_t pids[CHILDREN])
-{
-    DIR *processes = opendir("/proc");
-    const struct dirent *entry;
-    size_t n = 0;
-
-    while (processes && n < CHILDREN && (entry = readdir(processes))) {
-        const long pid = strtol(entry->d_name, NULL, 10);
-        if (pid > 1 && launch_process(pid).parent == getpid())
-            pids[n++] = (pid_t)pid;
-    }
-    if (processes)
-        closedir(processes);
-    return n;
 }
 
 /* ---- Starting -------------------------------------------------------------------------------- */
@@ -318,9 +298,8 @@ void launch_start(struct launch *launch)
         sigaddset(&set, held[i]);
     sigprocmask(SIG_BLOCK, &set, &unheld);
     /* Ranks of an mpirun that is killed are children of this process then. */
-    if (launch->attempt == 0 && launch->how != LAUNCH_LOCAL)
-        num_before = find_children(before);
-    prctl(PR_SET_CHILD_SUBREAPER, launch->how != LAUNCH_LOCAL ? 1UL : 0UL, 0UL, 0UL, 0UL);
+    if (launch->attempt == 0)
+        launch_adopt(launch->how != LAUNCH_LOCAL);
     start_all(launch);
     sigprocmask(SIG_SETMASK, &unheld, NULL);
 }
@@ -458,50 +437,18 @@ bool launch_reap(struct launch *launch)
     return left;
 }
 
-/* Send a signal to what came of this launch and is a child of this process. How many there are:
- * those that were there before are left alone. */
-static int signal_left(int signal)
+static void read_meanwhile(void *launch, int milliseconds)
 {
-    pid_t children[CHILDREN];
-    const size_t n = find_children(children);
-    int left = 0;
-
-    for (size_t i = 0; i < n && num_before < CHILDREN; i++) {
-        bool known = launch_process(children[i]).state == 'Z';
-        for (size_t k = 0; k < num_before; k++)
-            known |= before[k] == children[i];
-        if (known)
-            continue;
-        kill(children[i], signal);
-        left++;
-    }
-    return left;
-}
-
-/* Ranks that outlive their mpirun, also those that were never heard of, hold ports and memory of
- * the next attempt: they are asked to end, and killed once the others would be. One that hangs in
- * the kernel is waited for no longer than LEFT_MS. */
-static void end_left(struct launch *launch)
-{
-    const uint64_t now = cli_now_ns(),
-                   until = launch->kill_ns == UINT64_MAX || launch->kill_ns < now ? now
-                                                                                  : launch->kill_ns,
-                   end = until + LEFT_MS * UINT64_C(1000000);
-    bool killed = until == now;
-
-    for (int left = signal_left(killed ? SIGKILL : SIGTERM); left > 0 && cli_now_ns() < end;) {
-        launch_read(launch, LOOK_MS, false);
-        reap_others(launch);
-        killed |= cli_now_ns() >= until;
-        left = signal_left(killed ? SIGKILL : 0);
-    }
-    reap_others(launch);
+    launch_read(launch, milliseconds, false);
 }
 
 void launch_clear(struct launch *launch)
 {
+    /* Ranks that outlive their mpirun, also those that were never heard of, hold ports and memory
+     * of the next attempt: they are asked to end, and killed once the others would be. */
     if (launch->how != LAUNCH_LOCAL && (launch->failed || cli_interrupted()))
-        end_left(launch);
+        launch_end_left(launch->kill_ns == UINT64_MAX ? 0 : launch->kill_ns, read_meanwhile,
+                        launch);
     launch_read(launch, 0, true);
     for (uint64_t i = 0; i < launch->children; i++)
         for (int k = 0; k < 2; k++)

@@ -114,6 +114,12 @@ bool launch_mpirun_find(void)
     return true;
 }
 
+/* [mpirun(1) of Open MPI 4.1; MPICH's ends by SIGUSR2] */
+bool launch_mpirun_passes(int signal)
+{
+    return signal == SIGUSR1 || (signal == SIGUSR2 && open_mpi);
+}
+
 size_t launch_mpirun_words(uint64_t ranks, bool label, const char *variable, const char **words,
                            size_t room)
 {

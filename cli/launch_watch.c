@@ -14,27 +14,6 @@ uint64_t launch_ns(double seconds)
     return (uint64_t)(seconds * 1e9);
 }
 
-struct launch_process launch_process(int64_t pid)
-{
-    struct launch_process process = {0};
-    char path[64], text[512] = "";
-
-    snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
-    FILE *stat = fopen(path, "r");
-    if (!stat)
-        return process;
-    const size_t n = fread(text, 1, sizeof text - 1, stat);
-    fclose(stat);
-    text[n] = 0;
-    /* The name before it may hold anything. */
-    const char *end = strrchr(text, ')');
-    if (end && end[1] == ' ' && end[2]) {
-        process.state = end[2];
-        process.parent = strtoll(end + 3, NULL, 10);
-    }
-    return process;
-}
-
 void launch_fail(struct launch *launch, int64_t rank, const char *host, int code, const char *why)
 {
     if (launch->failed || cli_interrupted())

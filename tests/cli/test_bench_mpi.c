@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `stoker bench --ranks N --all-reduce BYTES` on each MPI that is installed: the same samples as
  * without, what the all-reduce takes in table and log, and failures that end all ranks. */
+#include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -47,8 +50,8 @@ static bool has(size_t mpi)
     char command[512];
 
     snprintf(command, sizeof command,
-             "command -v %s >/dev/null && mkdir -p %s && echo 'exec %s \"$@\"' >%s/mpirun && "
-             "chmod +x %s/mpirun",
+             "command -v %s >/dev/null && mkdir -p %s && echo '[ \"$1\" = --version ] || echo $$ "
+             ">started; exec %s \"$@\"' >%s/mpirun && chmod +x %s/mpirun",
              mpis[mpi].mpirun, mpis[mpi].name, mpis[mpi].mpirun, mpis[mpi].name, mpis[mpi].name);
     if (run(command) == 0)
         return true;
@@ -146,11 +149,83 @@ static void test_failures(void **state)
     has_words("out.txt", "STOKER_BENCH_RUN: '/dev/null' is no run of this version");
 }
 
+/* Ranks of the run that process `bench` measures, by the sheet of which their environment knows. */
+static size_t find_ranks(pid_t bench, pid_t pids[2])
+{
+    static char environment[1 << 16];
+    char words[64], path[300], exe[400] = "", own[400] = "";
+    const struct dirent *entry;
+    size_t n = 0;
+
+    snprintf(words, sizeof words, "STOKER_BENCH_RUN=/proc/%d/", (int)bench);
+    assert_non_null(realpath(binary, own));
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    while ((entry = readdir(processes)) && n < 2) {
+        snprintf(path, sizeof path, "/proc/%s/exe", entry->d_name);
+        const ssize_t length = readlink(path, exe, sizeof exe - 1);
+        snprintf(path, sizeof path, "/proc/%s/environ", entry->d_name);
+        exe[length > 0 ? length : 0] = 0;
+        FILE *file = strcmp(exe, own) == 0 ? fopen(path, "r") : NULL;
+        if (!file)
+            continue;
+        const size_t bytes = fread(environment, 1, sizeof environment - 1, file);
+        fclose(file);
+        environment[bytes] = 0;
+        for (size_t at = 0; at < bytes; at += strlen(environment + at) + 1)
+            if (strncmp(environment + at, words, strlen(words)) == 0)
+                pids[n++] = (pid_t)strtol(entry->d_name, NULL, 10);
+    }
+    closedir(processes);
+    return n;
+}
+
+/* Ranks of an mpirun that is killed, also one that hears nothing, end with the command, which says
+ * what happened. */
+static void test_killed(void **state)
+{
+    const struct timespec pause = {.tv_nsec = 5000000};
+    char path[8192], out[400];
+    pid_t ranks[2], left[2];
+    int how = 0;
+
+    (void)state;
+    snprintf(out, sizeof out, "%s/out.txt", folder);
+    for (size_t m = 0; m < STK_COUNT(mpis); m++) {
+        if (!has(m))
+            continue;
+        snprintf(path, sizeof path, "%s/%s:%s", folder, mpis[m].name, getenv("PATH"));
+        const pid_t pid = fork();
+        if (pid == 0) {
+            setenv("PATH", path, 1);
+            if (chdir(folder) || !freopen(out, "w", stdout) || dup2(1, 2) < 0)
+                _exit(126);
+            execl(binary, binary, "bench", "digits:", "--ranks", "2", "--all-reduce", "1KB",
+                  "--num-epochs", "100000", "--num-workers", "0", "--train-step-time", "1ms",
+                  "--log", "none", (char *)NULL);
+            _exit(126);
+        }
+        while (find_ranks(pid, ranks) < 2 && waitpid(pid, &how, WNOHANG) == 0)
+            nanosleep(&pause, NULL);
+        kill(ranks[0], SIGSTOP);
+        kill((pid_t)strtol(text_of("started"), NULL, 10), SIGKILL);
+        assert_int_equal(waitpid(pid, &how, 0), pid);
+        const size_t n = find_ranks(pid, left);
+        for (size_t i = 0; i < n; i++)
+            kill(left[i], SIGKILL);
+        assert_int_equal(n, 0);
+        assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 1);
+        has_words("out.txt", "stoker: error: ");
+        has_words("out.txt", "mpirun ended by signal 9 (Killed), and rank ");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both),
         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_killed),
     };
 
     binary = test_binary();
