@@ -356,7 +356,7 @@ typedef struct stk_what_if {
     double latency;   /**< mean of a read alone, s */
     double bandwidth; /**< of the storage, for all ranks together, bytes/s */
     int64_t connections;
-    int64_t ranks; /**< on this machine */
+    int64_t ranks; /**< on this machine; other than recorded: they step together, as in stk_scale */
     int32_t cache; /**< position in "auto|none|encoded|decoded"; auto: as recorded */
 } stk_what_if;
 

@@ -11,11 +11,10 @@
 #include "base/sized.h"
 #include "measure/simulate.h"
 
-#define RUNS     12     /* of the model: the slowest of many is rare in few */
+#define RUNS     STK__RANKS_RUNS
 #define AGAIN    2      /* times that the other machines are drawn from the last outcome */
 #define SEGMENTS 4000   /* between checkpoints that are simulated */
 #define FAILURES 200000 /* at most, then */
-#define TURNS    0.7
 #define SPACE    (RUNS * STK__SIMULATED_STEPS)
 
 typedef struct scratch {
@@ -67,40 +66,6 @@ static stk_status run_machines(const stk__stages *stages, stk__setting *set, scr
 static double here_of(const stk_scale *scale)
 {
     return (double)STK_MIN(scale->ranks, scale->per_machine);
-}
-
-/* Ranks of the core that has most, of so many cores; between two numbers of them a quota is. */
-static double most_of(double here, double cores)
-{
-    const double few = ceil(here / floor(cores)), many = ceil(here / ceil(cores));
-
-    return few + (many - few) * (cores - floor(cores));
-}
-
-/* Ranks of the core that has most. What other programs took of cores while it was recorded makes
- * them no fewer. */
-static double crowding(const stk__setting *set, const stk_scale *scale)
-{
-    if (!isfinite(set->cores))
-        return 1;
-    return STK_MAX(
-        most_of(here_of(scale), STK_MAX(set->quota ? set->cores : round(set->cores), 1.0)), 1.0);
-}
-
-/* What turns on a core take themselves, s of a step: caches are filled anew, and who is waited for
- * has to come by its turn, behind steps and workers of others. TURNS of what each of the other
- * ranks of the core computes for a batch, as measured of trainings of 2 to 8 ranks on two cores
- * (bench/RESULTS.md). Within a step nobody changes its core: of three on two cores each of two has
- * half of one, and the third waits for them. */
-static double turns(const stk__stages *stages, const stk__setting *set, const stk_scale *scale)
-{
-    const double sample = stages->cpu > 0 ? stages->cpu : stages->mean_prepare,
-                 step = stages->mean_step, batch = step + sample * set->batch,
-                 most = crowding(set, scale), each = STK_MAX(here_of(scale) / set->cores, 1.0);
-
-    if (!set->compute)
-        return 0;
-    return TURNS * (most - 1) * batch / STK_MIN(set->cores, 1.0) + STK_MAX(most - each, 0.0) * step;
 }
 
 /* What cores that compute take from each other, memory, caches, the other half of a core, where
@@ -157,20 +122,20 @@ static stk_status predict(stk__stages *stages, stk__setting *set, const stk_scal
     set->ranks = 1;
     STK_TRY(run_all(stages, set, space, &one, err));
     contend(stages, set, scale);
+    set->ranks = (uint32_t)here_of(scale);
     out->ranks = scale->ranks;
     out->machines = (scale->ranks + scale->per_machine - 1) / scale->per_machine;
     stages->bandwidth = fmin(bandwidth, scale->storage / (double)out->machines);
     out->comm = stk__scale_all_reduce(scale->collective, (double)scale->ranks,
                                       (double)scale->gradients, scale->alpha, scale->beta) *
-                STK_MAX(crowding(set, scale), here_of(scale) / set->cores);
+                STK_MAX(stk__ranks_crowding(set), here_of(scale) / set->cores);
     out->comm_wait = STK_MAX(out->comm - scale->overlap * stages->mean_step, 0.0);
     const double slow = slowness(scale, stages->mean_step);
-    set->ranks = (uint32_t)here_of(scale);
     set->machines = out->machines;
     set->meets = true;
     set->meeting = out->comm_wait + slow;
     STK_TRY(run_machines(stages, set, space, &all, err));
-    all.rate = set->batch / (set->batch / all.rate + turns(stages, set, scale));
+    all.rate = stk__ranks_in_turn(stages, set, all.rate);
     out->one_per_s = one.rate;
     out->samples_per_s = all.rate * (double)scale->ranks;
     out->efficiency = one.rate > 0 ? all.rate / one.rate : 0;

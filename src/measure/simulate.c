@@ -6,9 +6,12 @@
 
 #include "base/sized.h"
 
-#define RUNS 5 /* of the model: in the order of the records, then of blocks of them */
-/* As far apart as 95 % of single runs are from their mean, by Student's t of RUNS - 1 degrees. */
-#define SPREAD 2.776
+#define RUNS      5 /* of the model: in the order of the records, then of blocks of them */
+#define RUNS_MOST STK__RANKS_RUNS
+/* As far apart as 95 % of single runs are from their mean, by Student's t: of the degrees of RUNS,
+ * and of those of RUNS_MOST. */
+#define SPREAD      2.776
+#define SPREAD_MOST 2.201
 
 /* Of the rate, that what the model leaves out may be: wake-ups, locks. */
 #define LEFT_OUT 0.02
@@ -132,6 +135,7 @@ stk_status stk__setting_change(const stk_what_if *what, const stk_recording *rec
     set->connections = chosen(what->connections, set->connections);
     set->prefetch = chosen(what->prefetch_factor, set->prefetch);
     set->ranks = chosen(what->ranks, set->ranks);
+    set->meets = set->ranks != before.ranks; /* as recorded they did what they did */
     if (what->batch_size) {
         /* An epoch has as many samples as before. */
         set->epoch_steps =
@@ -159,7 +163,7 @@ stk_status stk__setting_change(const stk_what_if *what, const stk_recording *rec
 
 /* What came of the runs of the model. */
 typedef struct outcome {
-    double rate, deviation; /* samples/s of a rank */
+    double rate, spread; /* samples/s of a rank, and how far apart the runs are */
     double cpu_cores, bytes, step_time, step_stretch;
     stk_spread wait;
 } outcome;
@@ -167,31 +171,37 @@ typedef struct outcome {
 static stk_status run_all(const stk__stages *stages, const stk__setting *set, double *waits,
                           outcome *out, stk_error *err)
 {
-    double rates[RUNS], squares = 0;
+    const int runs = set->meets ? RUNS_MOST : RUNS;
+    double rates[RUNS_MOST], squares = 0;
     uint64_t n = 0;
 
     *out = (outcome){0};
-    for (uint64_t i = 0; i < RUNS; i++) {
+    for (int i = 0; i < runs; i++) {
         stk__simulated one = {.waits = waits + n};
-        STK_TRY(stk__simulate(stages, set, i, &one, err));
+        STK_TRY(stk__simulate(stages, set, (uint64_t)i, &one, err));
         n += one.num_waits;
         rates[i] = one.samples_per_s / set->ranks;
-        out->rate += rates[i] / RUNS;
-        out->cpu_cores += one.cpu_cores / RUNS;
-        out->step_time += one.step_time / RUNS;
-        out->step_stretch += one.step_stretch / RUNS;
+        out->rate += rates[i] / runs;
+        out->cpu_cores += one.cpu_cores / runs;
+        out->step_time += one.step_time / runs;
+        out->step_stretch += one.step_stretch / runs;
         out->bytes = STK_MAX(out->bytes, (one.slab_bytes + one.pool_bytes) / set->ranks);
     }
-    for (uint64_t i = 0; i < RUNS; i++)
+    for (int i = 0; i < runs; i++)
         squares += (rates[i] - out->rate) * (rates[i] - out->rate);
-    out->deviation = sqrt(squares / (RUNS - 1));
+    out->spread = (set->meets ? SPREAD_MOST : SPREAD) * sqrt(squares / (runs - 1));
+    if (set->meets && out->rate > 0) {
+        const double by = stk__ranks_in_turn(stages, set, out->rate) / out->rate;
+        out->rate *= by;
+        out->spread *= by;
+    }
     stk_spread_of(waits, n, &out->wait);
     return STK_OK;
 }
 
 static double spread_of(const outcome *o)
 {
-    return SPREAD * o->deviation + LEFT_OUT * o->rate;
+    return o->spread + LEFT_OUT * o->rate;
 }
 
 /* The interval: how runs differ, of the slowest and the fastest that it may be, and as far to the
@@ -272,7 +282,7 @@ static stk_status prepare(stk__predictor *p, const stk_recording *recording, stk
     STK_TRY(stk__sized_read(&p->recording, sizeof p->recording, recording, "stk_recording",
                             STK_STAGE_MEASURE, err));
     stk__sized_copy(&p->figures, sizeof p->figures, p->recording.figures);
-    p->waits = stk__calloc(p->ctx, RUNS * STK__SIMULATED_STEPS, sizeof *p->waits);
+    p->waits = stk__calloc(p->ctx, RUNS_MOST * STK__SIMULATED_STEPS, sizeof *p->waits);
     if (!p->waits)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory to simulate");
     STK_TRY(settle(p, err));

@@ -136,6 +136,13 @@ stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *s
  * STK_ENOMEM. */
 stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set, double *found,
                               double *of_kinds, double *stay, stk_error *err);
+#define STK__RANKS_RUNS 12 /* of the model, where ranks meet: the slowest of many is rare in few */
+/* (simulate_turns.c) Ranks of the core that has most of them; 1 where each has its own. What other
+ * programs took of cores while it was recorded makes them no fewer. */
+double stk__ranks_crowding(const stk__setting *set);
+/* Samples/s of a rank whose steps meet those of the others, of `rate` that it would have if they
+ * took no turns on their cores: less where steps compute and there are more ranks than cores. */
+double stk__ranks_in_turn(const stk__stages *stages, const stk__setting *set, double rate);
 /* (simulate_blocks.c) Whether blocks are read as a whole. */
 bool stk__setting_whole(const stk__stages *stages, const stk__setting *set);
 /* Work and reads take unsure^exponent times as long: 1 what is longest, from there -2 the least. */

@@ -29,7 +29,9 @@ static const stk_option rows[] = {
     {"connections", STK_OPTION_INT, AT(connections), "auto", 1, STK__WHAT_DEPTH, "auto", "N",
      "Reads that a rank has under way at most, whatever io_depth is."},
     {"ranks", STK_OPTION_INT, AT(ranks), "auto", 1, STK__SIMULATED_RANKS, "auto", "N",
-     "Processes on this machine, each with a loader and a step."},
+     "Processes on this machine, each with a loader and a step, that begin their steps together "
+     "and "
+     "take turns where they are more than cores, as those of scale."},
     {"cache", STK_OPTION_ENUM, AT(cache), "auto", 0, 0, "auto|none|encoded|decoded", NULL,
      "Keep what was read, or what came of decoding it, within the budget, from the second epoch "
      "on; "

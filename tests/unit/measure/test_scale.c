@@ -346,6 +346,59 @@ static void test_contention(void **state)
     assert_near(eight.step, 30e-3, 0.02);
 }
 
+static stk_prediction what_if_of(const stk_figures *f, uint64_t num_steps, const char *text)
+{
+    const stk_recording recording = {
+        .struct_size = sizeof recording, .figures = f, .steps = steps, .num_steps = num_steps};
+    stk_prediction out = {.struct_size = sizeof out};
+    stk_what_if what;
+
+    stk_what_if_init(&what);
+    assert_ok(stk_what_if_parse(ctx, text, &what, &err), &err);
+    assert_ok(stk_predict(ctx, &recording, &what, &out, &err), &err);
+    return out;
+}
+
+/* Ranks of one machine are the same ranks, whoever is asked: steps that sleep, steps that compute,
+ * and workers that do, whose steps are all alike or long at times. */
+static void test_what_if(void **state)
+{
+    static const struct {
+        bool spin, uneven;
+        double prepare; /* s of a worker for a sample */
+    } rows[] = {{false, false, 20e-6}, {false, true, 20e-6}, {true, false, 0},
+                {true, true, 0},       {true, false, 1e-3},  {true, true, 1e-3}};
+    char text[64];
+
+    (void)state;
+    for (uint64_t i = 0; i < STEPS; i++)
+        steps[i] = i % 16 == 3 ? 20e-3F : 10e-3F;
+    for (size_t k = 0; k < STK_COUNT(rows); k++) {
+        stk_figures f = planted();
+        f.usable_cores = 2;
+        f.spin = rows[k].spin;
+        f.compute_cores = 1;
+        f.num_workers = 1;
+        f.prepare_busy = f.cpu_s = rows[k].prepare * (double)f.samples;
+        f.step_time = rows[k].uneven ? 10.625e-3 : 10e-3;
+        const uint64_t n = rows[k].uneven ? STEPS : 0;
+        for (int ranks = 1; ranks <= 8; ranks++) {
+            snprintf(text, sizeof text, "ranks=%d,cores=2", ranks);
+            const stk_prediction p = what_if_of(&f, n, text);
+            /* Of the long steps of one fewer are drawn. */
+            assert_near(p.samples_per_s, predict_of(&f, n, text).samples_per_s / ranks,
+                        ranks == 1 && rows[k].uneven ? 0.03 : 1e-9);
+            assert_true(p.low <= p.samples_per_s && p.samples_per_s <= p.high);
+        }
+        const stk_prediction one = what_if_of(&f, n, "ranks=1");
+        assert_true(one.samples_per_s == one.base_samples_per_s);
+        /* What was recorded of several ranks has their turns. */
+        f.ranks = 4;
+        const stk_prediction same = what_if_of(&f, n, "ranks=4");
+        assert_true(same.samples_per_s == same.base_samples_per_s);
+    }
+}
+
 static void test_storage(void **state)
 {
     stk_figures f = planted();
@@ -487,6 +540,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_monotone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_contention, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_if, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_machine, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_storage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failing, set_up, tear_down),
