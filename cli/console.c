@@ -235,12 +235,14 @@ int cli_fail(struct cli *cli, stk_status status, const stk_error *err)
     if (cli_is_usage(status, err))
         return CLI_USAGE;
     if (cli->format == CLI_JSON && cli->out) {
-        fprintf(cli->out, "{\"error\": {\"status\": \"%s\"", stk_status_name(status));
-        cli_json_member_text(cli->out, "text", text);
-        cli_json_member_text(cli->out, "key", own ? err->key : "");
+        /* The file of -o is not kept then. */
+        FILE *out = cli->out_partial ? stdout : cli->out;
+        fprintf(out, "{\"error\": {\"status\": \"%s\"", stk_status_name(status));
+        cli_json_member_text(out, "text", text);
+        cli_json_member_text(out, "key", own ? err->key : "");
         if (own && err->sample != STK_NO_SAMPLE)
-            fprintf(cli->out, ", \"sample\": %" PRIu64, err->sample);
-        fputs("}}\n", cli->out);
+            fprintf(out, ", \"sample\": %" PRIu64, err->sample);
+        fputs("}}\n", out);
     }
     return CLI_FAILED;
 }

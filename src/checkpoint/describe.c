@@ -25,17 +25,23 @@ static void number_line(line_fn *line, void *user, const char *name, uint64_t va
     line(user, name, text);
 }
 
-/* Whether a line of what a file is has this name. */
+#define OF_TEXTS   "__metadata__." /* in front of a text's name, */
+#define OF_TENSORS "tensor."       /* and of a tensor's that is taken */
+
+/* Whether a line of what a file is, or of one of its texts, has this name; or that of a tensor
+ * whose own is taken. */
 static bool is_taken(const char *name)
 {
     static const char *const names[] = {"checkpoint",     "format",         "parts",
                                         "verified",       "parameters",     "bytes",
                                         "bytes_of_model", "bytes_of_state", "tensors"};
 
+    while (strncmp(name, OF_TENSORS, strlen(OF_TENSORS)) == 0)
+        name += strlen(OF_TENSORS);
     for (size_t i = 0; i < STK_COUNT(names); i++)
         if (strcmp(name, names[i]) == 0)
             return true;
-    return false;
+    return strncmp(name, OF_TEXTS, strlen(OF_TEXTS)) == 0;
 }
 
 /* A line whose name is another program's, behind `in`. */
@@ -44,7 +50,7 @@ static void foreign_line(line_fn *line, void *user, const char *in, const char *
 {
     char whole[1024];
 
-    snprintf(whole, sizeof whole, "%s.%s", in, name);
+    snprintf(whole, sizeof whole, "%s%s", in, name);
     line(user, whole, value);
 }
 
@@ -56,7 +62,7 @@ static void tensor_line(line_fn *line, void *user, const stk_state_tensor *t)
     stk__text_add(&text, "%s ", stk_dtype_name(t->dtype));
     stk__text_add_shape(&text, t->shape, t->rank, false);
     if (is_taken(t->name))
-        foreign_line(line, user, "tensor", t->name, bytes);
+        foreign_line(line, user, OF_TENSORS, t->name, bytes);
     else
         line(user, t->name, bytes);
 }
@@ -77,7 +83,7 @@ static void text_lines(line_fn *line, void *user, const stk__safetensors *s, boo
         if (ours)
             line(user, name, shown);
         else
-            foreign_line(line, user, "__metadata__", name, shown);
+            foreign_line(line, user, OF_TEXTS, name, shown);
     }
 }
 

@@ -375,6 +375,25 @@ class Benches(InFolder):
         with self.assertRaisesRegex(stoker.InvalidError, "unknown option 'output'"):
             stoker.tune("digits:", output="x.yaml")
 
+    def test_a_tuning_fails_as_a_bench_does(self):
+        Path("empty").mkdir()
+        for kind, dataset, options in (
+            (stoker.NotFoundError, "images:nowhere", {}),
+            (stoker.NotFoundError, "images:empty", {}),
+            (stoker.InvalidError, "digits:", {"num_workrs": 1}),
+            (stoker.InvalidError, "digits:", {"io_depth": -4}),
+            (stoker.NoMemoryError, "digits:?size=640", {"memory_budget": "1KiB"}),
+            (stoker.NotFoundError, "digits:?size=640", {"log": "nowhere/x.log"}),
+            (stoker.InvalidError, "digits:?size=640", {"log": "empty"}),
+        ):
+            said = []
+            for function in (stoker.bench, stoker.tune):
+                with self.subTest(dataset=dataset, options=options, function=function), self.assertRaises(kind) as failed:
+                    function(dataset, **options, **self.FAST)
+                self.assertIs(type(failed.exception), kind)
+                said.append((failed.exception.status, str(failed.exception).removeprefix("bench: ").removeprefix("tune: ")))
+            self.assertEqual(said[0], said[1])
+
     def test_a_log_that_is_not_complete(self):
         with self.assertRaisesRegex(stoker.Error, "full"):
             stoker.bench("digits:?size=640", num_workers=[0, 1], log="/dev/full", **self.FAST)

@@ -149,6 +149,12 @@ static stk_status take_texts(parser *p)
     stk__safetensors *out = p->out;
     bool more = true;
 
+    /* null is none [safetensors 0.8, whose field is optional]. */
+    skip_space(p);
+    if (strncmp(p->at, "null", 4) == 0) {
+        p->at += 4;
+        return STK_OK;
+    }
     STK_TRY(take(p, '{'));
     if (take_empty(p, '}'))
         return STK_OK;

@@ -53,6 +53,14 @@ static void test_header(void **state)
     assert_null(stk__safetensors_find_text(&s, "a/"));
     stk__safetensors_release(&s);
 
+    /* What the reader of Python takes for none, and answers with the tensor. */
+    static const char null[] = "{\"__metadata__\" : null ,\"a\":{\"dtype\":\"U8\",\"shape\":[1],"
+                               "\"data_offsets\":[0,1]}}";
+    assert_ok(parse_text(ctx, null, sizeof null - 1, &s, &err), &err);
+    assert_int_equal(s.num_texts, 0);
+    assert_non_null(stk__safetensors_find(&s, "a"));
+    stk__safetensors_release(&s);
+
     assert_ok(parse_text(ctx, "{}", 2, &s, &err), &err);
     assert_int_equal(s.num_tensors, 0);
     assert_null(stk__safetensors_find(&s, ""));
@@ -115,6 +123,11 @@ static const struct {
     {"{\"__metadata__\":{\"a\":{}}}", "'\"' is missing", STK_EFORMAT},
     {"{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}", "two texts", STK_EFORMAT},
     {"{\"__metadata__\":{},\"__metadata__\":{}}", "comes twice", STK_EFORMAT},
+    {"{\"__metadata__\":null,\"__metadata__\":null}", "comes twice", STK_EFORMAT},
+    {"{\"__metadata__\":nul}", "'{' is missing", STK_EFORMAT},
+    {"{\"__metadata__\":nullx}", "',' or '}' is missing", STK_EFORMAT},
+    {"{\"__metadata__\":{\"a\":null}}", "'\"' is missing", STK_EFORMAT},
+    {"{\"a\":null}", "'{' is missing", STK_EFORMAT},
     {"{\"a", "does not end", STK_EFORMAT},
     {"{\"a\nb\":{}}", "does not end", STK_EFORMAT},
     {"{\"\\x41\":{}}", "unknown escape", STK_EFORMAT},
