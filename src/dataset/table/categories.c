@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 
+#include "dataset/table/listed.h"
 #include "dataset/table/pieces.h"
 
 #define SHOWN 60 /* bytes of a name in a message */
@@ -60,14 +61,16 @@ static stk__table_key *key_of(stk__table *t, const char *name, size_t length)
     return NULL;
 }
 
-/* One column, "color" or "size:small|large". */
-static stk_status take_column(stk__table *t, const char *at, size_t length, const char *text,
-                              stk_error *err)
+/* One column, "color" or "size:small|large"; *at is behind it then. */
+static stk_status take_column(stk__table *t, const char **at, const char *text, stk_error *err)
 {
-    const char *colon = memchr(at, ':', length);
-    const size_t name = colon ? (size_t)(colon - at) : length;
-    stk__table_read *r = read_of(t, at, name);
-    stk__table_key *key = r ? NULL : key_of(t, at, name);
+    const char *name;
+    size_t length;
+
+    if (!stk__table_take_name(at, ":,", &name, &length))
+        return wrong(t, text, "a name in backticks ends with one, before ':' or ','", err);
+    stk__table_read *r = read_of(t, name, length);
+    stk__table_key *key = r ? NULL : key_of(t, name, length);
     stk__names **names = r ? &r->names : key ? &key->names : NULL;
 
     if (!names)
@@ -78,7 +81,11 @@ static stk_status take_column(stk__table *t, const char *at, size_t length, cons
     if (!*names)
         return stk__table_no_memory(t, err);
     (*names)->context = t->base.context;
-    return colon ? take_given(t, *names, colon + 1, length - name - 1, text, err) : STK_OK;
+    if (**at != ':')
+        return STK_OK;
+    const char *given = *at + 1;
+    *at += strcspn(*at, ",");
+    return take_given(t, *names, given, (size_t)(*at - given), text, err);
 }
 
 /* ---- What is there --------------------------------------------------------------------------- */
@@ -206,9 +213,7 @@ static stk_status learn_key(stk__table *t, const stk__table_key *key, stk_error 
 stk_status stk__table_categories(stk__table *t, const char *text, stk_error *err)
 {
     for (const char *at = text; at; at++) {
-        const size_t length = strcspn(at, ",");
-        STK_TRY(take_column(t, at, length, text, err));
-        at += length;
+        STK_TRY(take_column(t, &at, text, err));
         if (!*at)
             break;
     }

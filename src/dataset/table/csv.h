@@ -64,10 +64,9 @@ uint32_t *stk__csv_lines(void *out, const stk__table_column *columns, uint32_t n
 /* The bytes that they take. */
 uint64_t stk__csv_lines_room(uint64_t rows);
 /* What both kinds of lines share: whether the first bytes of a file are text; *head is set to what
- * lies before the first line. And the types of options; NONE: `text`, or bytes. */
+ * lies before the first line. */
 stk_status stk__csv_check_text(const stk__table_file *file, const char *window, uint64_t length,
                                uint64_t *head, stk_error *err);
-bool stk__csv_type_by_name(const char *name, size_t length, stk_dtype *dtype, bool *text);
 
 /* What vectors say in nulls: reasons of the format, from 2 on. */
 enum { STK__CSV_NO_INTEGER = 2, STK__CSV_NO_REAL, STK__CSV_NO_BOOL, STK__CSV_NO_UTF8 };

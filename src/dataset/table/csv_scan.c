@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "dataset/table/csv.h"
 #include "dataset/table/csv_marks.h"
+#include "dataset/table/listed.h"
 #include "dataset/table/text_window.h"
 
 #define PIECE_BYTES (UINT64_C(64) << 10)
@@ -285,51 +286,23 @@ static stk_status learn(scan *s)
     return STK_OK;
 }
 
-bool stk__csv_type_by_name(const char *name, size_t length, stk_dtype *dtype, bool *text)
-{
-    static const stk_dtype types[] = {STK_BOOL,   STK_INT8,    STK_INT16,  STK_INT32,
-                                      STK_INT64,  STK_UINT8,   STK_UINT16, STK_UINT32,
-                                      STK_UINT64, STK_FLOAT32, STK_FLOAT64};
-
-    *dtype = STK_DTYPE_NONE;
-    *text = length == 4 && memcmp(name, "text", 4) == 0;
-    if (*text || (length == 5 && memcmp(name, "bytes", 5) == 0))
-        return true;
-    for (size_t i = 0; i < STK_COUNT(types) && *dtype == STK_DTYPE_NONE; i++)
-        if (strlen(stk_dtype_name(types[i])) == length &&
-            memcmp(stk_dtype_name(types[i]), name, length) == 0)
-            *dtype = types[i];
-    return *dtype != STK_DTYPE_NONE;
-}
-
 /* "age:float32,zip:text" */
 static stk_status set_types(const scan *s)
 {
+    stk__table_typed typed;
+
     for (const char *at = s->options->types; at && *at;) {
-        const size_t length = strcspn(at, ",");
-        const char *colon = at + length;
-        stk_dtype dtype;
-        bool text = false;
-        while (colon > at && colon[-1] != ':')
-            colon--;
-        if (colon == at ||
-            !stk__csv_type_by_name(colon, (size_t)(at + length - colon), &dtype, &text))
-            return stk__fail_at(s->err, STK_EINVAL, STK_STAGE_OPTIONS, "types", STK_NO_OFFSET,
-                                "types: '%.*s' is no COLUMN:TYPE of bool, int8 to uint64, float32, "
-                                "float64, text or bytes",
-                                (int)STK_MIN(length, 100), at);
+        STK_TRY(stk__table_next_type(&at, false, &typed, s->err));
         uint32_t i = 0;
-        const size_t of_name = (size_t)(colon - 1 - at);
-        while (i < s->num_columns && (strlen(s->columns[i].name) != of_name ||
-                                      memcmp(s->columns[i].name, at, of_name) != 0))
+        while (i < s->num_columns && (strlen(s->columns[i].name) != typed.length ||
+                                      memcmp(s->columns[i].name, typed.name, typed.length) != 0))
             i++;
         if (i == s->num_columns)
             return stk__fail_at(s->err, STK_EINVAL, STK_STAGE_OPTIONS, "types", STK_NO_OFFSET,
                                 "types: %.200s has no column '%.*s'; its first is '%.60s'",
-                                stk__table_file_key(s->file), (int)STK_MIN(of_name, 100), at,
-                                s->columns[0].name);
-        set_type(s, &s->columns[i], dtype, text);
-        at += length + (at[length] == ',');
+                                stk__table_file_key(s->file), (int)STK_MIN(typed.length, 100),
+                                typed.name, s->columns[0].name);
+        set_type(s, &s->columns[i], typed.dtype, typed.text);
     }
     return STK_OK;
 }

@@ -12,8 +12,10 @@ static const stk_option options[] = {
      .type = STK_OPTION_STRING,
      .offset = AT(types),
      .metavar = "COLUMN:TYPE,...",
-     .doc = "Types of columns, or of the values of their lists, in place of what is learnt: bool, "
-            "int8 to uint64, float32, float64, text, bytes."},
+     .doc =
+         "Types of columns, or of the values of their lists, in place of what is learnt: bool, "
+         "int8 to uint64, float32, float64, text, bytes; int32[] and the like are lists. Also of "
+         "keys that only later lines, or other files, have."},
     {.name = "learn",
      .type = STK_OPTION_UINT,
      .offset = AT(learn),

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "dataset/table/csv.h"
 #include "dataset/table/jsonl.h"
+#include "dataset/table/listed.h"
 #include "dataset/table/text_window.h"
 
 #define PIECE_BYTES (UINT64_C(64) << 10)
@@ -153,49 +154,6 @@ static void set_type(const scan *s, uint32_t i, stk__table_column *c)
                                 : STK_INT64;
 }
 
-static void set_asked(stk__table_column *c, stk_dtype dtype, bool text, bool list)
-{
-    c->note = NULL;
-    c->text = text;
-    c->dtype = dtype == STK_DTYPE_NONE ? STK_UINT8 : dtype;
-    c->kind = dtype == STK_DTYPE_NONE ? STK__COLUMN_BYTES
-              : list                  ? STK__COLUMN_LIST
-                                      : STK__COLUMN_VALUES;
-}
-
-/* "age:float32,tokens:int32" */
-static stk_status set_types(const scan *s)
-{
-    for (const char *at = s->options->types; at && *at;) {
-        const size_t length = strcspn(at, ",");
-        const char *colon = at + length;
-        stk_dtype dtype;
-        bool text = false;
-        while (colon > at && colon[-1] != ':')
-            colon--;
-        if (colon == at ||
-            !stk__csv_type_by_name(colon, (size_t)(at + length - colon), &dtype, &text))
-            return stk__fail_at(s->err, STK_EINVAL, STK_STAGE_OPTIONS, "types", STK_NO_OFFSET,
-                                "types: '%.*s' is no COLUMN:TYPE of bool, int8 to uint64, float32, "
-                                "float64, text or bytes",
-                                (int)STK_MIN(length, 100), at);
-        const size_t of_name = (size_t)(colon - 1 - at);
-        uint32_t i = 0;
-        while (i < s->num_columns && (strlen(s->columns[i].name) != of_name ||
-                                      memcmp(s->columns[i].name, at, of_name) != 0))
-            i++;
-        if (i == s->num_columns)
-            return stk__fail_at(s->err, STK_EINVAL, STK_STAGE_OPTIONS, "types", STK_NO_OFFSET,
-                                "types: the first lines of %.200s have no key '%.*s'; the first is "
-                                "'%.60s'",
-                                stk__table_file_key(s->file), (int)STK_MIN(of_name, 100), at,
-                                s->columns[0].name);
-        set_asked(&s->columns[i], dtype, text, s->learnt[i].was & WAS_LIST);
-        at += length + (at[length] == ',');
-    }
-    return STK_OK;
-}
-
 static stk_status fail_learning(const scan *s, const char *at, stk_status status)
 {
     if (status == STK_ENOMEM)
@@ -209,6 +167,53 @@ static stk_status fail_learning(const scan *s, const char *at, stk_status status
             "value have more than %u bytes",
             (unsigned long long)s->line + 1, STK__TABLE_MAX_COLUMNS, STK__JSONL_MOST_NAME - 2);
     return wrong(s, at, "it is no object of JSON, which is '{\"key\": value, ...}' on one line");
+}
+
+static void set_asked(stk__table_column *c, const stk__table_typed *typed, bool list)
+{
+    const bool bytes = typed->dtype == STK_DTYPE_NONE;
+
+    c->note = NULL;
+    c->text = typed->text;
+    c->dtype = bytes ? STK_UINT8 : typed->dtype;
+    c->kind = bytes ? STK__COLUMN_BYTES : list ? STK__COLUMN_LIST : STK__COLUMN_VALUES;
+}
+
+static uint32_t find_column(const scan *s, const char *name, size_t length)
+{
+    for (uint32_t i = 0; i < s->num_columns; i++) {
+        const char *known = s->names.bytes + s->learnt[i].name;
+        if (strlen(known) == length && memcmp(known, name, length) == 0)
+            return i;
+    }
+    return s->num_columns;
+}
+
+/* Columns of keys that types= names and the first lines do not have: later ones, or other files. */
+static stk_status declare(scan *s)
+{
+    stk__table_typed typed;
+    stk_status status = STK_OK;
+
+    for (const char *at = s->options->types; at && *at && status == STK_OK;) {
+        STK_TRY(stk__table_next_type(&at, true, &typed, s->err));
+        if (find_column(s, typed.name, typed.length) == s->num_columns)
+            status = add_column(s, typed.name, typed.length, 0);
+    }
+    return status == STK_OK ? status : fail_learning(s, s->w.bytes + s->head, status);
+}
+
+/* "age:float32,tokens:int32" */
+static stk_status set_types(const scan *s)
+{
+    stk__table_typed typed;
+
+    for (const char *at = s->options->types; at && *at;) {
+        STK_TRY(stk__table_next_type(&at, true, &typed, s->err));
+        const uint32_t i = find_column(s, typed.name, typed.length);
+        set_asked(&s->columns[i], &typed, typed.list || (s->learnt[i].was & WAS_LIST));
+    }
+    return STK_OK;
 }
 
 /* The keys of the first lines. None: the file has no line. */
@@ -242,6 +247,7 @@ static stk_status add_columns(scan *s)
     STK_TRY(learn(s));
     if (!s->num_columns)
         return STK_OK;
+    STK_TRY(declare(s));
     s->columns = stk__calloc(s->ctx, s->num_columns, sizeof *s->columns);
     s->wanted = stk__calloc(s->ctx, s->num_columns, sizeof *s->wanted);
     if (!s->columns || !s->wanted)

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "dataset/object.h"
+#include "dataset/table/listed.h"
 #include "dataset/table/pieces.h"
 #include "dataset/table/where.h"
 
@@ -79,13 +80,13 @@ static stk_status take_names(stk__table *t, const char *names, const stk__where 
     if (!t->wanted)
         return stk__table_no_memory(t, err);
     for (const char *at = names;; at++) {
-        const size_t length = strcspn(at, ",");
-        if (!length)
+        const char *name;
+        size_t length;
+        if (!stk__table_take_name(&at, ",", &name, &length) || !length)
             return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "columns", STK_NO_OFFSET,
-                                "%s: columns=%.100s has an empty name; write names with commas",
+                                "%s: columns=%.100s has an empty name, or half of two backticks",
                                 stk__table_name(t), names);
-        STK_TRY(add_wanted(t, at, length, err));
-        at += length;
+        STK_TRY(add_wanted(t, name, length, err));
         if (!*at)
             break;
     }

@@ -168,8 +168,59 @@ static void test_refused(void **state)
     refuse_text("\x1f\x8b\x08", STK_EKIND, "gzip");
     refuse_text("{\"a\":[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]}\n", STK_EFORMAT, "line 1");
     test_room r = room_of("{\"a\":1}\n");
-    table_refused(r.ctx, "jsonl:mem://j/a.jsonl?types=b:int8", STK_EINVAL, "have no key 'b'");
-    table_refused(r.ctx, "jsonl:mem://j/a.jsonl?types=a:long", STK_EINVAL, "is no COLUMN:TYPE");
+    static const char *const types[] = {"a:long",  "a",        ":int8",     "b:text[]",
+                                        "b:[]",    "b:int8[",  "`b:int8",   "`b`int8",
+                                        "``:int8", "b:int8,,", "b:int8[][]"};
+    for (size_t i = 0; i < STK_COUNT(types); i++) {
+        char spec[100];
+        snprintf(spec, sizeof spec, "jsonl:mem://j/a.jsonl?types=%s", types[i]);
+        table_refused(r.ctx, spec, STK_EINVAL, "is no COLUMN:TYPE");
+    }
+    test_room_close(&r);
+}
+
+/* Keys of later lines and of other files, which types= has: null where a line lacks them. */
+static void test_declared(void **state)
+{
+    static const int32_t list[] = {1, -2};
+    test_room r = room_of("{\"a\":1}\n{\"a\":2,\"late\":\"x\",\"l\":[1,-2]}\n");
+    const char *more = "{\"in\":{\"x,y\":0.5},\"a\":3}\n{\"a\":4,\"late\":\"y\",\"l\":null}\n";
+
+    (void)state;
+    test_put(r.store, "b.jsonl", more, strlen(more));
+    stk_dataset *d = open_one(r.ctx, "jsonl:mem://j/a.jsonl?learn=1");
+    assert_int_equal(d->num_fields, 1);
+    stk_dataset_close(&d);
+    d = open_one(r.ctx, "jsonl:mem://j/{a,b}.jsonl?learn=1&nulls=zero&types=late:text,l:int32[],"
+                        "`in.x,y`:float32,a:int8");
+    assert_int_equal(d->size, 4);
+    assert_int_equal(d->num_fields, 4);
+    row *rows[4];
+    for (uint64_t i = 0; i < 4; i++)
+        rows[i] = row_take(d, i);
+    row_is_text(rows[0], "late", "");
+    row_is_text(rows[1], "late", "x");
+    row_is_text(rows[2], "late", "");
+    row_is_text(rows[3], "late", "y");
+    row_is(rows[0], "l", list, 0);
+    row_is(rows[1], "l", list, sizeof list);
+    row_is(rows[3], "l", list, 0);
+    row_is(rows[1], "in.x,y", "\0\0\0\0", 4);
+    row_is(rows[2], "in.x,y", "\0\0\0\x3f", 4);
+    row_is(rows[3], "a", "\4", 1);
+    for (uint64_t i = 0; i < 4; i++)
+        row_free(rows[i]);
+    stk_dataset_close(&d);
+    d = open_one(r.ctx, "jsonl:mem://j/a.jsonl?learn=1&types=late:text");
+    row_is_bad(d, 0, "null");
+    stk_dataset_close(&d);
+    d = open_one(r.ctx, "jsonl:mem://j/a.jsonl?learn=1&types=late:text&nulls=drop");
+    assert_int_equal(d->size, 1);
+    stk_dataset_close(&d);
+    /* A value of another type than was said. */
+    d = open_one(r.ctx, "jsonl:mem://j/a.jsonl?learn=1&types=late:int64&nulls=zero");
+    row_is_bad(d, 1, "is no integer");
+    stk_dataset_close(&d);
     test_room_close(&r);
 }
 
@@ -178,7 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_members), cmocka_unit_test(test_bad_values),
         cmocka_unit_test(test_nulls),   cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_declared),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -430,6 +430,44 @@ static void test_names(void **state)
     test_room_close(&r);
 }
 
+/* A name with a comma, or a colon, is in backticks, as where= has it. */
+static void test_backticks(void **state)
+{
+    static const char *const wrong[] = {"`a,b", "`a,b`c", "id,`", "`a,b`:"};
+    test_room r = test_room_open("mem://k");
+
+    (void)state;
+    put_text(&r, "a.csv", "\"a,b\",id,\"c:d\"\n1,2,cat\n3,4,dog\n");
+    stk_dataset *d = open_good(r.ctx, "csv:mem://k/a.csv?columns=`a,b`,`c:d`");
+    assert_int_equal(d->num_fields, 2);
+    check_integer(d, 1, "a,b", 3);
+    check_text(d, 0, "c:d", "cat");
+    stk_dataset_close(&d);
+    d = open_good(r.ctx, "csv:mem://k/a.csv?columns=id,`a,b`&types=`a,b`:text&where=`a,b` == '3'");
+    assert_int_equal(d->size, 1);
+    check_integer(d, 0, "id", 4);
+    check_text(d, 0, "a,b", "3");
+    stk_dataset_close(&d);
+    d = open_good(r.ctx, "csv:mem://k/a.csv?columns=`id`,`c:d`&types=id:int64&"
+                         "categories=`c:d`:dog|cat");
+    check_integer(d, 0, "c:d", 1);
+    check_integer(d, 1, "c:d", 0);
+    stk_dataset_close(&d);
+    /* A name with a colon and none of the signs that part columns. */
+    d = open_good(r.ctx, "csv:mem://k/a.csv?columns=c:d&types=c:d:bytes");
+    assert_int_equal(d->num_fields, 1);
+    stk_dataset_close(&d);
+    for (size_t i = 0; i < STK_COUNT(wrong); i++) {
+        char spec[100];
+        snprintf(spec, sizeof spec, "csv:mem://k/a.csv?columns=%s", wrong[i]);
+        table_refused(r.ctx, spec, STK_EINVAL, "half of two backticks");
+    }
+    table_refused(r.ctx, "csv:mem://k/a.csv?columns=``", STK_EINVAL, "has an empty name");
+    table_refused(r.ctx, "csv:mem://k/a.csv?columns=a,b", STK_EINVAL, "no column 'a'");
+    table_refused(r.ctx, "csv:mem://k/a.csv?categories=`c:d", STK_EINVAL, "in backticks");
+    test_room_close(&r);
+}
+
 /* ---- Files of nothing ------------------------------------------------------------------------ */
 
 /* Of empty files nothing is learnt, wherever they are, and the folders of the others stay theirs.
@@ -484,6 +522,7 @@ int main(void)
         cmocka_unit_test(test_folders_odd),
         cmocka_unit_test(test_folders_categories),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_backticks),
         cmocka_unit_test(test_empty_files),
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_many_lines),
