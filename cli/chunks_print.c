@@ -55,15 +55,6 @@ void chunks_seconds_text(char text[32], double seconds)
 
 /* ---- Table ----------------------------------------------------------------------------------- */
 
-static size_t columns_of(const char *text)
-{
-    size_t n = 0;
-
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
-}
-
 static void row_texts(const struct chunks_task *task, const struct chunks_result *result, size_t i,
                       char cells[COLUMNS][CHUNKS_SHAPE_TEXT])
 {
@@ -84,7 +75,7 @@ static void row_texts(const struct chunks_task *task, const struct chunks_result
 static void print_row(FILE *out, const char *const *cells, const size_t *widths)
 {
     for (int k = 0; k < COLUMNS; k++) {
-        int pad = (int)(widths[k] - columns_of(cells[k]));
+        int pad = (int)(widths[k] - cli_text_width(cells[k]));
         if (k == 0)
             fprintf(out, "%s%*s", cells[k], pad, "");
         else
@@ -101,14 +92,14 @@ static void print_counts(FILE *out, const struct chunks_task *task,
     size_t widths[COLUMNS];
 
     for (int k = 0; k < COLUMNS; k++) {
-        widths[k] = columns_of(heads[k]);
+        widths[k] = cli_text_width(heads[k]);
         texts[k] = cells[k];
     }
     for (size_t i = 0; i < task->num_shapes; i++) {
         row_texts(task, result, i, cells);
         for (int k = 0; k < COLUMNS; k++)
-            if (columns_of(cells[k]) > widths[k])
-                widths[k] = columns_of(cells[k]);
+            if (cli_text_width(cells[k]) > widths[k])
+                widths[k] = cli_text_width(cells[k]);
     }
     print_row(out, heads, widths);
     for (size_t i = 0; i < task->num_shapes; i++) {

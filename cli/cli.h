@@ -295,6 +295,9 @@ FILE *cli_text_below(FILE *stream);
 size_t cli_text_character(const char *text, uint32_t *out);
 /* Whether a character steers a terminal or the direction of what follows. */
 bool cli_text_steers(uint32_t character);
+/* Columns of a terminal that a text takes: none of a mark that joins the character before, two of a
+ * wide one [wcwidth(3)], one of what is shown as '?'. One thread. */
+size_t cli_text_width(const char *text);
 
 enum cli_style { CLI_PLAIN, CLI_BOLD, CLI_RED, CLI_YELLOW };
 /* Whether a stream is a terminal that shows styles, and the user has not set NO_COLOR

@@ -53,7 +53,7 @@ void lines_print(const struct lines *lines, enum cli_format format, FILE *out)
     int width = 0;
 
     for (size_t i = 0; i < lines->count; i++) {
-        int length = (int)strlen(lines->line[i].name);
+        int length = (int)cli_text_width(lines->line[i].name);
         width = length > width && length < 40 ? length : width;
     }
     if (format == CLI_CSV)
@@ -65,9 +65,9 @@ void lines_print(const struct lines *lines, enum cli_format format, FILE *out)
             fputc(',', out);
             cli_csv_string(out, line->value);
         } else {
+            const int used = (int)cli_text_width(line->name);
             print_plain(out, line->name);
-            fprintf(out, ":%*s ",
-                    width > (int)strlen(line->name) ? width - (int)strlen(line->name) : 0, "");
+            fprintf(out, ":%*s ", width > used ? width - used : 0, "");
             print_plain(out, line->value);
         }
         fputc('\n', out);

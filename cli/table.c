@@ -103,16 +103,6 @@ void cli_training_cells(struct cli_table_row *row, double accuracy, double peak_
     cli_table_put(row, peak_bytes > 0 ? "%.0f" : "-", peak_bytes / (1024 * 1024));
 }
 
-/* Characters of a UTF-8 text: bytes that do not continue one. */
-static size_t text_width(const char *text)
-{
-    size_t n = 0;
-
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
-}
-
 static size_t max_size(size_t a, size_t b)
 {
     return a > b ? a : b;
@@ -121,17 +111,17 @@ static size_t max_size(size_t a, size_t b)
 static size_t column_width(const struct cli_table *table, size_t column)
 {
     size_t width =
-        max_size(text_width(table->heads[column][0]), text_width(table->heads[column][1]));
+        max_size(cli_text_width(table->heads[column][0]), cli_text_width(table->heads[column][1]));
 
     for (size_t i = 0; i < table->rows; i++)
         if (column == 0 || !table->row[i].note[0])
-            width = max_size(width, text_width(table->row[i].cells[column]));
+            width = max_size(width, cli_text_width(table->row[i].cells[column]));
     return width;
 }
 
 static void put_cell(FILE *out, const char *text, size_t width, bool left)
 {
-    size_t used = text_width(text);
+    size_t used = cli_text_width(text);
     int pad = used < width ? (int)(width - used) : 0;
 
     if (left)

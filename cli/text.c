@@ -6,9 +6,11 @@
  * is there.
  */
 #include <errno.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "cli.h"
 
@@ -56,6 +58,26 @@ size_t cli_text_character(const char *text, uint32_t *out)
 bool cli_text_steers(uint32_t character)
 {
     return steers(character);
+}
+
+size_t cli_text_width(const char *text)
+{
+    static locale_t
+        utf8; /* has what Unicode says of characters, whatever locale the system is set to */
+    size_t width = 0;
+
+    if (!utf8)
+        utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    const locale_t before = uselocale(utf8); /* 0: it stays */
+    while (*text) {
+        uint32_t c;
+        const size_t length = cli_text_character(text, &c);
+        const int columns = length && !steers(c) ? wcwidth((wchar_t)c) : 1;
+        width += columns < 0 ? 1 : (size_t)columns;
+        text += length ? length : 1;
+    }
+    uselocale(before);
+    return width;
 }
 
 /* Copy what is whole of `n` bytes, cleaned; returns the bytes taken. `lines`: line ends and tabs

@@ -33,6 +33,35 @@ static void test_line(void **state)
     check("", "");
 }
 
+/* Columns of a terminal, whatever the locale is. */
+static void test_width(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t columns;
+    } rows[] = {
+        {"", 0},
+        {"plain", 5},
+        {"\xc3\xa9\xc2\xb5", 2},         /* é, µ */
+        {"e\xcc\x81", 1},                /* the same of two characters */
+        {"\xe6\x97\xa5\xe6\x9c\xac", 4}, /* 日本 */
+        {"\xf0\x9f\x98\x80!", 3},        /* an emoji */
+        {"\xd7\xa9\xd7\x81", 1},         /* a Hebrew letter with its dot */
+        {"\x1b[31m", 5},                 /* "?[31m" */
+        {"\xff\xe6\x97", 3},             /* "???" */
+        {"\xe2\x80\xae"
+         "x",
+         2},             /* what turns the direction is "?" */
+        {"\xc2\xa0", 1}, /* a space that does not break */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (cli_text_width(rows[i].text) != rows[i].columns)
+            fail_msg("'%s' takes %zu columns, not %zu", rows[i].text, cli_text_width(rows[i].text),
+                     rows[i].columns);
+}
+
 /* Written in pieces of any size the stream says the same. */
 static void test_stream(void **state)
 {
@@ -78,6 +107,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_line),
+        cmocka_unit_test(test_width),
         cmocka_unit_test(test_stream),
         cmocka_unit_test(test_full),
     };

@@ -206,9 +206,8 @@ typedef enum stk__table_nulls {
      .type = STK_OPTION_STRING,                                                                    \
      .offset = offsetof(stk__table_options, columns),                                              \
      .metavar = "COLUMN,...",                                                                      \
-     .doc =                                                                                        \
-         "Columns that are read, as label,image.bytes; image names all of image.*; `a,b` is one "  \
-         "with a comma. Else all that can be fields."},                                            \
+     .doc = "Columns that are read, as label,image.bytes; image is all of image.*, `a,b` one "     \
+            "with a comma. Else all that can be fields."},                                         \
         {.name = "where",                                                                          \
          .type = STK_OPTION_STRING,                                                                \
          .offset = offsetof(stk__table_options, where),                                            \

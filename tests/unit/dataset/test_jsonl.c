@@ -217,6 +217,12 @@ static void test_declared(void **state)
     d = open_one(r.ctx, "jsonl:mem://j/a.jsonl?learn=1&types=late:text&nulls=drop");
     assert_int_equal(d->size, 1);
     stk_dataset_close(&d);
+    /* What is known to be a list stays one. */
+    d = open_one(r.ctx, "jsonl:mem://j/a.jsonl?types=l:int32&nulls=zero&columns=l");
+    rows[1] = row_take(d, 1);
+    row_is(rows[1], "l", list, sizeof list);
+    row_free(rows[1]);
+    stk_dataset_close(&d);
     /* A value of another type than was said. */
     d = open_one(r.ctx, "jsonl:mem://j/a.jsonl?learn=1&types=late:int64&nulls=zero");
     row_is_bad(d, 1, "is no integer");

@@ -433,7 +433,7 @@ static void test_names(void **state)
 /* A name with a comma, or a colon, is in backticks, as where= has it. */
 static void test_backticks(void **state)
 {
-    static const char *const wrong[] = {"`a,b", "`a,b`c", "id,`", "`a,b`:"};
+    static const char *const wrong[] = {"`a,b", "`a,b`c", "`a,b`,`id`xc:d", "id,`", "`a,b`:"};
     test_room r = test_room_open("mem://k");
 
     (void)state;
