@@ -5,7 +5,7 @@ import os
 import random
 import subprocess
 
-SPEC = "jsonl:late?learn=1000&types=`t,u`:text,l:uint8[],in.r:float64,never:bool&nulls=mask"
+SPEC = "jsonl:late?learn=1000&types=`t,u`:text,l:uint8[],in.r:float64&nulls=mask"
 draw = random.Random(7)
 
 
@@ -21,6 +21,6 @@ for n in range(3):
         for i in range(2000):
             late = more() if n or i > 1500 else {}  # the first lines of the first file do not know them
             print(json.dumps({"a": i} | late), file=file)
-            lines.append({"a": i, "t,u": late.get("t,u"), "l": late.get("l"), "in.r": late.get("in", {}).get("r"), "never": None})
+            lines.append({"a": i, "t,u": late.get("t,u"), "l": late.get("l"), "in.r": late.get("in", {}).get("r")})
 found = subprocess.run(["stoker", "cat", SPEC, "--format", "json"], capture_output=True, text=True, check=True).stdout
 print([json.loads(line) for line in found.splitlines()] == lines, len(lines), sum(line["l"] is not None for line in lines) > 1000)

@@ -3,6 +3,7 @@
 #include "dataset/table/jsonl.h"
 
 #include "dataset/table/formats.h"
+#include "dataset/table/listed.h"
 
 #define AT(member) offsetof(stk__jsonl_options, member)
 
@@ -166,8 +167,40 @@ const stk__table_format stk__table_jsonl = {.ops = &stk__dataset_jsonl,
                                             .reasons = reasons,
                                             .num_reasons = STK_COUNT(reasons)};
 
+/* A key that types= names and no line has is a mistake. */
+static stk_status check_met(const stk__jsonl_asked *asked, stk_error *err)
+{
+    stk__table_typed typed;
+    size_t i = 0;
+
+    for (const char *at = asked->options.types; at && *at; i++) {
+        STK_TRY(stk__table_next_type(&at, true, &typed, err));
+        if (!atomic_load(&asked->met[i]))
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "types", STK_NO_OFFSET,
+                                "types: no line has a key '%.*s'; name it as the lines do, or "
+                                "leave it out",
+                                (int)STK_MIN(typed.length, 100), typed.name);
+    }
+    return STK_OK;
+}
+
 static stk_status open_table(stk_context *ctx, const char *url, const void *values,
                              stk_dataset **out, stk_error *err)
 {
-    return stk__table_open(ctx, url, &stk__table_jsonl, values, out, err);
+    stk__jsonl_asked asked = {.options = *(const stk__jsonl_options *)values};
+    stk__table_typed typed;
+    size_t n = 0;
+
+    for (const char *at = asked.options.types; at && *at; n++)
+        STK_TRY(stk__table_next_type(&at, true, &typed, err));
+    asked.met = n ? stk__calloc(ctx, n, sizeof *asked.met) : NULL;
+    if (n && !asked.met)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "jsonl: no memory for types");
+    stk_status status = stk__table_open(ctx, url, &stk__table_jsonl, &asked, out, err);
+    if (status == STK_OK && (status = check_met(&asked, err)) != STK_OK) {
+        stk__table_close(*out);
+        *out = NULL;
+    }
+    stk__free(ctx, asked.met);
+    return status;
 }

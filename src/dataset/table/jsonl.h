@@ -9,6 +9,8 @@
 #ifndef STK_SRC_DATASET_TABLE_JSONL_H
 #define STK_SRC_DATASET_TABLE_JSONL_H
 
+#include <stdatomic.h>
+
 #include "base/json_scan.h"
 #include "dataset/table/table.h"
 
@@ -20,6 +22,12 @@ typedef struct stk__jsonl_options {
     const char *types;
     uint64_t learn;
 } stk__jsonl_options;
+
+/* What the files of a table are scanned with. */
+typedef struct stk__jsonl_asked {
+    stk__jsonl_options options;
+    atomic_bool *met; /* of each entry of types: some line of some file has the key */
+} stk__jsonl_asked;
 
 /* A member that is no object, with the keys that lead to it: "a.b". */
 typedef stk_status stk__jsonl_member_fn(void *user, const char *name, size_t length,

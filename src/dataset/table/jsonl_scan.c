@@ -28,6 +28,8 @@ typedef struct learnt {
 typedef struct scan {
     stk__table_file *file;
     const stk__jsonl_options *options;
+    atomic_bool *met; /* of each entry of types */
+    bool unmet;       /* one of them is not */
     stk_context *ctx;
     stk_error *err;
     stk__text_window w;
@@ -194,11 +196,16 @@ static stk_status declare(scan *s)
 {
     stk__table_typed typed;
     stk_status status = STK_OK;
+    size_t i = 0;
 
-    for (const char *at = s->options->types; at && *at && status == STK_OK;) {
+    for (const char *at = s->options->types; at && *at && status == STK_OK; i++) {
         STK_TRY(stk__table_next_type(&at, true, &typed, s->err));
-        if (find_column(s, typed.name, typed.length) == s->num_columns)
-            status = add_column(s, typed.name, typed.length, 0);
+        if (find_column(s, typed.name, typed.length) < s->num_columns) {
+            atomic_store(&s->met[i], true);
+            continue;
+        }
+        s->unmet = true;
+        status = add_column(s, typed.name, typed.length, 0);
     }
     return status == STK_OK ? status : fail_learning(s, s->w.bytes + s->head, status);
 }
@@ -293,6 +300,36 @@ static void begin_piece(scan *s, uint64_t offset, uint64_t line)
                                   .own = {line + 1}};
 }
 
+static stk_status meet_member(void *user, const char *name, size_t length,
+                              const stk__json_member *member)
+{
+    const scan *s = user;
+    stk__table_typed typed;
+    size_t i = 0;
+
+    (void)member;
+    for (const char *at = s->options->types; *at; i++) {
+        STK_TRY(stk__table_next_type(&at, true, &typed, NULL));
+        if (typed.length == length && memcmp(typed.name, name, length) == 0)
+            atomic_store(&s->met[i], true);
+    }
+    return STK_OK;
+}
+
+/* Whether a line has keys that no line had so far. */
+static void meet(scan *s, const char *at, const char *stop)
+{
+    stk__table_typed typed;
+    size_t i = 0;
+
+    (void)stk__jsonl_walk(at, stop, meet_member, s); /* what it cannot be is seen by others */
+    s->unmet = false;
+    for (const char *type = s->options->types; *type; i++) {
+        (void)stk__table_next_type(&type, true, &typed, NULL);
+        s->unmet = s->unmet || !atomic_load(&s->met[i]);
+    }
+}
+
 /* A line that is whole. */
 static stk_status take_line(scan *s, const char *at, const char *stop)
 {
@@ -310,6 +347,8 @@ static stk_status take_line(scan *s, const char *at, const char *stop)
     if (stk__json_scan(c.at, stop, NULL, 0, &n, &behind) != STK__JSON_DONE ||
         !stk__jsonl_is_blank(behind, stop))
         return fail_learning(s, at, STK_EFORMAT);
+    if (s->unmet)
+        meet(s, at, stop);
     /* A number of a list takes two bytes at least. */
     const uint64_t longest = s->lists ? (length / 2 + 1) * sizeof(uint64_t) : length;
     s->piece.longest = (uint32_t)STK_MAX(s->piece.longest, STK_MAX(longest, 1));
@@ -383,8 +422,10 @@ static stk_status scan_all(scan *s)
 
 stk_status stk__jsonl_scan(stk__table_file *file, const void *options, stk_error *err)
 {
+    const stk__jsonl_asked *asked = options;
     scan s = {.file = file,
-              .options = options,
+              .options = &asked->options,
+              .met = asked->met,
               .ctx = stk__table_file_context(file),
               .err = err,
               .w = {.file = file, .err = err, .most = STK__JSONL_MOST_LINE, .if_longer = ""}};

@@ -217,6 +217,15 @@ static void test_declared(void **state)
     d = open_one(r.ctx, "jsonl:mem://j/a.jsonl?learn=1&types=late:text&nulls=drop");
     assert_int_equal(d->size, 1);
     stk_dataset_close(&d);
+    /* One that no line of any file has; a null is there. */
+    table_refused(r.ctx,
+                  "jsonl:mem://j/{a,b}.jsonl?learn=1&types=late:text,lat:text,`in.x,y`:float32",
+                  STK_EINVAL, "types: no line has a key 'lat'");
+    table_refused(r.ctx, "jsonl:mem://j/b.jsonl?types=in:float32", STK_EINVAL, "a key 'in'");
+    table_refused(r.ctx, "jsonl:mem://j/b.jsonl?types=x:float32", STK_EINVAL, "a key 'x'");
+    d = open_one(r.ctx, "jsonl:mem://j/b.jsonl?learn=1&nulls=zero&types=l:int32[]");
+    assert_int_equal(d->num_fields, 3);
+    stk_dataset_close(&d);
     /* What is known to be a list stays one. */
     d = open_one(r.ctx, "jsonl:mem://j/a.jsonl?types=l:int32&nulls=zero&columns=l");
     rows[1] = row_take(d, 1);
