@@ -87,7 +87,9 @@ static stk_status open_source(const stk_bench_plan *plan, const stk__bench_plann
                                .whole_batches = out->figures.budget_bytes == 0};
     if (log)
         STK_TRY(read_log(plan, measured->setting.number, log, out, &recording, err));
-    return stk__predictor_create(plan->ctx, &recording, &out->predictor, err);
+    /* Without an all-reduce ranks go by themselves. */
+    return stk__predictor_create(plan->ctx, &recording, measured->bench.all_reduce == 0,
+                                 &out->predictor, err);
 }
 
 stk_status stk_bench_plan_predict(stk_bench_plan *plan, const char *log, stk_error *err)

@@ -25,10 +25,10 @@ char *stk__put_wall(char *at, uint64_t us);
 /* ---- Predicting (simulate.c) ----------------------------------------------------------------- */
 
 /* A recording that many settings are predicted from: what is the same for all is simulated once.
- * What it points to outlives it. `what` NULL: as recorded. Errors as of stk_predict(). */
+ * What it points to outlives it. `what` NULL: as recorded. `apart`: other ranks than recorded go by
+ * themselves, without meeting. Errors as of stk_predict(). */
 typedef struct stk__predictor stk__predictor;
-
-stk_status stk__predictor_create(stk_context *ctx, const stk_recording *recording,
+stk_status stk__predictor_create(stk_context *ctx, const stk_recording *recording, bool apart,
                                  stk__predictor **out, stk_error *err);
 void stk__predictor_destroy(stk__predictor **predictor);
 stk_status stk__predictor_ask(stk__predictor *predictor, const stk_what_if *what,

@@ -242,6 +242,7 @@ struct stk__predictor {
     stk_recording recording;
     stk_figures figures;
     stk__stages stages;
+    bool apart;       /* ranks do not meet */
     bool settled;     /* the stages are those of the recording, but for what work and reads take: */
     stk__stages kept; /* as they were, with the work */
     float *prepare;   /* of each sample in here */
@@ -290,7 +291,7 @@ static stk_status prepare(stk__predictor *p, const stk_recording *recording, stk
     return run_all(&p->stages, &set, p->waits, &p->base, err);
 }
 
-stk_status stk__predictor_create(stk_context *ctx, const stk_recording *recording,
+stk_status stk__predictor_create(stk_context *ctx, const stk_recording *recording, bool apart,
                                  stk__predictor **out, stk_error *err)
 {
     stk__predictor *p = stk__calloc(ctx, 1, sizeof *p);
@@ -299,6 +300,7 @@ stk_status stk__predictor_create(stk_context *ctx, const stk_recording *recordin
     if (!p)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory to simulate");
     p->ctx = p->stages.ctx = ctx;
+    p->apart = apart;
     const stk_status status = prepare(p, recording, err);
     if (status != STK_OK)
         stk__predictor_destroy(&p);
@@ -346,6 +348,7 @@ static stk_status simulate_change(stk__predictor *p, const stk_what_if *what, ou
     p->settled = isnan(what->latency) && isnan(what->bandwidth) && isnan(what->train_step_time);
     STK_TRY(stk__setting_change(what, &p->recording, &p->stages, &set, err));
     p->settled = p->settled && p->stages.unsure == 0;
+    set.meets = set.meets && !p->apart;
     STK_TRY(run_all(&p->stages, &set, p->waits, now, err));
     now[1] = now[2] = now[0];
     return p->stages.unsure > 0 ? run_bounds(p, &set, now, err) : STK_OK;
@@ -396,7 +399,7 @@ stk_status stk_predict(stk_context *context, const stk_recording *recording,
     if (what_if)
         STK_TRY(
             stk__sized_read(&what, sizeof what, what_if, "stk_what_if", STK_STAGE_MEASURE, err));
-    STK_TRY(stk__predictor_create(context, recording, &predictor, err));
+    STK_TRY(stk__predictor_create(context, recording, false, &predictor, err));
     const stk_status status = stk__predictor_ask(predictor, what_if ? &what : NULL, &result, err);
     stk__predictor_destroy(&predictor);
     if (status == STK_OK)

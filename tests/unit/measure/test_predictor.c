@@ -40,7 +40,7 @@ static void test_one_after_the_other(void **state)
     stk_error err;
 
     (void)state;
-    assert_ok(stk__predictor_create(ctx, &recording, &predictor, &err), &err);
+    assert_ok(stk__predictor_create(ctx, &recording, false, &predictor, &err), &err);
     for (size_t i = 0; i < STK_COUNT(asked); i++) {
         stk_prediction alone = {.struct_size = sizeof alone}, among = alone;
         stk_what_if what;
@@ -57,7 +57,7 @@ static void test_one_after_the_other(void **state)
     stk__predictor_destroy(&predictor);
     assert_null(predictor);
     f.samples = 0;
-    assert_int_equal(stk__predictor_create(ctx, &recording, &predictor, &err), STK_EINVAL);
+    assert_int_equal(stk__predictor_create(ctx, &recording, false, &predictor, &err), STK_EINVAL);
     assert_null(predictor);
     stk_context_destroy(&ctx);
 }
@@ -180,11 +180,44 @@ static void test_processes(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Ranks that go by themselves share cores, and no more: of four on two each has half of one. */
+static void test_apart(void **state)
+{
+    stk_figures f = decoding();
+    const stk_recording recording = {.struct_size = sizeof recording, .figures = &f};
+    stk_context *ctx = test_context();
+    stk_prediction out = {.struct_size = sizeof out};
+    stk__predictor *predictor;
+    stk_what_if what;
+    stk_error err;
+
+    (void)state;
+    f.step_time = 10e-3;
+    f.samples_per_s = 1000;
+    f.prepare_busy = f.cpu_s = 1e-6 * (double)f.samples;
+    f.bytes_decoded = f.requests = 0;
+    f.wall = 1;
+    f.usable_cores = 2;
+    f.spin = true;
+    f.compute_cores = 1;
+    stk_what_if_init(&what);
+    what.ranks = 4;
+    for (int apart = 0; apart < 2; apart++) {
+        assert_ok(stk__predictor_create(ctx, &recording, apart, &predictor, &err), &err);
+        assert_ok(stk__predictor_ask(predictor, &what, &out, &err), &err);
+        assert_near(out.samples_per_s, apart ? 500 : 500 / 1.35, 0.02);
+        assert_near(out.base_samples_per_s, 1000, 0.02);
+        stk__predictor_destroy(&predictor);
+    }
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_after_the_other),
         cmocka_unit_test(test_decoded),
+        cmocka_unit_test(test_apart),
         cmocka_unit_test(test_processes),
     };
 

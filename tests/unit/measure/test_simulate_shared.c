@@ -353,7 +353,7 @@ static void test_asked_again(void **state)
     large = small;
     small.memory_budget = UINT64_C(9) << 20;
     large.memory_budget = UINT64_C(64) << 20;
-    assert_ok(stk__predictor_create(ctx, &recording, &predictor, &err), &err);
+    assert_ok(stk__predictor_create(ctx, &recording, false, &predictor, &err), &err);
     for (int i = 0; i < 3; i++) {
         stk_prediction out = {.struct_size = sizeof out};
         assert_ok(stk__predictor_ask(predictor, i == 1 ? &small : &large, &out, &err), &err);
