@@ -369,8 +369,9 @@ static void test_unheard(void **state)
     static const char *const words[] = {"USR1 of ", "USR2 of ", "TERM of ", "saved of "};
     static const int signals[] = {SIGUSR1, SIGUSR2, SIGTERM};
     struct fixture *f = *state;
-    static const char hides[] =
-        "[ \"$PMI_RANK\" != \"$1\" ] || exec env -i sleep 1000; shift; exec \"$@\"";
+    static const char hides[] = "[ \"$PMI_RANK\" != \"$1\" ] || exec env -i sh -c 'until [ -e "
+                                "\"$0\" ]; do sleep 0.02; done' "
+                                "\"$4/over\"; shift; exec \"$@\"";
     static char text[65536];
     char line[1024], path[8192], before[4096];
     size_t done = 0;
@@ -382,8 +383,7 @@ static void test_unheard(void **state)
     snprintf(path, sizeof path, "%s:%s", f->folder, before);
     setenv("OMPI_MCA_odls_base_sigkill_timeout", "0", 1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *const options[] = {"-n3",     "--heartbeat-timeout",         rows[i].timeout,
-                                       "--grace", rows[i].told < 3 ? "1" : "30", NULL};
+        const char *const options[] = {"-n3", "--heartbeat-timeout", rows[i].timeout, NULL};
         const char *const command[] = {"sh", "-c",   hides,     "sh", rows[i].hidden,
                                        self, "TOLD", f->folder, NULL};
         snprintf(line, sizeof line,
@@ -392,6 +392,8 @@ static void test_unheard(void **state)
         if (system(line) != 0)
             continue;
         done++;
+        snprintf(line, sizeof line, "%s/over", f->folder);
+        unlink(line);
         unlink(f->said); /* that of the one before */
         setenv("PATH", path, 1);
         const pid_t launcher = launch(f, options, command);
@@ -402,6 +404,8 @@ static void test_unheard(void **state)
             kill(launcher, signals[k]);
             wait_said(f, launcher, words[k], rows[i].told);
         }
+        wait_said(f, launcher, "saved of ", rows[i].told);
+        assert_true(keep(f->folder, "over", "1", 1)); /* what hides was not told */
         const int code = code_of(launcher);
         said(f, text);
         for (size_t k = rows[i].told < 3 ? 1 : 0; k < sizeof words / sizeof *words; k++)
