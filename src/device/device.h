@@ -27,8 +27,8 @@ bool stk__device_is_host(const stk_device *device);
 /* Whether NCCL takes its streams, and what it takes for one; a NULL is a stream, too. */
 bool stk__device_has_native(const stk_device *device);
 void *stk__device_native(const stk_device *device, stk_stream *stream);
-/* Its table in full size: optional functions that it lacks are NULL. Where its memory is the host's,
- * what works on memory is the processor's, and done on return. */
+/* Its table in full size: optional functions that it lacks are NULL. Where its memory is the
+ * host's, what works on memory is the processor's, and done on return. */
 void stk__device_functions(const stk_device *device, stk_device_ops *out);
 /* The value of a number of the device, when its stream has come there. */
 stk_status stk__device_value(const stk_device *device, const void *data, stk_dtype dtype,

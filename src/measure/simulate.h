@@ -136,7 +136,7 @@ stk__shares stk__setting_shares(const stk__stages *stages, const stk__setting *s
  * STK_ENOMEM. */
 stk_status stk__setting_found(const stk__stages *stages, const stk__setting *set, double *found,
                               double *of_kinds, double *stay, stk_error *err);
-#define STK__RANKS_RUNS 12 /* of the model, where ranks meet: the slowest of many is rare in few */
+#define STK__RANKS_RUNS 12 /* of the model, where ranks meet: the slowest of many is rare */
 /* (simulate_turns.c) Ranks of the core that has most of them; 1 where each has its own. What other
  * programs took of cores while it was recorded makes them no fewer. */
 double stk__ranks_crowding(const stk__setting *set);
