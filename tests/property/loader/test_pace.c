@@ -174,6 +174,41 @@ static void test_limits(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* After the budget was divided anew for a large sample all batches that are there are counted, also
+ * those that were made for workers that came later. */
+static void test_widened(void **state)
+{
+    stk_loader_stats stats = {.struct_size = sizeof stats};
+    stk_context *ctx = test_context();
+    stk_dataset *dataset = NULL;
+    stk_loader *loader = NULL;
+    stk_loader_options options;
+    stk_error err;
+
+    (void)state;
+    stk_loader_options_init(&options);
+    options.memory_budget = 32 << 20;
+    assert_ok(stk_dataset_open(ctx, SPEC, &dataset, &err), &err);
+    assert_ok(stk_loader_create(dataset, &options, &loader, &err), &err);
+    stk__ring *ring = loader->ring;
+    stk__loader_move(loader, loader->workers.num - 1);
+    const uint32_t made = ring->num_slabs;
+    assert_true(ring->made < ring->most);
+    pthread_mutex_lock(&ring->lock);
+    loader->planner.wanted = loader->budget.rest / 16 * 15;
+    assert_ok(stk__loader_widen_locked(loader, &err), &err);
+    pthread_mutex_unlock(&ring->lock);
+    const stk__shares *now = &loader->budget.now;
+    assert_true(now->spare_slabs > 0 && ring->num_slabs < made);
+    assert_int_equal(ring->num_slabs, now->slabs + now->spare_slabs);
+    assert_true(stk__loader_stop(loader)); /* nothing is read any more */
+    stk_loader_get_stats(loader, &stats);
+    assert_int_equal(stats.memory_bytes, now->fixed + ring->pool.held);
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+}
+
 /* What a policy is told: the median of what lies between two waits, and waits without those for a
  * start. */
 static void test_seen(void **state)
@@ -216,6 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_widened),
         cmocka_unit_test(test_seen),
     };
 
