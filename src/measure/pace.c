@@ -40,6 +40,8 @@ typedef struct state {
     double seconds; /* of all windows */
     stk__pace_seen odd; /* windows in a row that differ from it; */
     uint32_t again;     /* how many seconds of them are enough */
+    double soonest;     /* seconds at which what was put back may tell of another load */
+    bool back;          /* something was put back, and what came of it is not known yet */
 } state;
 
 _Static_assert(sizeof(state) <= STK__PACE_STATE, "a loader has room for the state");
@@ -213,31 +215,52 @@ static const char *begin_trial(state *s, knob k)
 /* ---- Phases -----------------------------------------------------------------------------------
  */
 
-/* Whether the load has become another one. */
-static bool is_other(state *s, const stk__pace_seen *seen)
-{
-    const double off = fabs(rate_of(seen) / s->usual - 1);
-
-    if (off <= STK__PACE_OTHER) {
-        if (s->odd.steps)
-            join(s, &s->odd); /* it is as it was, and scatters more than was known */
-        s->odd = (stk__pace_seen){0};
-        return false;
-    }
-    add(&s->odd, seen);
-    if (seconds_of(&s->odd) < s->again)
-        return false;
-    s->again = STK_MIN(4 * s->again, (uint32_t)AGAIN_MOST);
-    s->odd = (stk__pace_seen){0};
-    s->usual = 0;
-    return true;
-}
-
 static void try_all(state *s)
 {
     for (size_t k = 0; k < KNOBS; k++)
         s->useless[k] = false;
     s->judged = 0;
+}
+
+/* Nothing is known of the load that it has become. */
+static void meet_other(state *s)
+{
+    s->soonest = 2 * s->seconds + s->again;
+    s->again = STK_MIN(4 * s->again, (uint32_t)AGAIN_MOST);
+    s->odd = (stk__pace_seen){0};
+    s->usual = s->scatter = s->known = 0;
+    s->back = false;
+    try_all(s);
+    cut(s);
+}
+
+/* Whether windows differ from what is usual for so long that the load has become another one. Where
+ * they come back to it, or are on its other side, it is as it was, and scatters more than was
+ * known. */
+static bool is_other(state *s, const stk__pace_seen *seen)
+{
+    const double off = rate_of(seen) / s->usual - 1;
+    const bool odd = fabs(off) > STK__PACE_OTHER;
+
+    if (s->odd.steps && (!odd || (off > 0) != (rate_of(&s->odd) > s->usual))) {
+        join(s, &s->odd);
+        s->odd = (stk__pace_seen){0};
+    }
+    if (!odd)
+        return false;
+    add(&s->odd, seen);
+    return seconds_of(&s->odd) >= s->again;
+}
+
+/* Whether it is not as it was before what was put back: then the load became another one within the
+ * trial, or in the window before, and what was compared were two loads. */
+static bool was_other(state *s)
+{
+    const double off = fabs(rate_of(&s->all) / s->rate_before - 1);
+    const bool back = s->back;
+
+    s->back = false;
+    return back && s->seconds >= s->soonest && off > STK__PACE_OTHER;
 }
 
 static const char *watch(state *s)
@@ -248,6 +271,10 @@ static const char *watch(state *s)
     const double share = wait_share(&s->all);
     if (!is_known(s, k < HALF ? share / (1 - share) : 0))
         return NULL;
+    if (was_other(s)) {
+        meet_other(s);
+        return NULL;
+    }
     if (k < KNOBS)
         return begin_trial(s, k);
     if (s->usual <= 0)
@@ -258,11 +285,8 @@ static const char *watch(state *s)
 
 static const char *look(state *s, const stk__pace_seen *seen)
 {
-    if (s->usual > 0 && is_other(s, seen)) {
-        try_all(s);
-        s->scatter = s->known = 0;
-        cut(s);
-    }
+    if (s->usual > 0 && is_other(s, seen))
+        meet_other(s);
     if (!s->odd.steps) {
         join(s, seen);
         return watch(s);
@@ -288,14 +312,14 @@ static bool is_better(const state *s, double error)
     return rate >= s->rate_before * (1 + STK__PACE_GAIN);
 }
 
-/* Faster with more, or slower with fewer: that they go on, or back, costs little where it is an
- * error. The other way round takes its time: some steps that are not slow say little of those that
- * are. */
-static bool is_safe(const state *s)
+/* Faster with more, or slower with fewer by more than the error: that they go on, or back, costs
+ * little where it is wrong. The other way round takes its time: some steps that are not slow say
+ * little of those that are. */
+static bool is_safe(const state *s, double error)
 {
     const double ratio = rate_of(&s->all) / s->rate_before;
 
-    return s->tried >= HALF ? ratio < 1 - STK__PACE_ALIKE : ratio >= 1 + STK__PACE_GAIN;
+    return s->tried >= HALF ? ratio < 1 - STK__PACE_ALIKE - error : ratio >= 1 + STK__PACE_GAIN;
 }
 
 static const char *judge(state *s, const stk__pace_seen *seen)
@@ -303,7 +327,7 @@ static const char *judge(state *s, const stk__pace_seen *seen)
     join(s, seen);
     const double share = sqrt(1 / s->steps_before + 1.0 / s->all.steps),
                  error = step_error(s) * share;
-    if (!is_safe(s) && s->all.steps < MOST_STEPS) {
+    if (!is_safe(s, error) && s->all.steps < MOST_STEPS) {
         if (error > ERROR)
             return NULL;
         s->judged = STK_MAX(s->judged, share / ERROR);
@@ -324,6 +348,7 @@ static const char *judge(state *s, const stk__pace_seen *seen)
     /* One less may be half of them. */
     s->useless[FEWER] |= s->tried == HALF && fewer(s, FEWER) == less;
     s->phase = PUT_BACK;
+    s->back = true;
     cut(s);
     return "put back: it gave no more";
 }

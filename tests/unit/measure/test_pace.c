@@ -331,8 +331,35 @@ static void test_fewer_once(void **state)
     stk__pace_policy_table.begin(p.state, &p.limits, 3, 1, &p.want);
     tell(&p, 3, 100);
     assert_int_equal(p.want.workers, 1);
-    tell(&p, 4, 60);
+    tell(&p, 2, 60);
+    assert_int_equal(p.want.workers, 3);
+    tell(&p, 2, 100);
     assert_int_equal(p.want.workers, 2);
+}
+
+/* Where it is not as it was before what was put back the load became another one meanwhile, and all
+ * is tried again: at once, and later ever more seldom. */
+static void test_other_within_a_trial(void **state)
+{
+    paced p = {.limits = {1, 2, 1, 1}};
+
+    (void)state;
+    stk__pace_policy_table.begin(p.state, &p.limits, 1, 1, &p.want);
+    tell(&p, 3, 100);
+    assert_int_equal(p.want.workers, 2);
+    tell(&p, 2, 30); /* of another load */
+    assert_int_equal(p.want.workers, 1);
+    tell(&p, 2, 15); /* that it is one is seen */
+    tell(&p, 2, 15);
+    assert_int_equal(p.want.workers, 2);
+    /* What is put back ever again is not followed each time. */
+    for (uint32_t windows = 1; windows < 400; windows += windows / 2 + 1) {
+        p = (paced){.limits = {1, 2, 1, 1}};
+        stk__pace_policy_table.begin(p.state, &p.limits, 1, 1, &p.want);
+        for (uint32_t i = 0; i < 40000 / windows; i++)
+            tell(&p, windows, i % 2 ? 100 : 20);
+        assert_true(p.changes < 20);
+    }
 }
 
 /* Looks are short at first, where what is ahead hides what is to come, and seldom later. */
@@ -483,12 +510,19 @@ static void test_replay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settles),    cmocka_unit_test(test_settles_with_noise),
-        cmocka_unit_test(test_worth),      cmocka_unit_test(test_late_bytes),
-        cmocka_unit_test(test_fewer_once), cmocka_unit_test(test_looks),
-        cmocka_unit_test(test_fixed),      cmocka_unit_test(test_not_to_and_fro),
-        cmocka_unit_test(test_neighbour),  cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_replay),     cmocka_unit_test(test_one_behind_the_other),
+        cmocka_unit_test(test_settles),
+        cmocka_unit_test(test_settles_with_noise),
+        cmocka_unit_test(test_worth),
+        cmocka_unit_test(test_late_bytes),
+        cmocka_unit_test(test_fewer_once),
+        cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_other_within_a_trial),
+        cmocka_unit_test(test_fixed),
+        cmocka_unit_test(test_not_to_and_fro),
+        cmocka_unit_test(test_neighbour),
+        cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_replay),
+        cmocka_unit_test(test_one_behind_the_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

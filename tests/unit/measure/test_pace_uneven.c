@@ -25,16 +25,18 @@ typedef struct load {
     const char *name;
     uint32_t batch;
     double step, delay, share, tail, shape;
-    double worst; /* share of the best fixed setting that each run has to end with */
+    double worst;        /* share of the best fixed setting that each run has to end with */
+    double cores, crowd; /* more workers take turns, and each is so much slower; 0: they sleep */
 } load;
 
 static const load loads[] = {
-    {"2 % of rows take 100 ms more", 8, 4e-3, 1e-3, 0.02, 0.1, 0, 0.6},
-    {"1 % of rows take 50 ms more", 32, 10e-3, 1e-3, 0.01, 0.05, 0, 0.95},
-    {"exponential", 4, 3e-3, 10e-3, 0, 0, 0, 0.95},
-    {"exponential, a longer step", 4, 10e-3, 10e-3, 0, 0, 0, 0.95},
-    {"0.5 % of rows take 200 ms more", 16, 8e-3, 1e-3, 0.005, 0.2, 0, 0.5},
-    {"batches of one", 1, 3e-3, 2e-3, 0.05, 0.1, 0, 0.55},
+    {"2 % of rows take 100 ms more", 8, 4e-3, 1e-3, 0.02, 0.1, 0, 0.6, 0, 0},
+    {"1 % of rows take 50 ms more", 32, 10e-3, 1e-3, 0.01, 0.05, 0, 0.95, 0, 0},
+    {"exponential", 4, 3e-3, 10e-3, 0, 0, 0, 0.95, 0, 0},
+    {"exponential, a longer step", 4, 10e-3, 10e-3, 0, 0, 0, 0.95, 0, 0},
+    {"0.5 % of rows take 200 ms more", 16, 8e-3, 1e-3, 0.005, 0.2, 0, 0.5, 0, 0},
+    {"batches of one", 1, 3e-3, 2e-3, 0.05, 0.1, 0, 0.55, 0, 0},
+    {"two cores, uneven", 8, 4e-3, 1e-3, 0.02, 0.1, 0, 0.55, 2, 0.5},
 };
 
 static double uniform(uint64_t *draws)
@@ -77,6 +79,14 @@ static void move(model *m, uint32_t workers, double now)
     m->ahead = STK_MAX(m->ahead, FACTOR * workers);
 }
 
+/* How much longer a row takes of so many workers. */
+static double turns(const load *l, uint32_t workers)
+{
+    const double each = l->cores > 0 ? STK_MAX(workers / l->cores, 1.0) : 1;
+
+    return each * (1 + l->crowd * (each - 1));
+}
+
 /* Rows that were begun until now, and all of batch b: when it is complete. */
 static double work(model *m, uint64_t b, double now)
 {
@@ -91,7 +101,7 @@ static double work(model *m, uint64_t b, double now)
                      start = STK_MAX(m->free_at[first], room);
         if (of >= b + m->ahead || (of > b && start > now))
             return m->complete[b % RING];
-        m->free_at[first] = start + draw(m->load, &m->draws);
+        m->free_at[first] = start + draw(m->load, &m->draws) * turns(m->load, m->workers);
         double *complete = &m->complete[of % RING];
         *complete = m->next_row % m->load->batch == 0 ? m->free_at[first]
                                                       : STK_MAX(*complete, m->free_at[first]);
@@ -186,7 +196,7 @@ static void test_settles(void **state)
 /* Where waits have no bound it is tried again ever more seldom. */
 static void test_bounded(void **state)
 {
-    const load l = {"unbounded", 4, 5e-3, 1e-3, 0, 0, 1.5, 0};
+    const load l = {"unbounded", 4, 5e-3, 1e-3, 0, 0, 1.5, 0, 0, 0};
 
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -324,6 +334,22 @@ static void test_little(void **state)
     assert_in_range(tell_until(policy, &want, more, 1), 1, 2);
 }
 
+/* Of another load nothing is known: that the one before scattered does not count. */
+static void test_another(void **state)
+{
+    const double uneven[] = {60e-3, 20e-3}, even[] = {10e-3, 10e-3};
+    char policy[STK__PACE_STATE];
+    stk__pace_want want;
+
+    (void)state;
+    begin(policy, 2, &want);
+    for (int i = 0; i < 2000 && !(want.workers == 1 && want.calm); i++)
+        tell(policy, &want, &uneven[i % 2], 1);
+    assert_true(want.workers == 1 && want.calm);
+    /* Three seconds of 50 ms each, and two looks. */
+    assert_in_range(tell_until(policy, &want, even, 2), 60, 66);
+}
+
 /* A window that is as none before is waited for, and then counts; one that waits for what may be
  * tried counts at once. */
 static void test_odd(void **state)
@@ -347,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_looks_for_longer),
         cmocka_unit_test(test_joins),
         cmocka_unit_test(test_too_early),
+        cmocka_unit_test(test_another),
         cmocka_unit_test(test_odd),
         cmocka_unit_test(test_fewer),
         cmocka_unit_test(test_little),
