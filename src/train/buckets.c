@@ -217,7 +217,8 @@ static stk_status take_piece(stk_trainer *t, const stk__gradient_piece *given, s
     b->bytes += piece->bytes;
     b->n++;
     /* No other fits, or comes: it need not be waited for. */
-    const uint64_t most = are_shared(r) ? shared_bucket(r, piece)->bytes : r->most;
+    const uint64_t all = are_shared(r) ? r->shards.places[piece->parameter].all : 0;
+    const uint64_t most = all ? all * stk_dtype_size(piece->dtype) : r->most;
     return b->bytes >= most ? close_bucket(t, err) : STK_OK;
 }
 

@@ -50,6 +50,7 @@ typedef struct far_module {
     const stk_shard *shards;
     bool parted, asks, says; /* it says which layer comes; which gradients are complete */
     bool at_times;           /* it says so in every other step */
+    bool wide;               /* all gradients are doubles, twice as far from the first as here */
     uint64_t steps, updates, fails_at, nan_at;
     uint64_t sleeps; /* layer b does not learn before so many updates */
     bool lets_fail;  /* what is given back behind a validation fails */
@@ -107,6 +108,18 @@ static inline uint64_t far_size(int k)
     return tensors[k].count * stk_dtype_size(tensors[k].dtype);
 }
 
+static inline stk_state_tensor far_gradient(const far_module *m, int k)
+{
+    const stk_dtype dtype = m->wide ? STK_FLOAT64 : tensors[k].dtype;
+
+    return (stk_state_tensor){tensors[k].name,
+                              dtype,
+                              1,
+                              {(int64_t)tensors[k].count},
+                              m->gradients + m->at[k] * (m->wide ? 2 : 1),
+                              tensors[k].count * stk_dtype_size(dtype)};
+}
+
 static inline double far_forward(far_module *m, int k)
 {
     const char *w = far_reach(m->parameters + m->at[k], far_size(k));
@@ -123,14 +136,15 @@ static inline double far_forward(far_module *m, int k)
 static inline void far_back(far_module *m, int k, double scale)
 {
     const char *w = far_reach(m->parameters + m->at[k], far_size(k));
-    char *g = far_reach(m->gradients + m->at[k], far_size(k));
+    const stk_state_tensor gradient = far_gradient(m, k);
+    char *g = far_reach(gradient.data, gradient.bytes);
     const stk_dtype dtype = tensors[k].dtype;
 
     for (uint64_t j = 0; j < tensors[k].count; j++) {
         double sum = 0;
         for (int i = 0; i < m->rows; i++)
             sum += far_error(far_get(w, dtype, j), k, j, m->xs[i]) * m->xs[i];
-        far_put(g, dtype, j, far_get(g, dtype, j) + scale * sum / m->rows);
+        far_put(g, gradient.dtype, j, far_get(g, gradient.dtype, j) + scale * sum / m->rows);
     }
 }
 
@@ -145,12 +159,14 @@ static inline void far_update_one(far_module *m, int k)
     const stk_shard own = far_own_of(m, k);
     const uint64_t size = stk_dtype_size(dtype), from = m->at[k] + own.from * size;
     char *w = far_reach(m->parameters + from, own.count * size);
-    const char *g = far_reach(m->gradients + from, own.count * size);
+    const stk_state_tensor gradient = far_gradient(m, k);
+    const uint64_t wide = stk_dtype_size(gradient.dtype);
+    const char *g = far_reach((char *)gradient.data + own.from * wide, own.count * wide);
     char *first = far_reach(m->moments[k][0], own.count * size);
     char *second = far_reach(m->moments[k][1], own.count * size);
 
     for (uint64_t j = 0; j < own.count; j++) {
-        const double x = far_get(g, dtype, j);
+        const double x = far_get(g, gradient.dtype, j);
         far_put(first, dtype, j, 0.75 * far_get(first, dtype, j) + 0.25 * x);
         far_put(second, dtype, j, 0.9 * far_get(second, dtype, j) + 0.1 * x * x);
         far_put(w, dtype, j,
@@ -242,7 +258,7 @@ static inline stk_status far_backward(stk_module *module, const stk_loss *loss, 
         const uint64_t there = far_present(m->gradients, m->bytes);
         m->most_gradients = STK_MAX(m->most_gradients, there);
         for (int k = TENSORS - 1; k >= 0 && m->says; k--) {
-            const stk_state_tensor g = far_tensor(m, k, m->gradients);
+            const stk_state_tensor g = far_gradient(m, k);
             if (tensors[k].layer == layer && !far_asleep(m, k))
                 STK_TRY(stk_trainer_gradient_done(m->trainer, &g, err));
         }
@@ -290,7 +306,7 @@ static inline stk_status far_state(stk_module *module, uint32_t kinds, stk_state
     for (int k = 0; k < TENSORS; k++) {
         const stk_shard own = far_own_of(m, k);
         const uint64_t size = stk_dtype_size(tensors[k].dtype);
-        stk_state_tensor t = far_tensor(m, k, m->gradients);
+        stk_state_tensor t = far_gradient(m, k);
         if (kinds & STK_STATE_GRADIENT && !far_asleep(m, k))
             STK_TRY(visit(user, STK_STATE_GRADIENT, &t, err));
         t = far_tensor(m, k, m->parameters);
@@ -357,7 +373,7 @@ static inline stk_status far_configure(stk_module *module, const stk_module_setu
         at += far_size(k);
     }
     STK_TRY(ops->alloc(m->device, at, (void **)&m->parameters, err));
-    STK_TRY(ops->alloc(m->device, at, (void **)&m->gradients, err));
+    STK_TRY(ops->alloc(m->device, m->wide ? 2 * at : at, (void **)&m->gradients, err));
     STK_TRY(ops->alloc(m->device, 3 * sizeof(double), (void **)&m->numbers, err));
     m->bytes = at;
     char *inside = far_reach(m->parameters, at);

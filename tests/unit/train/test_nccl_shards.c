@@ -113,6 +113,13 @@ static void zeroes_itself(far_run *one)
     one->module.ops.optimizer_zero_grad = own_zero;
 }
 
+/* A bucket is complete by its numbers, and not by the bytes of its parameters. */
+static void has_wide_gradients(far_run *one)
+{
+    accumulates(one);
+    one->module.wide = true;
+}
+
 static void the_same_bits(void **state)
 {
     as_by_ddp(1, clips, NULL);
@@ -129,6 +136,7 @@ static void the_same_bits(void **state)
     as_by_ddp(2, anomalies, NULL);
     as_by_ddp(3, rewinds, NULL);
     as_by_ddp(3, zeroes_itself, NULL);
+    as_by_ddp(3, has_wide_gradients, NULL);
 }
 
 /* ---- What one rank comes to ------------------------------------------------------------------ */
