@@ -144,6 +144,7 @@ static stk_status all_loaders(stk_trainer *t, stk_phase phase, const loop_hooks 
 {
     stk__feeds *feeds = stk__feeds_of(t, phase);
     stk_status status = STK_OK;
+    stk_error own;
 
     t->may_log = phase != STK_PHASE_PREDICT;
     STK_TRY(stk__hook(t, hooks->start, err));
@@ -158,8 +159,8 @@ static stk_status all_loaders(stk_trainer *t, stk_phase phase, const loop_hooks 
         status = one_loader(t, phase, &feeds->feeds[i], hooks, err);
     }
     t->at.dataloader_idx = 0;
-    const stk_status gone = stk__shards_let_go(t, status == STK_OK ? err : NULL);
-    return status == STK_OK ? gone : status;
+    stk_error_init(&own);
+    return stk__first_failure(status, stk__shards_let_go(t, &own), &own, err);
 }
 
 static stk_status finish(stk_trainer *t, stk_phase phase, const loop_hooks *hooks, stk_error *err)

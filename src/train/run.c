@@ -368,11 +368,7 @@ static stk_status end_shards(stk_trainer *t, bool together, stk_status status, s
     stk_error own;
 
     stk_error_init(&own);
-    const stk_status ended = stk__shards_end(t, together, &own);
-    if (status != STK_OK || ended == STK_OK)
-        return status;
-    *err = own;
-    return ended;
+    return stk__first_failure(status, stk__shards_end(t, together, &own), &own, err);
 }
 
 static void clean_up(stk_trainer *t)

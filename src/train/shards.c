@@ -332,6 +332,7 @@ stk_status stk__shards_back(stk_trainer *t, stk_error *err)
 stk_status stk__shards_passed(stk_trainer *t, bool last, stk_status status, stk_error *err)
 {
     stk__shards *s = &t->ranks.shards;
+    stk_error own;
 
     if (status != STK_OK)
         stk__overlap_settle(t);
@@ -343,8 +344,8 @@ stk_status stk__shards_passed(stk_trainer *t, bool last, stk_status status, stk_
     s->back = false;
     if (status == STK_OK)
         s->num_order = s->at;
-    const stk_status gone = stk__shards_let_go(t, status == STK_OK ? err : NULL);
-    status = status == STK_OK ? gone : status;
+    stk_error_init(&own);
+    status = stk__first_failure(status, stk__shards_let_go(t, &own), &own, err);
     if (status != STK_OK || !stk__gradients_looked_at(t))
         return status;
     return stk__shards_take_all_gradients(t, err);
@@ -367,9 +368,10 @@ static stk_status make_whole(stk_trainer *t, bool together, stk_error *err)
 stk_status stk__shards_end(stk_trainer *t, bool together, stk_error *err)
 {
     stk_status status = t->ranks.shards.parted ? make_whole(t, together, err) : STK_OK;
+    stk_error own;
 
-    const stk_status taken = stk__shards_take_all(t, status == STK_OK ? err : NULL);
-    status = status == STK_OK ? taken : status;
+    stk_error_init(&own);
+    status = stk__first_failure(status, stk__shards_take_all(t, &own), &own, err);
     stk__shards_release(t);
     return status;
 }

@@ -37,10 +37,8 @@ static stk_status add_to_run(stretch *run, char *data, uint64_t bytes, stk_error
 {
     if (bytes == 0)
         return STK_OK;
-    if (!run->bytes || data + bytes != run->data) {
+    if (!run->bytes || data + bytes != run->data)
         STK_TRY(end_run(run, err));
-        run->bytes = 0;
-    }
     run->data = data;
     run->bytes += bytes;
     return STK_OK;
@@ -169,14 +167,15 @@ stk_status stk__shards_take_all(stk_trainer *t, stk_error *err)
 {
     const stk__shards *s = &t->ranks.shards;
 
+    stk_error own;
+
     if (!s->returns)
         return STK_OK;
+    stk_error_init(&own);
     stk_status status = stk__shards_list_gradients(t, err);
     for (size_t i = 0; i < s->num_buckets && s->parted; i++) {
-        const stk_status one =
-            stk__shards_take(t, s->parameters, &s->buckets[i], status == STK_OK ? err : NULL);
-        status = status == STK_OK ? one : status;
+        const stk_status one = stk__shards_take(t, s->parameters, &s->buckets[i], &own);
+        status = stk__first_failure(status, one, &own, err);
     }
-    const stk_status last = stk__shards_take_all_gradients(t, status == STK_OK ? err : NULL);
-    return status == STK_OK ? last : status;
+    return stk__first_failure(status, stk__shards_take_all_gradients(t, &own), &own, err);
 }

@@ -93,6 +93,17 @@ static inline bool stk__stop_asked(const stk_trainer *t)
     return stk__is_alone(t) ? atomic_load_explicit(&t->stop, memory_order_relaxed) : t->ranks.stop;
 }
 
+/* What is done in any case came to `second`, with `own`: the first failure is told. So a plug-in is
+ * given an error wherever it is called. */
+static inline stk_status stk__first_failure(stk_status first, stk_status second,
+                                            const stk_error *own, stk_error *err)
+{
+    if (first != STK_OK || second == STK_OK)
+        return first;
+    *err = *own;
+    return second;
+}
+
 /* A hook; costs a load and a branch where no callback has it. */
 static inline stk_status stk__hook(stk_trainer *t, enum stk__hook_id id, stk_error *err)
 {

@@ -182,6 +182,7 @@ static inline stk_status far_give_back(stk_stream *stream, void *memory, uint64_
 {
     far_memory *m = far_memory_of(memory);
 
+    assert_non_null(err);
     STK_TRY(stub_synchronize(stream, err));
     if (++m->gives == m->give_fails_at)
         return stk__fail(err, STK_EIO, STK_STAGE_DEVICE, "unmapping failed on purpose");
@@ -194,6 +195,7 @@ static inline stk_status far_take_back(stk_stream *stream, void *memory, uint64_
 {
     far_memory *m = far_memory_of(memory);
 
+    assert_non_null(err);
     STK_TRY(stub_synchronize(stream, err));
     if (++m->takes == m->take_fails_at)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DEVICE, "memory is out on purpose");
