@@ -105,7 +105,8 @@ typedef struct stk_device_ops {
      * that called open(). NULL: NCCL knows nothing of what lies on this device. */
     void *(*stream_native)(stk_stream *stream);
     /* (optional) Numbers of a type to as many of another: STK_FLOAT32 to STK_BFLOAT16, the nearest,
-     * of two the even one, a NaN stays one; and back. NULL: gradient_compression is refused. */
+     * of two the even one, a NaN stays one; and back. Here and in the next two `n` is not 0, and an
+     * address is a multiple of its type's size, no more. NULL: gradient_compression is refused. */
     stk_status (*convert)(stk_stream *stream, void *to, stk_dtype to_type, const void *from,
                           stk_dtype from_type, uint64_t n, stk_error *err);
     /* (optional) *sum, a double of the device, += the squares of `n` numbers (STK_FLOAT32 or
@@ -118,15 +119,16 @@ typedef struct stk_device_ops {
      * NULL: ranks that clip copy to the host and back. */
     stk_status (*scale)(stk_stream *stream, void *data, stk_dtype dtype, uint64_t n, double by,
                         double most, stk_error *err);
-    /* (optional) Behind the work given so far, what is in these bytes of a block of alloc() is not
-     * wanted, and as much of their memory as the driver can (whole pages within them) may be used
-     * for other blocks; their addresses stay, and nobody comes there until take_back(). May be said
-     * of what is gone already. NULL: zero_2 and zero_3 are refused, which share that memory out.
-     * Either call may wait for the stream. */
+    /* (optional) Behind the work given so far, what is in these bytes is not wanted, and as much of
+     * their memory as the driver can (whole pages within them) may be used for other blocks; their
+     * addresses stay, and nobody comes there until take_back(), but that free() takes the block.
+     * They begin and end anywhere in a block of alloc(); where one block lies right behind another
+     * they may reach over both. May be said of what is gone already. NULL: zero_2 and zero_3 are
+     * refused, which share that memory out. Either call may wait for the stream. */
     stk_status (*give_back)(stk_stream *stream, void *memory, uint64_t bytes, stk_error *err);
     /* (with give_back) Before the work that is given next, each of these bytes has memory again,
      * with anything in it, for NCCL as well; what is there stays as it is. Ranges need not be those
-     * that were given back. No memory: STK_ENOMEM. */
+     * that were given back. No memory: STK_ENOMEM, and some of them may have it. */
     stk_status (*take_back)(stk_stream *stream, void *memory, uint64_t bytes, stk_error *err);
 } stk_device_ops;
 

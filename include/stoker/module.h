@@ -382,8 +382,8 @@ typedef struct stk_module_ops {
      * has no memory, in place of zeros, and so have gradients by zero_2 and zero_3: those of a
      * layer are there, with what passes have added, from stk_trainer_parameters_wanted() in
      * backward() until they are done; all of them in backward(), where training_step() has not
-     * called it, as it need not by zero_2. Tensors that lie side by side are given back together.
-     */
+     * called it, as it need not by zero_2. Both lie in blocks of the device's alloc(), and what
+     * lies side by side is given back together. */
     stk_status (*shard)(stk_module *self, uint32_t kinds, const stk_shard *shards, size_t n,
                         stk_error *err);
     /* (with shard) Name, type and shape of what a tensor that state() shows is a part of, and the
