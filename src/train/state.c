@@ -372,16 +372,23 @@ static bool shares(const stk_trainer *t, bool weights_only)
     return weights_only ? t->ranks.shards.parted : t->ranks.shards.stage > 0;
 }
 
-/* Those have to be there. */
+/* Those have to be there, and gradients be such that more can be added to them. */
 static stk_status check_shards(const stk_trainer *t, bool weights_only, bool together,
                                stk_error *err)
 {
-    if (together || !shares(t, weights_only))
-        return STK_OK;
-    return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
-                     "no checkpoint is written after a failure where the ranks share the training "
-                     "out (trainer.strategy %s): the others have parts of it",
-                     t->options.strategy);
+    if (!together && shares(t, weights_only))
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
+                         "no checkpoint is written after a failure where the ranks share the "
+                         "training out (trainer.strategy %s): the others have parts of it",
+                         t->options.strategy);
+    if (!weights_only && t->loop.window_open && t->ranks.shards.scatters)
+        return stk__fail(
+            err, STK_ENOTSUP, STK_STAGE_TRAIN,
+            "before the optimizer's step no checkpoint but of weights is written where "
+            "the ranks share the training out (trainer.strategy %s): each has its part "
+            "of the gradients; save behind the step",
+            t->options.strategy);
+    return STK_OK;
 }
 
 /* Tensors and texts of rank 0; the others give what they have, or write it themselves. */

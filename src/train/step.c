@@ -91,6 +91,7 @@ static stk_status optimizer_step(stk_trainer *t, stk_error *err)
     stk__count(p, STK__PROCESSED, 1);
     stk__count(p, STK__COMPLETED, 1);
     t->loop.window_open = false;
+    t->ranks.shards.scatters = false;
     t->at.global_step = ++t->loop.global_step;
     if (t->options.detect_anomaly)
         STK_TRY(stk__find_not_finite(t, STK_STATE_PARAMETER, "after the step of", err));

@@ -120,6 +120,28 @@ static void has_wide_gradients(far_run *one)
     one->module.wide = true;
 }
 
+/* Behind each batch, within windows too. */
+static void validates_within(far_run *one)
+{
+    one->b.options.accumulate_grad_batches = 2;
+    one->b.options.val_check_interval = "1";
+}
+
+/* As with sync_batchnorm. */
+static stk_status step_together(stk_module *module, stk_trainer *t, const stk_moment *at,
+                                stk_loss *loss, stk_error *err)
+{
+    STK_TRY(far_step(module, t, at, loss, err));
+    loss->together = true;
+    return STK_OK;
+}
+
+static void speaks_within(far_run *one)
+{
+    validates_within(one);
+    one->module.ops.training_step = step_together;
+}
+
 static void the_same_bits(void **state)
 {
     as_by_ddp(1, clips, NULL);
@@ -137,6 +159,8 @@ static void the_same_bits(void **state)
     as_by_ddp(3, rewinds, NULL);
     as_by_ddp(3, zeroes_itself, NULL);
     as_by_ddp(3, has_wide_gradients, NULL);
+    as_by_ddp(3, validates_within, &stk__callback_weight_averaging);
+    as_by_ddp(3, speaks_within, NULL);
 }
 
 /* ---- What one rank comes to ------------------------------------------------------------------ */
@@ -237,12 +261,45 @@ static const stk_callback_ops saver = {.struct_size = sizeof saver,
                                        .roles = STK_ROLE_NO_METRICS,
                                        .on_train_batch_end = save_within};
 
+/* Each has its part of the sums then: a mean of those would be stepped by. */
+static stk_status save_before_the_step(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                       stk_error *err)
+{
+    const stk_trainer_options *o = stk_trainer_get_options(t);
+    char path[512];
+    stk_error own;
+
+    snprintf(path, sizeof path, WEIGHTS, o->default_root_dir);
+    STK_TRY(stk_trainer_save(t, path, true, NULL, err));
+    snprintf(path, sizeof path, WITHIN, o->default_root_dir);
+    const stk_status saved = stk_trainer_save(t, path, false, NULL, &own);
+    if (strcmp(o->strategy, "ddp") == 0)
+        assert_ok(saved, &own);
+    else
+        assert_fails(saved, STK_ENOTSUP, &own, "save behind the step");
+    return STK_OK;
+}
+
+static const stk_callback_ops hasty = {.struct_size = sizeof hasty,
+                                       .name = "hasty",
+                                       .doc = "saves before the step, and within a window",
+                                       .create = saver_create,
+                                       .destroy = saver_destroy,
+                                       .roles = STK_ROLE_NO_METRICS,
+                                       .on_before_optimizer_step = save_before_the_step,
+                                       .on_train_batch_start = save_within};
+
+static void saves_before_the_step(void **state)
+{
+    as_by_ddp(2, accumulates, &hasty);
+}
+
 static stk_status saver_create(stk_context *ctx, const void *options, stk_callback **out,
                                stk_error *err)
 {
     *out = calloc(1, sizeof **out);
     assert_non_null(*out);
-    **out = (stk_callback){&saver, ctx};
+    **out = (stk_callback){.context = ctx};
     return STK_OK;
 }
 
@@ -304,6 +361,7 @@ int main(void)
         cmocka_unit_test(the_same_bits),
         cmocka_unit_test(as_one_rank),
         cmocka_unit_test(clipped_on_the_host),
+        cmocka_unit_test(saves_before_the_step),
         cmocka_unit_test(goes_on),
     };
 
