@@ -27,6 +27,11 @@ static laying laying_of(const stk__gradient_piece *pieces, const stk__gradient_b
     return (laying){pieces, b, size, squeezed ? stk_dtype_size(STK_BFLOAT16) : size, squeezed};
 }
 
+static stk_dtype sent_type(const laying *l)
+{
+    return l->squeezed ? STK_BFLOAT16 : l->pieces[l->bucket->first].dtype;
+}
+
 static stk_status move(const stk_trainer *t, const laying *l, void *data, void *at, uint64_t n,
                        bool back, stk_error *err)
 {
@@ -59,17 +64,18 @@ static stk_status lay(const stk_trainer *t, const laying *l, uint64_t skip, char
     return STK_OK;
 }
 
-stk_status stk__reduce_squeezed(stk_trainer *t, const stk__gradient_bucket *b, stk_error *err)
+stk_status stk__reduce_laid(stk_trainer *t, const stk__gradient_bucket *b, bool squeezed,
+                            stk_error *err)
 {
     const stk_strategy *s = &t->ranks.strategy;
-    const laying l = laying_of(t->ranks.pieces, b, true);
+    const laying l = laying_of(t->ranks.pieces, b, squeezed);
     const uint64_t count = b->bytes / l.size, most = STK__BUCKET / l.size;
 
     STK_TRY(stk__need_bucket(t, STK_MIN(most, count) * l.there, err));
     for (uint64_t i = 0, n; i < count; i += n) {
         n = STK_MIN(count - i, most);
         STK_TRY(lay(t, &l, i, t->ranks.bucket, n, false, err));
-        STK_TRY(s->reduce(s->state, t->ranks.bucket, n, STK_BFLOAT16, STK_COMBINE_MEAN,
+        STK_TRY(s->reduce(s->state, t->ranks.bucket, n, sent_type(&l), STK_COMBINE_MEAN,
                           stk__ranks_stream(t), err));
         STK_TRY(lay(t, &l, i, t->ranks.bucket, n, true, err));
     }
@@ -124,7 +130,7 @@ stk_status stk__send_parts(stk_trainer *t, const stk__gradient_piece *pieces,
 {
     const stk_strategy *s = &t->ranks.strategy;
     const laying l = laying_of(pieces, b, squeezed);
-    const stk_dtype dtype = squeezed ? STK_BFLOAT16 : pieces[b->first].dtype;
+    const stk_dtype dtype = sent_type(&l);
     const uint64_t most = most_of(t, &l), some = SIDE_BY_SIDE / l.there / s->world_size;
     const uint64_t n = t->host_memory ? STK_MAX(some, (uint64_t)1) : most;
     const uint64_t *counts = t->ranks.shards.counts;

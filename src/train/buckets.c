@@ -80,21 +80,6 @@ stk_status stk__need_bucket(stk_trainer *t, uint64_t bytes, stk_error *err)
     return STK_OK;
 }
 
-/* Copy between the pieces of a bucket and r->bucket, the piece that lies lowest first. */
-static stk_status move_bucket(stk_trainer *t, const stk__gradient_bucket *b, bool back,
-                              stk_error *err)
-{
-    char *at = t->ranks.bucket;
-
-    for (size_t i = b->first + b->n; i-- > b->first;) {
-        const stk__gradient_piece *p = &t->ranks.pieces[i];
-        STK_TRY(t->device->ops->copy(t->stream, back ? p->data : at, back ? at : p->data, p->bytes,
-                                     STK_COPY_DEVICE, err));
-        at += p->bytes;
-    }
-    return STK_OK;
-}
-
 /* ---- Buckets ---- */
 
 stk_stream *stk__ranks_stream(const stk_trainer *t)
@@ -103,22 +88,17 @@ stk_stream *stk__ranks_stream(const stk_trainer *t)
 }
 
 /* Elements of a bucket become the mean over the ranks: all of them. */
-static stk_status reduce_all(stk_trainer *t, const stk__gradient_bucket *b, stk_error *err)
+static stk_status reduce_all(stk_trainer *t, const stk__gradient_bucket *b, bool squeezed,
+                             stk_error *err)
 {
-    const stk__ranks *r = &t->ranks;
-    const stk_strategy *s = &r->strategy;
+    const stk_strategy *s = &t->ranks.strategy;
     /* The one that lies lowest. */
-    const stk__gradient_piece *piece = &r->pieces[b->first + b->n - 1];
-    stk_stream *stream = stk__ranks_stream(t);
-    const uint64_t count = b->bytes / stk_dtype_size(piece->dtype);
+    const stk__gradient_piece *piece = &t->ranks.pieces[b->first + b->n - 1];
 
-    if (b->whole)
-        return s->reduce(s->state, piece->data, count, piece->dtype, STK_COMBINE_MEAN, stream, err);
-    /* No other has more. */
-    STK_TRY(stk__need_bucket(t, STK_MAX(b->bytes, STK__BUCKET), err));
-    STK_TRY(move_bucket(t, b, false, err));
-    STK_TRY(s->reduce(s->state, r->bucket, count, piece->dtype, STK_COMBINE_MEAN, stream, err));
-    return move_bucket(t, b, true, err);
+    if (squeezed || !b->whole)
+        return stk__reduce_laid(t, b, squeezed, err);
+    return s->reduce(s->state, piece->data, b->bytes / stk_dtype_size(piece->dtype), piece->dtype,
+                     STK_COMBINE_MEAN, stk__ranks_stream(t), err);
 }
 
 /* This rank's part of them, and then (`whole`) the others' from those. */
@@ -149,7 +129,7 @@ stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *b, stk
     if (s->returns)
         STK_TRY(stk__shards_take_gradients(t, s->places[first->parameter].bucket, err));
     if (!s->scatters && !s->halves)
-        return squeezed ? stk__reduce_squeezed(t, b, err) : reduce_all(t, b, err);
+        return reduce_all(t, b, squeezed, err);
     STK_TRY(reduce_parts(t, b, !s->scatters, squeezed, err));
     return s->scatters && s->stage >= 2 ? stk__shards_drop_gradients(t, b, err) : STK_OK;
 }

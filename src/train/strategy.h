@@ -91,8 +91,9 @@ stk_status stk__reduce_bucket(stk_trainer *t, const stk__gradient_bucket *bucket
 
 /* ---- What is laid side by side (bucket_parts.c) ---- */
 
-/* Combine a bucket of float32 as bfloat16. */
-stk_status stk__reduce_squeezed(stk_trainer *t, const stk__gradient_bucket *bucket, stk_error *err);
+/* Combine a bucket, `squeezed` to bfloat16. */
+stk_status stk__reduce_laid(stk_trainer *t, const stk__gradient_bucket *bucket, bool squeezed,
+                            stk_error *err);
 /* Combine what this rank has of a bucket (`combines`), `squeezed` to bfloat16, and bring what the
  * others have (`gathers`). */
 stk_status stk__send_parts(stk_trainer *t, const stk__gradient_piece *pieces,
