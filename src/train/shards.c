@@ -198,8 +198,6 @@ stk_status stk__shards_begin(stk_trainer *t, stk_error *err)
     s->stage = stage;
     s->halves = has_halves(t);
     s->returns = stage >= 2 && !t->host_memory;
-    for (size_t i = 0; i < s->num_buckets; i++)
-        s->here[i] = true;
     return stage ? t->ops.shard(t->module, STK_STATE_OPTIMIZER, s->own, s->n, err) : STK_OK;
 }
 
@@ -275,10 +273,11 @@ stk_status stk__shards_part(stk_trainer *t, stk_error *err)
 
     if (s->stage == 3)
         STK_TRY(part_parameters(t, err));
+    if (s->stage < 3 && !s->returns)
+        return STK_OK;
     /* Those of a window that goes on are whole. */
-    return (s->stage == 3 || s->returns) && !t->loop.window_open
-               ? stk__shards_part_gradients(t, err)
-               : STK_OK;
+    return t->loop.window_open ? stk__shards_keep_gradients(t, err)
+                               : stk__shards_part_gradients(t, err);
 }
 
 stk_status stk__shards_let_go(stk_trainer *t, stk_error *err)

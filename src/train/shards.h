@@ -145,6 +145,8 @@ stk_status stk__shards_take_gradients(stk_trainer *t, size_t bucket, stk_error *
 stk_status stk__shards_take_all_gradients(stk_trainer *t, stk_error *err);
 /* Before any is made in a task: this rank has its part alone. */
 stk_status stk__shards_part_gradients(stk_trainer *t, stk_error *err);
+/* In place of that: they are those of a window that goes on. */
+stk_status stk__shards_keep_gradients(stk_trainer *t, stk_error *err);
 /* Find the gradients that there are. */
 stk_status stk__shards_list_gradients(stk_trainer *t, stk_error *err);
 /* Fill what there is of gradients with zeros. */

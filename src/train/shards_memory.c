@@ -110,6 +110,21 @@ stk_status stk__shards_list_gradients(stk_trainer *t, stk_error *err)
     return STK_OK;
 }
 
+/* Where none of it is shown now, what will be may lack its memory. */
+static void mark_here(stk__shards *s, size_t bucket)
+{
+    for (size_t i = 0; i < s->num_gradients; i++)
+        s->here[bucket] |= s->places[s->gradients[i].parameter].bucket == bucket;
+}
+
+stk_status stk__shards_keep_gradients(stk_trainer *t, stk_error *err)
+{
+    STK_TRY(stk__shards_list_gradients(t, err));
+    for (size_t i = 0; i < t->ranks.shards.num_buckets; i++)
+        mark_here(&t->ranks.shards, i);
+    return STK_OK;
+}
+
 stk_status stk__shards_take_gradients(stk_trainer *t, size_t bucket, stk_error *err)
 {
     stk__shards *s = &t->ranks.shards;
@@ -121,7 +136,7 @@ stk_status stk__shards_take_gradients(stk_trainer *t, size_t bucket, stk_error *
         if (s->places[s->gradients[i].parameter].bucket == bucket)
             STK_TRY(add_piece(&run, &s->gradients[i], err));
     STK_TRY(end_run(&run, err));
-    s->here[bucket] = true;
+    mark_here(s, bucket);
     return STK_OK;
 }
 

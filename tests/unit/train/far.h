@@ -53,6 +53,7 @@ typedef struct far_module {
     bool wide;               /* all gradients are doubles, twice as far from the first as here */
     uint64_t steps, updates, fails_at, nan_at;
     uint64_t sleeps; /* layer b does not learn before so many updates */
+    uint64_t naps;   /* nor in the two behind so many; 0: it does */
     bool lets_fail;  /* what is given back behind a validation fails */
     uint64_t most_gradients, gradients_at_step, parameters_at_step; /* bytes that were there */
 } far_module;
@@ -178,7 +179,9 @@ static inline void far_update_one(far_module *m, int k)
 /* A tensor has no gradient yet. */
 static inline bool far_asleep(const far_module *m, int k)
 {
-    return tensors[k].layer == 1 && m->updates < m->sleeps;
+    const bool naps = m->naps && m->updates >= m->naps && m->updates < m->naps + 2;
+
+    return tensors[k].layer == 1 && (naps || m->updates < m->sleeps);
 }
 
 /* ---- The module ------------------------------------------------------------------------------ */

@@ -107,6 +107,12 @@ static void learns_later(far_run *one)
     one->module.sleeps = 3;
 }
 
+/* What has been given back is not shown for a while. */
+static void learns_at_times(far_run *one)
+{
+    one->module.naps = 3;
+}
+
 /* The trainer does so where not all of them are there. */
 static void zeroes_itself(far_run *one)
 {
@@ -152,6 +158,7 @@ static void the_same_bits(void **state)
     as_by_ddp(3, accumulates, NULL);
     as_by_ddp(3, squeezes, NULL);
     as_by_ddp(4, learns_later, NULL);
+    as_by_ddp(3, learns_at_times, NULL);
     as_by_ddp(3, asks_nothing, NULL);
     as_by_ddp(2, asks_at_times, NULL);
     as_by_ddp(2, says_nothing, NULL);
