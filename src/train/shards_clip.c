@@ -70,13 +70,14 @@ static stk_status clip_pieces(stk_trainer *t, bool whole, clipping *c, stk_error
  */
 static stk_status add_squares(stk_trainer *t, clipping *c, double *sum, stk_error *err)
 {
-    const stk_scalar there = {.data = t->ranks.bucket, .dtype = STK_FLOAT64};
+    stk_scalar there = {.dtype = STK_FLOAT64};
 
     *sum = 0;
     c->sum = sum;
     if (t->host_memory || !t->ranks.device.squares)
         return clip_pieces(t, false, c, err);
-    c->sum = t->ranks.bucket;
+    STK_TRY(stk__need_bucket(t, sizeof *sum, err));
+    there.data = c->sum = t->ranks.bucket;
     STK_TRY(t->ranks.device.fill(t->stream, c->sum, 0, sizeof *sum, err));
     STK_TRY(clip_pieces(t, false, c, err));
     return stk_trainer_read_scalar(t, &there, sum, NULL, err);
@@ -100,8 +101,6 @@ stk_status stk__clip_together(stk_trainer *t, double most, stk_error *err)
     const bool whole = !t->ranks.shards.scatters;
     clipping c = {.by = 1, .most = most};
 
-    if (!t->host_memory)
-        STK_TRY(stk__need_bucket(t, sizeof(double), err));
     const stk_status status = t->options.gradient_clip_algorithm == STK_CLIP_VALUE
                                   ? clip_pieces(t, whole, &c, err)
                                   : clip_by_norm(t, whole, most, &c, err);
