@@ -383,7 +383,10 @@ typedef struct stk_module_ops {
      * layer are there, with what passes have added, from stk_trainer_parameters_wanted() in
      * backward() until they are done; all of them in backward(), where training_step() has not
      * called it, as it need not by zero_2. Both lie in blocks of the device's alloc(), and what
-     * lies side by side is given back together. */
+     * lies side by side is given back together. A gradient that state() no longer shows when the
+     * task ends may stay without memory: it is only freed then.
+     *
+     * Gradients of parameters of one type are of one type themselves: else STK_EINVAL. */
     stk_status (*shard)(stk_module *self, uint32_t kinds, const stk_shard *shards, size_t n,
                         stk_error *err);
     /* (with shard) Name, type and shape of what a tensor that state() shows is a part of, and the

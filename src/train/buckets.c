@@ -177,6 +177,15 @@ static bool joins(const stk__gradient_piece *piece, const stk__gradient_piece *b
     return piece->data + piece->bytes == before->data;
 }
 
+/* Numbers of a bucket are sent as those of one type. */
+static stk_status fail_mixed(const stk_trainer *t, stk_dtype a, stk_dtype b, stk_error *err)
+{
+    return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                     "the module %s has gradients of %s and of %s for parameters of one type, and "
+                     "ranks share out both: give them one type, or leave shard() out of its table",
+                     t->ops.name, stk_dtype_name(a), stk_dtype_name(b));
+}
+
 static stk_status take_piece(stk_trainer *t, const stk__gradient_piece *given, stk_error *err)
 {
     stk__ranks *r = &t->ranks;
@@ -187,6 +196,8 @@ static stk_status take_piece(stk_trainer *t, const stk__gradient_piece *given, s
     STK_TRY(stk__shard_place_piece(t, after, piece, err));
     if (r->open && !fits(r, piece))
         STK_TRY(close_bucket(t, err));
+    if (r->open && after && after->dtype != piece->dtype)
+        return fail_mixed(t, after->dtype, piece->dtype, err);
     stk__gradient_bucket *b = &r->buckets[r->num_buckets];
     if (!r->open)
         *b = (stk__gradient_bucket){.first = r->num_pieces, .whole = true};

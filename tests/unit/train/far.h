@@ -13,7 +13,7 @@
 
 #define LIBRARY STUB_FOLDER "/stub_nccl.so"
 
-enum { TENSORS = 8, LAYERS = 3, GLOBAL = 12, EPOCHS = 2, MOMENTS = 2 };
+enum { TENSORS = 8, LAYERS = 3, GLOBAL = 12, EPOCHS = 2, MOMENTS = 2, WIDE = 3 };
 enum { MOST_LATER = 4096 }; /* bytes of a bucket */
 
 /* In this order one behind the other, but for a gap before the last. Buckets are c.b with c.w; b.d,
@@ -50,7 +50,8 @@ typedef struct far_module {
     const stk_shard *shards;
     bool parted, asks, says; /* it says which layer comes; which gradients are complete */
     bool at_times;           /* it says so in every other step */
-    bool wide;               /* all gradients are doubles, twice as far from the first as here */
+    bool wide;               /* all gradients are doubles, twice as far from the first as here; */
+    bool mixed;              /* or those of b.w alone */
     uint64_t steps, updates, fails_at, nan_at;
     uint64_t sleeps; /* layer b does not learn before so many updates */
     uint64_t naps;   /* nor in the two behind so many; 0: it does */
@@ -111,13 +112,14 @@ static inline uint64_t far_size(int k)
 
 static inline stk_state_tensor far_gradient(const far_module *m, int k)
 {
-    const stk_dtype dtype = m->wide ? STK_FLOAT64 : tensors[k].dtype;
+    const bool wide = m->wide || (m->mixed && k == WIDE);
+    const stk_dtype dtype = wide ? STK_FLOAT64 : tensors[k].dtype;
 
     return (stk_state_tensor){tensors[k].name,
                               dtype,
                               1,
                               {(int64_t)tensors[k].count},
-                              m->gradients + m->at[k] * (m->wide ? 2 : 1),
+                              m->gradients + m->at[k] * (m->wide || m->mixed ? 2 : 1),
                               tensors[k].count * stk_dtype_size(dtype)};
 }
 
@@ -376,7 +378,7 @@ static inline stk_status far_configure(stk_module *module, const stk_module_setu
         at += far_size(k);
     }
     STK_TRY(ops->alloc(m->device, at, (void **)&m->parameters, err));
-    STK_TRY(ops->alloc(m->device, m->wide ? 2 * at : at, (void **)&m->gradients, err));
+    STK_TRY(ops->alloc(m->device, m->wide || m->mixed ? 2 * at : at, (void **)&m->gradients, err));
     STK_TRY(ops->alloc(m->device, 3 * sizeof(double), (void **)&m->numbers, err));
     m->bytes = at;
     char *inside = far_reach(m->parameters, at);

@@ -126,6 +126,11 @@ static void has_no_shards_and_squeezes(far_run *one)
     squeezes(one);
 }
 
+static void mixes(far_run *one)
+{
+    one->module.mixed = true;
+}
+
 static void are_refused_by_name(void **state)
 {
     static const char no_memory[] = "the device 'far' cannot do without (give_back() of its "
@@ -152,6 +157,12 @@ static void are_refused_by_name(void **state)
     all_refuse("zero_3", squeezes, no_numbers);
     all_train("zero_3", NULL);
     far_ops = far_device();
+    for (int k = 0; k < 2; k++) {
+        run(2, k ? "zero_2" : "zero_1", mixes, 0);
+        for (int r = 0; r < 2; r++)
+            assert_fails(far_all[r].status, STK_EINVAL, &far_all[r].b.err,
+                         "has gradients of float32 and of float64 for parameters of one type");
+    }
     all_refuse("zero_1", has_no_shards, "the module Far cannot (shard() of its table)");
     all_train("ddp", has_no_shards_and_squeezes);
     far_ops.take_back = NULL;
