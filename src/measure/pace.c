@@ -14,7 +14,7 @@
 #define LEAST_SHARE    0.1 /* of the wait: it is for workers; or for bytes, and workers are not it */
 /* Steps that scatter are looked at for longer. Errors are standard errors, as shares. */
 #define ERROR      0.1  /* between two rates that are compared, at most; */
-#define PROMISE    4    /* th of what a trial may gain: of the rate before it, where that is more */
+#define PROMISE    0.5  /* of what a trial may gain: of the rate before it, where that is more */
 #define FEW        2    /* pairs of windows that tell of it: it may be twice as large */
 #define TOO_EARLY  2    /* times as large as was thought: what was judged by it is tried again */
 #define MOST_STEPS 1000 /* that are looked at; then it is judged all the same */
@@ -120,7 +120,7 @@ static double step_error(const state *s)
 static bool is_known(const state *s, double gain)
 {
     return s->all.steps >= MOST_STEPS ||
-           step_error(s) / sqrt(s->all.steps) <= STK_MAX(ERROR / 2, gain / PROMISE);
+           step_error(s) / sqrt(s->all.steps) <= STK_MAX(ERROR / 2, gain * PROMISE);
 }
 
 /* ---- What to try ------------------------------------------------------------------------------

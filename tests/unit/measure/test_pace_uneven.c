@@ -256,9 +256,9 @@ static void test_looks_for_longer(void **state)
     tell(policy, &want, uneven, 3);
     assert_true(want.workers == 1 && !want.calm && want.steps == 5);
     /* Two windows of five steps that are 2/3 of their mean from each other: a step is off by 1.05
-     * of it. An eighth, a quarter of what may be gained, takes 71 steps, and some as few windows
-     * tell of it. */
-    assert_in_range(tell_until(policy, &want, next, 2), 18, 18);
+     * of it. A quarter, half of what may be gained, takes 18 steps, and some as few windows tell of
+     * it. */
+    assert_in_range(tell_until(policy, &want, next, 2), 6, 6);
 }
 
 /* A rate is that of all windows, whatever a step took in each of them. */
