@@ -9,8 +9,7 @@
 #define MOST_STEPS     4096u                 /* planned ahead */
 #define LEAST_DECODING (UINT64_C(256) << 10) /* of a thread: photographs take some of that */
 #define MOST_DECODING  (UINT64_C(4) << 20)
-#define SPARE_SHARE                                                                                \
-    4 /* of the room that is left is for spare workers, or batches, at most a quarter */
+#define SPARE_SHARE    4 /* of the room that is left a quarter is for spare ones at most */
 
 void stk__shares_decoding(const stk__demand *d, uint64_t *each, uint64_t *most)
 {

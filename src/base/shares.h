@@ -33,6 +33,12 @@ typedef struct stk__shares {
     uint64_t pool, cache, fixed;
 } stk__shares;
 
+/* Batches that there may be. */
+static inline uint32_t stk__shares_slabs(const stk__shares *shares)
+{
+    return shares->slabs + shares->spare_slabs;
+}
+
 /* Room for decoding pictures: of a thread, and of one large picture at a time. */
 void stk__shares_decoding(const stk__demand *demand, uint64_t *each, uint64_t *most);
 /* What one worker and two batches need, one of them with the consumer: it is taken first. */

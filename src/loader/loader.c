@@ -297,7 +297,7 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
     out->pool_bytes = l->budget.now.pool;
     out->held = ring->num_held;
     /* Spare batches that are not there yet take nothing. */
-    const uint64_t most = l->budget.now.slabs + l->budget.now.spare_slabs,
+    const uint64_t most = stk__shares_slabs(&l->budget.now),
                    unmade = most - STK_MIN(ring->num_slabs, most),
                    fixed = l->budget.now.fixed - unmade * ring->slab_bytes;
     out->memory_bytes += fixed;

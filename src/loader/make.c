@@ -524,12 +524,11 @@ static void begin_pace(stk_loader *loader)
 
 void stk__loader_move(stk_loader *loader, uint32_t workers)
 {
-    const stk__shares *now = &loader->budget.now;
     const uint32_t moved = stk__workers_move(&loader->workers, workers),
                    slabs = ahead_of(&loader->options, moved) + 1;
 
     loader->pace.want.workers = moved;
-    stk__ring_grow(loader->ring, STK_MIN(slabs, now->slabs + now->spare_slabs));
+    stk__ring_grow(loader->ring, STK_MIN(slabs, stk__shares_slabs(&loader->budget.now)));
     pthread_mutex_lock(&loader->ring->lock);
     stk__steps_attach_locked(&loader->steps);
     pthread_cond_signal(&loader->ring->work);

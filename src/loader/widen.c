@@ -24,7 +24,7 @@ static void divide_anew(stk_loader *loader, uint64_t wanted, bool late)
     stk__workers_shrink(&loader->workers, shares.workers + shares.spare);
     stk__steps_shrink(&loader->steps, shares.steps);
     loader->steps.horizon = stk__budget_horizon(&loader->budget);
-    stk__ring_shrink(loader->ring, shares.slabs + shares.spare_slabs);
+    stk__ring_shrink(loader->ring, stk__shares_slabs(&shares));
     if (loader->keeping.cache)
         stk__cache_shrink(loader->keeping.cache, shares.cache);
     stk__pool_widen(&loader->ring->pool, shares.pool);

@@ -116,6 +116,13 @@ static double step_error(const state *s)
     return s->known > 0 ? (1 + FEW / s->known) * sqrt(s->scatter / s->known) : INFINITY;
 }
 
+/* Windows that were thought to be of another load. */
+static void join_odd(state *s)
+{
+    join(s, &s->odd);
+    s->odd = (stk__pace_seen){0};
+}
+
 /* Whether the rate is known well enough to try what may gain so much. */
 static bool is_known(const state *s, double gain)
 {
@@ -242,10 +249,8 @@ static bool is_other(state *s, const stk__pace_seen *seen)
     const double off = rate_of(seen) / s->usual - 1;
     const bool odd = fabs(off) > STK__PACE_OTHER;
 
-    if (s->odd.steps && (!odd || (off > 0) != (rate_of(&s->odd) > s->usual))) {
-        join(s, &s->odd);
-        s->odd = (stk__pace_seen){0};
-    }
+    if (s->odd.steps && (!odd || (off > 0) != (rate_of(&s->odd) > s->usual)))
+        join_odd(s);
     if (!odd)
         return false;
     add(&s->odd, seen);
@@ -294,8 +299,7 @@ static const char *look(state *s, const stk__pace_seen *seen)
     /* Where there is something to be tried it is not waited for until the load is another one. */
     if (choose(s, &s->odd) == KNOBS)
         return NULL;
-    join(s, &s->odd);
-    s->odd = (stk__pace_seen){0};
+    join_odd(s);
     return watch(s);
 }
 

@@ -181,7 +181,6 @@ stk_status stk__shards_zero(stk_trainer *t, stk_error *err)
 stk_status stk__shards_take_all(stk_trainer *t, stk_error *err)
 {
     const stk__shards *s = &t->ranks.shards;
-
     stk_error own;
 
     if (!s->returns)
