@@ -280,7 +280,8 @@ stk_status stk_loader_next(stk_loader *loader, int64_t timeout_ms, stk_batch **o
     const stk__step *step = stk__step_at(&loader->steps, loader->steps.first);
     stk_batch *batch = detach_locked(loader, &bad, &num_bad, &extras);
     uint64_t end = stk__stamp();
-    stk__stall_settle_locked(&loader->stalls, &loader->steps, step, start, end);
+    stk__stall_settle_locked(&loader->stalls, &loader->steps, step,
+                             stk__workers_idle_locked(&loader->workers, end), start, end);
     stk__steps_attach_locked(&loader->steps);
     pthread_cond_signal(&loader->ring->work);
     pthread_mutex_unlock(&loader->ring->lock);

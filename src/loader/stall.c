@@ -8,13 +8,19 @@
  *   [worker] .. [decode of what rows share] .. [worker] ..
  *   start .. [transfer, decode, transform, collate] .. end .. [collate] .. complete .. got
  *
- * From the moment that a later batch was complete the wait is ordering's. What the first batch
- * after a start or a jump waits for is the start itself; what one waits for that the budget was
- * divided anew for is memory.
+ * As long as workers had nothing to do since the last batch, more of them or less work would have
+ * made nothing sooner: reads would. So by so much the reads are laid over the wait as if they were
+ * later, and what comes after them is covered.
+ *
+ * From the moment that a later batch was complete the wait is ordering's, but for tries of a read
+ * in vain. What the first batch after a start or a jump waits for is the start itself; what one
+ * waits for that the budget was divided anew for is memory.
  */
 #include "loader/stall.h"
 
 #include "loader/units.h"
+
+#define LATE 0.1 /* of what is done after a read: a worker that began so long after it was late */
 
 /* ---- What happens meanwhile ---- */
 
@@ -65,9 +71,10 @@ void stk__stall_widened_locked(stk__stalls *s)
 }
 
 void stk__stall_task_locked(stk__path *path, const stk__unit *unit,
-                            const double work[STK__WORK_PARTS], uint64_t start_ns, uint64_t end_ns)
+                            const double work[STK__WORK_PARTS], uint64_t idle_ns, uint64_t start_ns,
+                            uint64_t end_ns)
 {
-    *path = (stk__path){.start_ns = start_ns, .end_ns = end_ns};
+    *path = (stk__path){.idle_ns = idle_ns, .start_ns = start_ns, .end_ns = end_ns};
     memcpy(path->work, work, sizeof path->work);
     if (!unit)
         return;
@@ -132,23 +139,38 @@ static uint64_t overtaken_locked(const stk__steps *steps, const stk__step *first
     return earliest;
 }
 
-static void pass_reading(walk *w, const stk__path *path)
+/* How much sooner all would have been done, had it been read sooner: as long as workers had nothing
+ * to do meanwhile, but no more than what is done after a read, nor than it was on its way before
+ * the wait, which is from `from` on. Where a worker was late, what lay there needed no read. */
+static uint64_t too_late(const stk__path *path, uint64_t idle_ns, uint64_t planned, uint64_t from)
 {
-    pass(w, STK_WAIT_READ_SLOT, path->first_ns);
-    pass(w, STK_WAIT_RETRY, path->sent_ns);
-    const uint64_t ns = STK_MIN(STK_MAX(path->arrived_ns, w->at), w->end) - w->at;
+    const uint64_t ready = STK_MAX(path->arrived_ns, path->decoded_ns),
+                   after = path->end_ns - STK_MIN(path->arrived_ns, path->end_ns);
+
+    if (planned > from || (double)path->idle_ns > (double)ready + LATE * (double)after)
+        return 0;
+    return STK_MIN(idle_ns, STK_MIN(after, from - planned));
+}
+
+static void pass_reading(walk *w, const stk__path *path, uint64_t later)
+{
+    pass(w, STK_WAIT_READ_SLOT, path->first_ns + later);
+    pass(w, STK_WAIT_RETRY, path->sent_ns + later);
+    const uint64_t ns = STK_MIN(STK_MAX(path->arrived_ns + later, w->at), w->end) - w->at;
     const uint64_t transfer = (uint64_t)((double)ns * path->transfer);
     pass(w, STK_WAIT_STORAGE_LATENCY, w->at + ns - transfer);
     pass(w, STK_WAIT_STORAGE_TRANSFER, w->at + transfer);
 }
 
 void stk__stall_settle_locked(stk__stalls *s, const stk__steps *steps, const stk__step *step,
-                              uint64_t asked_ns, uint64_t got_ns)
+                              uint64_t idle_sum_ns, uint64_t asked_ns, uint64_t got_ns)
 {
+    const uint64_t idle_ns = idle_sum_ns - STK_MIN(s->idle_sum_ns, idle_sum_ns);
     const stk__path *path = &step->path;
     const uint64_t waited = got_ns - asked_ns + s->pending_ns, from = got_ns - waited;
     walk w = {.parts = s->waits.parts_ns, .at = from, .end = got_ns};
 
+    s->idle_sum_ns = idle_sum_ns;
     s->pending_ns = 0;
     s->waits.batches++;
     s->waits.total_ns += waited;
@@ -161,14 +183,15 @@ void stk__stall_settle_locked(stk__stalls *s, const stk__steps *steps, const stk
         const uint64_t overtaken = overtaken_locked(steps, step);
         const uint64_t in =
             path->queued_ns ? path->queued_ns : STK_MAX(step->room_ns, step->planned_ns);
-        w.end = STK_MIN(got_ns, STK_MAX(overtaken, from));
+        const uint64_t again = path->sent_ns > path->first_ns ? path->sent_ns : 0;
+        w.end = STK_MIN(got_ns, STK_MAX(STK_MAX(overtaken, again), from));
         if (s->starve_end_ns > from && s->starve_begin_ns < in) {
             pass(&w, STK_WAIT_WORKER, s->starve_begin_ns);
             pass(&w, STK_WAIT_MEMORY_BUDGET, STK_MIN(s->starve_end_ns, in));
         }
         pass(&w, STK_WAIT_WORKER, in);
         if (path->queued_ns)
-            pass_reading(&w, path);
+            pass_reading(&w, path, too_late(path, idle_ns, in, from));
         if (path->decoded_ns) {
             pass(&w, STK_WAIT_WORKER, path->decode_ns);
             pass(&w, STK_WAIT_DECODE, path->decoded_ns);

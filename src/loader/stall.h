@@ -15,6 +15,8 @@ typedef struct stk__path {
                                                           first try, its last, its end */
     uint64_t decode_ns, decoded_ns; /* of what rows share, decoded before the task */
     double transfer;                /* share of the last try that was transfer, an estimate */
+    uint64_t idle_ns;               /* when the last worker with nothing to do, before the task,
+                                       found something */
     uint64_t start_ns, end_ns;      /* of the task */
     double work[STK__WORK_PARTS];   /* of the task, in any unit */
 } stk__path;
@@ -32,6 +34,7 @@ typedef struct stk__stalls {
     uint64_t starve_begin_ns, starve_end_ns; /* the last time that planning lacked memory; 0: never;
                                                 UINT64_MAX: it does */
     uint64_t starved_ns;                     /* all such times before that */
+    uint64_t idle_sum_ns;                    /* of the workers, when the last wait was divided */
     uint64_t helped_ns;                      /* when the last task of the consumer ended */
 } stk__stalls;
 
@@ -52,12 +55,14 @@ void stk__stall_widened_locked(stk__stalls *stalls);
 /* A task has ended that was the last of its step: its way. `last`: of the units of its rows the one
  * that was ready last, or NULL. */
 void stk__stall_task_locked(stk__path *path, const struct stk__unit *last,
-                            const double work[STK__WORK_PARTS], uint64_t start_ns, uint64_t end_ns);
+                            const double work[STK__WORK_PARTS], uint64_t idle_ns, uint64_t start_ns,
+                            uint64_t end_ns);
 /* A task of the consumer has ended. */
 void stk__stall_helped_locked(stk__stalls *stalls, uint64_t end_ns);
-/* Divide the wait for a step that is handed out. */
+/* Divide the wait for a step that is handed out; `idle_sum_ns`: stk__workers_idle_locked(). */
 void stk__stall_settle_locked(stk__stalls *stalls, const struct stk__steps *steps,
-                              const struct stk__step *step, uint64_t asked_ns, uint64_t got_ns);
+                              const struct stk__step *step, uint64_t idle_sum_ns, uint64_t asked_ns,
+                              uint64_t got_ns);
 /* A call that gave no batch; `turn`: it told the end of an epoch. */
 void stk__stall_in_vain_locked(stk__stalls *stalls, uint64_t asked_ns, bool turn);
 

@@ -72,6 +72,7 @@ bool stk__task_take_locked(stk__worker *worker)
         while (worker->num_rows < n && step->num_ready && take_rows_locked(worker, step))
             ;
         worker->step = step;
+        worker->idle_ns = w->idle_ns;
         worker->timed = worker->tasks++ % TIMED_TASKS == 0 || w->mean_row_ns >= TIMED_ROW_NS;
         stk__steps_begin_locked(w->steps);
         return true;
@@ -547,7 +548,8 @@ void stk__task_run(stk__worker *worker)
     count_task_locked(worker, start, end);
     if (last)
         stk__stall_task_locked(&worker->step->path, last_unit,
-                               worker->timed ? worker->work : worker->all_work, start, end);
+                               worker->timed ? worker->work : worker->all_work, worker->idle_ns,
+                               start, end);
     if (stk__spent_any(&spent)) {
         pthread_mutex_unlock(&w->ring->lock);
         stk__spent_free(w->units, &spent);

@@ -162,6 +162,35 @@ static void sleep_idle_locked(const stk__worker *worker)
         pthread_cond_wait(&w->more, &w->ring->lock);
 }
 
+/* Until there is something to do. (L) held. */
+static void wait_locked(stk__workers *w)
+{
+    const bool full = ring_full_locked(w);
+    const uint64_t start = stk__stamp();
+
+    if (!full) {
+        w->num_idle++;
+        w->idle_begins_ns += start;
+    }
+    stk__cond_wait_until(&w->ring->work, &w->ring->lock, w->planner->reads->due_ns);
+    const uint64_t end = stk__stamp();
+    if (full) {
+        w->wait_out_ns += end - start;
+        return;
+    }
+    w->num_idle--;
+    w->idle_begins_ns -= start;
+    w->wait_in_ns += end - start;
+    w->idle_ns = end;
+}
+
+uint64_t stk__workers_idle_locked(const stk__workers *w, uint64_t now_ns)
+{
+    const uint64_t now = w->num_idle * now_ns;
+
+    return (w->wait_in_ns + now - STK_MIN(w->idle_begins_ns, now)) / STK_MAX(w->active, 1u);
+}
+
 static void worker_main(void *argument)
 {
     stk__worker *worker = argument;
@@ -192,10 +221,7 @@ static void worker_main(void *argument)
         } else if (planned) {
             planned = false; /* no task between them: plan on */
         } else {
-            const bool full = ring_full_locked(w);
-            const uint64_t start = stk__stamp();
-            stk__cond_wait_until(&w->ring->work, lock, w->planner->reads->due_ns);
-            *(full ? &w->wait_out_ns : &w->wait_in_ns) += stk__stamp() - start;
+            wait_locked(w);
         }
     }
     w->running--;

@@ -59,6 +59,7 @@ typedef struct stk__worker {
     uint32_t tasks;                       /* (L) taken so far */
     bool timed;                           /* the task at hand is divided by stamps */
     uint64_t mark_ns;                     /* of the last stamp */
+    uint64_t idle_ns;                     /* the team's, when the task was taken */
     double work[STK__WORK_PARTS], all_work[STK__WORK_PARTS]; /* of the task, ns; running sums */
     uint64_t *blob_head; /* sizes of the fields of a decoded sample */
     stk_slice *blob;
@@ -100,9 +101,15 @@ struct stk__workers {
     uint64_t prepared, prepare_busy_ns;  /* (L) */
     uint64_t reads, read_bytes, read_ns; /* (L) by the workers themselves */
     uint64_t wait_in_ns, wait_out_ns;    /* (L) of all workers */
+    uint64_t idle_ns;                    /* (L) when the last that had waited for work found some */
+    uint32_t num_idle;                   /* (L) of them that wait for it now, */
+    uint64_t idle_begins_ns;             /* (L) since when: the sum */
     stk__decode_times decode;            /* (L) of all workers */
 };
 
+/* How long workers had nothing to do until now, as more was to be read, in the mean of those at
+ * work; ns. It is less after there are to be more of them. (L) held. */
+uint64_t stk__workers_idle_locked(const stk__workers *workers, uint64_t now_ns);
 /* Bytes that a worker takes. */
 uint64_t stk__worker_bytes(const stk__workers *workers);
 /* Records of `num` workers, of which the first `active` are to be at work, and of the consumer; the
