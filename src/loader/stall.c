@@ -183,8 +183,8 @@ void stk__stall_settle_locked(stk__stalls *s, const stk__steps *steps, const stk
         const uint64_t overtaken = overtaken_locked(steps, step);
         const uint64_t in =
             path->queued_ns ? path->queued_ns : STK_MAX(step->room_ns, step->planned_ns);
-        const uint64_t again = path->sent_ns > path->first_ns ? path->sent_ns : 0;
-        w.end = STK_MIN(got_ns, STK_MAX(STK_MAX(overtaken, again), from));
+        const uint64_t in_vain_end = path->sent_ns > path->first_ns ? path->sent_ns : 0;
+        w.end = STK_MIN(got_ns, STK_MAX(STK_MAX(overtaken, in_vain_end), from));
         if (s->starve_end_ns > from && s->starve_begin_ns < in) {
             pass(&w, STK_WAIT_WORKER, s->starve_begin_ns);
             pass(&w, STK_WAIT_MEMORY_BUDGET, STK_MIN(s->starve_end_ns, in));

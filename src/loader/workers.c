@@ -186,9 +186,9 @@ static void wait_locked(stk__workers *w)
 
 uint64_t stk__workers_idle_locked(const stk__workers *w, uint64_t now_ns)
 {
-    const uint64_t now = w->num_idle * now_ns;
+    const uint64_t sum = w->wait_in_ns + w->num_idle * now_ns - w->idle_begins_ns;
 
-    return (w->wait_in_ns + now - STK_MIN(w->idle_begins_ns, now)) / STK_MAX(w->active, 1u);
+    return sum / STK_MAX(w->active, 1u);
 }
 
 static void worker_main(void *argument)

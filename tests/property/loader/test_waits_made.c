@@ -256,7 +256,6 @@ static void told_by_what_is_full(void **state)
         /* Workers that come late are no store that is. */
         r.latency = r.step / 10;
         r.switching = 2 * DEPTH * r.step;
-
         assert_true(run(&r).reading < 0.05);
     }
 }
